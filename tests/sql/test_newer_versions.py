@@ -1,4 +1,4 @@
-"""Tables of version 9 in SQL: read by name and by path, shown by procedures; only their rows change."""
+"""Tables of version 9 in SQL: read by name and by path, shown by procedures; what does not change them."""
 
 from __future__ import annotations
 
@@ -117,14 +117,6 @@ CHANGES = [
     "ALTER TABLE newer.logs SET TBLPROPERTIES (preCombineField = 'id')",
     "ALTER TABLE newer.logs UNSET TBLPROPERTIES (payloadClass)",
     "ALTER TABLE newer.logs SET TBLPROPERTIES ('hoodie.write.table.version' = '8')",
-    "CALL run_compaction(op => 'scheduleandexecute', table => 'newer.logs')",
-    "CALL run_compaction(op => 'run', table => 'newer.compacting')",
-    "CALL run_clustering(table => 'newer.clustered')",
-    "CALL run_clean(table => 'newer.cleaned')",
-    "CALL archive_commits(table => 'newer.archived')",
-    "CALL create_savepoint(table => 'newer.logs')",
-    "CALL delete_savepoint(table => 'newer.cleaned')",
-    "CALL rollback_to_savepoint(table => 'newer.cleaned')",
     "CALL delete_marker(table => 'newer.logs', instant_time => '20240101000000000')",
     "CALL repair_corrupted_clean_files(table => 'newer.cleaned', dry_run => false)",
     "CALL resync_bootstrap(table => 'newer.skeletons')",
