@@ -109,6 +109,11 @@ def new_instant_time(after: str | None, now: datetime) -> str:
     return _format(_parse(after) + timedelta(milliseconds=1))
 
 
+def instant_time_before(instant_time: str) -> str:
+    """The instant time one millisecond earlier."""
+    return _format(_parse(instant_time) - timedelta(milliseconds=1))
+
+
 def moment_of(instant_time: str, timeline_timezone: str) -> datetime:
     """When an instant began, timezone-aware; `timeline_timezone` is the table's: `UTC` or `LOCAL`."""
     moment = _parse(instant_time)

@@ -36,8 +36,6 @@ DEFAULT_TIMELINE_DIRECTORY: Final = "timeline"
 """Hudi's default for `hoodie.timeline.path`."""
 DEFAULT_HISTORY_DIRECTORY: Final = "history"
 """Hudi's default for `hoodie.timeline.history.path`."""
-NEW_TABLE_DIRECTORIES: Final = (ARCHIVE_DIRECTORY, ".schema", ".temp")
-"""The directories below `METADATA_DIRECTORY` that every new table has, empty."""
 # File names that are remembered: a timeline is listed again and again.
 _MOST_NAMES: Final = 1 << 16
 
@@ -65,6 +63,12 @@ def auxiliary_directory(base_path: str) -> str:
 def metadata_table_directory(base_path: str) -> str:
     """The base path of the table's metadata table."""
     return join(base_path, METADATA_DIRECTORY, "metadata")
+
+
+def new_table_directories(layout_version: int) -> tuple[str, ...]:
+    """The directories below `.hoodie` that a new table has, empty."""
+    history = f"{DEFAULT_TIMELINE_DIRECTORY}/{DEFAULT_HISTORY_DIRECTORY}"
+    return (ARCHIVE_DIRECTORY if layout_version == LAYOUT_V1.version else history, ".schema", ".temp")
 
 
 def archive_directory(base_path: str, name: str) -> str:

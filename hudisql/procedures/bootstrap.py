@@ -43,6 +43,7 @@ _SAME_IN_REQUEST: Final = (
     "bloom_fpp",
     "sync",
     "resume",
+    "table_version",
 )
 TOTAL: Final = "TOTAL"
 WHOLE_TABLE: Final = "(table)"
@@ -61,6 +62,10 @@ class BootstrapTableArguments(Arguments):
     )
     target_path: str | None = parameter(None, help="the table's directory; default: the database's directory")
     table_type: str = parameter("COPY_ON_WRITE", help="COPY_ON_WRITE or MERGE_ON_READ")
+    table_version: int = parameter(
+        6,
+        help="6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later; rows are ordered by event time)",
+    )
     precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater is kept")
     partition_by: str | None = parameter(
         None,

@@ -31,8 +31,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "drop_partition": ("SQL does the same", "ALTER TABLE table DROP PARTITION (column = value)"),
         "truncate_table": ("SQL does the same", "TRUNCATE TABLE table"),
-        "upgrade_table": ("hudisql never changes the version of a table", "CALL it in Apache Hudi 1.x"),
-        "downgrade_table": ("hudisql never changes the version of a table", "CALL it in Apache Hudi 1.x"),
         "create_metadata_table": _METADATA_TABLE,
         "init_metadata_table": _METADATA_TABLE,
         "delete_metadata_table": _METADATA_TABLE,

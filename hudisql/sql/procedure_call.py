@@ -30,6 +30,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     repair,
     savepoint,
     show_services,
+    version_change,
 )
 from hudisql.sql.text import statements as st
 

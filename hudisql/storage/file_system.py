@@ -65,6 +65,9 @@ class FileSystem(Protocol):
     def create(self, path: str, content: bytes) -> None:
         """Create the file with its whole content in one atomic step. Raises PathExistsError."""
 
+    def set_modification_time(self, path: str, milliseconds: int) -> bool:
+        """Make the file look written then (epoch ms); False if the store cannot."""
+
     def make_directories(self, path: str) -> None:
         """Make a directory and its parents; no error if it exists."""
 

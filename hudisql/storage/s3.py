@@ -137,6 +137,10 @@ class S3FileSystem:
             if head.get("Metadata", {}).get(_CREATOR) != creator:
                 raise PathExistsError(f"{path} exists already")
 
+    def set_modification_time(self, path: str, milliseconds: int) -> bool:  # noqa: ARG002
+        """The client cannot."""
+        return False
+
     def make_directories(self, path: str) -> None:
         """Put the directory's marker, unless something is in the directory."""
         if self.info(path) is None:

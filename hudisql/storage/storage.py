@@ -177,6 +177,10 @@ class Storage:
             return None
         return None
 
+    def set_modification_time(self, path: str, milliseconds: int) -> bool:
+        """Make the file look written then (epoch ms); False if the store cannot. Raises StorageError."""
+        return self._file_system(path).set_modification_time(path, milliseconds)
+
     def make_directories(self, path: str) -> None:
         """Make a directory and its parents; no error if it exists."""
         self._file_system(path).make_directories(path)

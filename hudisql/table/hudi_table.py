@@ -13,7 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError
+from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError, WriteConflictError
 from hudisql.format.commit_metadata import SCHEMA_KEY, read_extra_metadata
 from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import META_SCHEMA, is_meta_column
@@ -40,7 +40,7 @@ from hudisql.storage import Storage, ancestors_of, join, parent_of
 from hudisql.table.snapshot_listing import SnapshotListing
 
 WRITTEN_VERSION = 6
-"""The table version of all tables that hudisql makes or changes."""
+"""The table version in which hudisql does everything, and that of its new tables unless told otherwise."""
 LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
 """The versions that hudisql reads, and the timeline layout of each."""
 
@@ -102,14 +102,17 @@ class HudiTable:
     def reopened(self) -> HudiTable:
         """The table as it stands now, read as this one.
 
-        Raises what `open_table` raises, and UnsupportedTableError if it has been upgraded meanwhile to a
-        version that is not written.
+        Raises what `open_table` raises, and WriteConflictError if it has another table version by now.
         """
         opened = open_table(
             self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
         )
         if opened.version != self.version:
-            check_written_version(opened.version, opened.base_path)
+            raise WriteConflictError(
+                f"the Hudi table at {self.base_path} has table version {opened.version} now; it had version "
+                f"{self.version} when it was opened",
+                hint="run the statement again",
+            )
         if self.listing is None:
             return opened
         is_same = opened.timeline == self.timeline and opened.properties == self.properties
@@ -295,13 +298,11 @@ def check_written_version(version: int, base_path: str) -> None:
     """
     if version != WRITTEN_VERSION:
         raise UnsupportedTableError(
-            f"the Hudi table at {base_path} has table version {version}. hudisql writes version "
-            f"{WRITTEN_VERSION}, of version 9 the rows (INSERT, UPDATE, DELETE, MERGE), and runs the table "
-            "services of 8 and 9. A Hudi 1.x writer upgrades an older table on its own at its next write "
+            f"the Hudi table at {base_path} has table version {version}, in which hudisql does not do this. "
+            "A Hudi 1.x writer upgrades an older table on its own at its next write "
             "(hoodie.write.auto.upgrade)",
-            hint="do this with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
-            "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
-            "writer of this table",
+            hint="do this with Apache Hudi 1.x; or CALL downgrade_table(table => '<table>', to_version => "
+            "'SIX'), and set hoodie.write.table.version=6 for every 1.x writer of this table",
         )
 
 

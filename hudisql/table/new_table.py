@@ -1,8 +1,8 @@
 """A new table's properties and its empty timeline directory, published in one atomic step.
 
 Follows `HoodieTableMetaClient.PropertyBuilder` and `KeyGenUtils.inferKeyGeneratorType` of Hudi 0.15 for table
-version 6. Whoever makes a table writes everything else first: without `hoodie.properties` no reader sees a
-table. It must not know where a table's definition comes from.
+version 6, of Hudi 1.2 for version 9. Whoever makes a table writes everything else first: without
+`hoodie.properties` no reader sees a table. It must not know where a table's definition comes from.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Final
 
 from hudisql.format import table_properties as keys
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.format.timeline import load_timeline
 from hudisql.format.timeline_layout import (
     ARCHIVE_DIRECTORY,
     LAYOUT_V1,
-    NEW_TABLE_DIRECTORIES,
     metadata_directory,
+    new_table_directories,
 )
 from hudisql.storage import Storage, is_inside, join
+from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, open_table
+from hudisql.table.version_properties import KEY_GENERATORS, properties_of_version_9
 
-_KEY_GENERATORS: Final = "org.apache.hudi.keygen"
-DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+DEFAULT_PAYLOAD: Final = keys.LATEST_PAYLOAD
 _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
@@ -33,7 +33,7 @@ class NewTable:
     """What the properties of a new table are made from.
 
     Without `record_key` columns the table's record keys are generated. `others` are further table
-    configurations, such as those of a bootstrap or of CREATE TABLE.
+    configurations, such as those of a bootstrap or of CREATE TABLE. `version` is the table version, 6 or 9.
     """
 
     name: str
@@ -47,19 +47,30 @@ class NewTable:
     is_hive_style: bool = True
     is_url_encoded: bool = False
     others: Mapping[str, str] = field(default_factory=dict)
+    version: int = WRITTEN_VERSION
 
 
 def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[object]) -> str:
     """The Java class by which Hudi's writers make the same keys and partition paths."""
     if not partition_columns:
-        return f"{_KEY_GENERATORS}.NonpartitionedKeyGenerator"
+        return f"{KEY_GENERATORS}.NonpartitionedKeyGenerator"
     if len(record_key) < 2 and len(partition_columns) == 1:
-        return f"{_KEY_GENERATORS}.SimpleKeyGenerator"
-    return f"{_KEY_GENERATORS}.ComplexKeyGenerator"
+        return f"{KEY_GENERATORS}.SimpleKeyGenerator"
+    return f"{KEY_GENERATORS}.ComplexKeyGenerator"
 
 
 def new_table_properties(table: NewTable) -> dict[str, str]:
-    """The properties of the new table, in the order that Hudi 0.15 writes them, `others` behind its type."""
+    """The properties of the new table, in the order that Hudi 0.15 writes them, `others` behind its type.
+
+    Raises UnsupportedTableError for key generators that its version does not take.
+    """
+    values = _properties_of_version_6(table)
+    return (
+        values if table.version == WRITTEN_VERSION else properties_of_version_9(values, table.payload_class)
+    )
+
+
+def _properties_of_version_6(table: NewTable) -> dict[str, str]:
     values = {keys.TYPE: table.table_type, **table.others}
     if table.table_type == keys.MERGE_ON_READ:
         values[keys.PAYLOAD_CLASS] = table.payload_class or DEFAULT_PAYLOAD
@@ -85,14 +96,14 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
         keys.KEY_GENERATOR_CLASS: generator,
         keys.BASE_FILE_FORMAT: "PARQUET",
         keys.URL_ENCODE_PARTITIONING: _flag(table.is_url_encoded),
-        keys.VERSION: "6",
+        keys.VERSION: str(WRITTEN_VERSION),
     }
     return values
 
 
-def make_timeline_directories(storage: Storage, base_path: str) -> None:
-    """Make the empty directories below `.hoodie` that every table has. Raises StorageError."""
-    for directory in NEW_TABLE_DIRECTORIES:
+def make_timeline_directories(storage: Storage, base_path: str, version: int = WRITTEN_VERSION) -> None:
+    """Make the empty directories below `.hoodie` that tables of the version have. Raises StorageError."""
+    for directory in new_table_directories(LAYOUT_OF_VERSION[version]):
         storage.make_directories(join(metadata_directory(base_path), directory))
 
 
@@ -108,7 +119,7 @@ def publish_properties(storage: Storage, base_path: str, values: Mapping[str, st
 
 def publish_new_table(storage: Storage, base_path: str, table: NewTable, now: datetime) -> None:
     """Make an empty table. Raises PathExistsError if another table got there first, StorageError."""
-    make_timeline_directories(storage, base_path)
+    make_timeline_directories(storage, base_path, table.version)
     publish_properties(storage, base_path, new_table_properties(table), now)
 
 
@@ -119,7 +130,7 @@ def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
     commit of the table is complete, nothing is deleted, and this gives None.
     Raises StorageError.
     """
-    if load_timeline(storage, base_path).commits:
+    if open_table(storage, base_path).timeline.commits:
         return None
     storage.delete_file(join(base_path, keys.PROPERTIES_FILE))
     storage.delete_directory(metadata_directory(base_path))

@@ -22,23 +22,14 @@ from hudisql.format.table_properties import (
 )
 from hudisql.format.timeline_layout import metadata_table_directory
 from hudisql.storage import Storage, join
-from hudisql.table.hudi_table import HudiTable, check_written_version
+from hudisql.table.hudi_table import HudiTable
 
 METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 
 def update_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
-    """Set the given properties (None: remove) and keep all others.
-
-    Raises NoSuchTableError, UnsupportedTableError for table versions that are not written, StorageError.
-    """
-    check_written_version(read_table_properties(storage, base_path).version, base_path)
-    write_table_properties(storage, base_path, changes)
-
-
-def write_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
-    """`update_table_properties` in a table of any version, for changes that all versions have."""
+    """Set the given properties (None: remove) and keep all others. Raises NoSuchTableError, StorageError."""
     values = dict(read_table_properties(storage, base_path).values)
     for key, value in changes.items():
         if value is None:
@@ -82,7 +73,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
             hint="let the other writer finish, or roll it back, then run the statement again",
         )
     changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
-    write_table_properties(table.storage, table.base_path, changes)
+    update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
     return True
 

@@ -7,25 +7,27 @@ its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.instant import CLEAN, CLUSTERING, COMPACTION, RESTORE, ROLLBACK, SAVEPOINT
-from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
 ANY_CHANGE: Final = "rows"
 """Stands for a statement that changes rows, while its operation is not known yet."""
-COMMITS: Final = frozenset({ANY_CHANGE, "INSERT", "UPSERT", "DELETE"})
-"""The operations of INSERT, UPDATE, DELETE and MERGE."""
+COMMITS: Final = frozenset(
+    {
+        *(ANY_CHANGE, "INSERT", "UPSERT", "DELETE", "BULK_INSERT"),
+        *("INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION", "ALTER_SCHEMA"),
+    }
+)
+"""The operations of statements that change rows, partitions or columns."""
 ARCHIVE: Final = "archive"
 """Archiving, which puts no action on the timeline."""
 SERVICES: Final = frozenset({COMPACTION, CLEAN, ARCHIVE, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
 """The table services, by the actions that they put on the timeline."""
-_SERVICED_VERSIONS: Final = frozenset({8, 9})
-_TESTED_VERSIONS: Final = frozenset({9})
-_TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
+_TESTED_VERSIONS: Final = frozenset({8, 9})
+_TESTED: Final = COMMITS | SERVICES
 
 
 def check_written(table: HudiTable, operation: str | None) -> None:
@@ -33,24 +35,15 @@ def check_written(table: HudiTable, operation: str | None) -> None:
 
     `operation` is Hudi's `WriteOperationType`, or a table service's action; None is what only version 6 has.
     """
-    if table.version == WRITTEN_VERSION or operation in _tested(table):
+    if table.version == WRITTEN_VERSION or (table.version in _TESTED_VERSIONS and operation in _TESTED):
         return
-    if operation in SERVICES and table.version in _SERVICED_VERSIONS:
-        return
-    tested = sorted(_tested(table) - {ANY_CHANGE})
-    if operation is None or operation == ANY_CHANGE or not tested:
+    if operation is None or table.version not in _TESTED_VERSIONS:
         check_written_version(table.version, table.base_path)
     raise UnsupportedTableError(
         f"the Hudi table at {table.base_path} has table version {table.version}, in which hudisql does not "
-        f"write {operation}; it writes {', '.join(tested)}",
+        f"write {operation}; it writes {', '.join(sorted(_TESTED - {ANY_CHANGE}))}",
         hint="do this with Apache Hudi 1.x",
     )
-
-
-def _tested(table: HudiTable) -> frozenset[str]:
-    if table.version not in _TESTED_VERSIONS:
-        return frozenset()
-    return _TESTED.get(table.properties.table_type, frozenset())
 
 
 def unwritten_rule(table: HudiTable) -> str | None:

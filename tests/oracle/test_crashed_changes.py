@@ -1,6 +1,7 @@
-"""Statements killed at every step on a table that writers share: Hudi 0.15 sees what we see, and clears up.
+"""Statements killed at every step on a table that writers share: Hudi sees what we see, and clears up.
 
-After each crash the next writer is hudisql or Apache Hudi, in turns, on the same table.
+It is Hudi 0.15 for tables of version 6, and 1.2 for those of version 9. After each crash the next writer is
+hudisql or Apache Hudi, in turns, on the same table.
 """
 
 from __future__ import annotations
@@ -88,13 +89,14 @@ class SharedTable:
         rows = self.shape.with_partition_columns(sample_rows(self.next_seq, self.next_seq + 1))
         if by_hudi:
             options = self.shape.write_options() | {"hoodie.table.name": self.name.partition(".")[2]}
+            options["hoodie.write.table.version"] = str(self.table.version)
             self.oracle.upsert(rows, self.path, options | SHARED)
         else:
             self.session.write(self.session.spark.createDataFrame(rows), self.name, "upsert")
 
     def make_old(self) -> None:
         """As if the dead writer had been silent for ten minutes."""
-        for pattern in ("lock", ".heartbeat/*", "*.rollback.*"):
+        for pattern in ("lock", ".heartbeat/*", "*.rollback.*", "timeline/*.rollback.*"):
             for path in self.hidden(pattern):
                 os.utime(path, (time.time() - SILENT_SECONDS, time.time() - SILENT_SECONDS))
 
@@ -106,14 +108,15 @@ class SharedTable:
 
 @pytest.fixture
 def shared(
-    request: pytest.FixtureRequest, oracle_015: HudiOracle, session: Any, tmp_path: Path
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int
 ) -> Iterator[SharedTable]:
     shape: Shape = request.param
-    name = f"oracle.{shape.name}"
-    path = bootstrap_shape(session, shape, tmp_path, table=name).path
+    oracle: HudiOracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
+    name = f"oracle.{shape.name}_{version}"
+    path = bootstrap_shape(session, shape, tmp_path, table=name, table_version=str(version)).path
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in SHARED.items())
     session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({listed})")
-    yield SharedTable(session, oracle_015, shape, name, path)
+    yield SharedTable(session, oracle, shape, name, path)
     for suffix in ("", "_ro", "_rt"):
         session.sql(f"DROP TABLE IF EXISTS {name}{suffix}")
 
@@ -161,6 +164,7 @@ def crash(spark: Any, metastore_uri: str) -> Crash:
 
 
 @pytest.mark.parametrize("shared", SHAPES, indirect=True, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize(("process", "steps"), [("driver", 12), ("worker", 2)])
 def test_a_statement_crashed_at_any_step_is_seen_atomically_by_both_who_clear_up_after_it(

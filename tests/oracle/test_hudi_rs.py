@@ -1,4 +1,4 @@
-"""Copy-on-write tables of hudisql's, read by hudi-rs, which shares no code with Hudi's Java: no skeletons."""
+"""Tables of hudisql's, read by hudi-rs, which shares no code with Hudi's Java: no skeletons."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from scripts.setup_oracles import install_hudi_rs
 from tests.oracle.comparison import META_COLUMNS, assert_same_rows
 from tests.oracle.sources import sample_rows, write_source
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -28,16 +29,27 @@ def read_with_hudi_rs(path: str, directory: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-@pytest.mark.parametrize("partitions", [(), ("region",), ("region", "dt")], ids=["none", "one", "two"])
+@pytest.mark.parametrize(
+    ("partitions", "kind", "version"),
+    parameters(
+        [
+            *(((), "cow", 6), (("region",), "cow", 6), (("region", "dt"), "cow", 6)),
+            *(((), "cow", 9), (("region",), "cow", 9), (("region",), "mor", 9)),
+        ],
+        in_ci=[((), "cow", 6), (("region",), "cow", 9), (("region", "dt"), "cow", 6)],
+    ),
+    ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else str(value),
+)
 def test_hudi_rs_reads_the_rows_of_native_tables(
-    session: Any, tmp_path: Path, partitions: tuple[str, ...]
+    session: Any, tmp_path: Path, partitions: tuple[str, ...], kind: str, version: int
 ) -> None:
-    name, path = f"rust_{len(partitions)}", str(tmp_path / "table")
+    name, path = f"rust_{len(partitions)}_{kind}_{version}", str(tmp_path / "table")
     clause = f"PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
     columns = ", ".join([COLUMNS, *(f"{each} STRING" for each in ("region", "dt"))])
     session.sql(
         f"CREATE TABLE {name} ({columns}) USING hudi {clause} LOCATION '{path}' "
-        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq')"
+        f"TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq', type = '{kind}', "
+        f"'hoodie.write.table.version' = '{version}')"
     )
     source = (
         "SELECT concat('k', id) AS id, CAST(id AS INT) AS seq, CAST(id / 3 AS DECIMAL(20, 2)) AS price, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+from tests.oracle.sources import write_source
+from tests.rows import rows as rows_of
 from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
@@ -26,6 +29,7 @@ MERGE_ON_READ_SHAPE = next(each for each in SHAPES if each.table_type == MERGE_O
 NAME = "newer_versions"
 # The test harness makes 1.2 write version 6 without a metadata table; these are its own defaults.
 DEFAULTS = {"hoodie.write.table.version": "9", "hoodie.metadata.enable": "true"}
+VERSION_8 = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 WITHOUT_SKIPPING = {"hoodie.enable.data.skipping": "false"}
 
 
@@ -35,6 +39,10 @@ def _upsert(
     given = {**shape.write_options(), **DEFAULTS, **options}
     chosen = {key: text for key, text in given.items() if text}
     oracle.upsert(noted_rows(shape, start, stop, note), path, chosen)
+
+
+def _version(options: Mapping[str, str]) -> int:
+    return int(options.get("hoodie.write.table.version", "9"))
 
 
 def _table(path: str, version: int) -> HudiTable:
@@ -72,22 +80,23 @@ def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> Non
     expected[31] = "merged"
 
 
-@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded"], in_ci=["hudi"]))
-def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
+@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded", "version_8"], in_ci=["hudi"]))
+def test_hudi_12_and_hudisql_change_a_table_in_turn(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, origin: str
 ) -> None:
     path, name = str(tmp_path / "table"), f"{NAME}_{origin}"
-    named = {"hoodie.table.name": name}
-    if origin == "hudi":
+    named = {"hoodie.table.name": name, **(VERSION_8 if origin == "version_8" else {})}
+    version = _version(named)
+    if origin != "upgraded":
         _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
         session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     else:
         bootstrap_shape(session, SHAPE, tmp_path, table=name)
         _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
-    assert _table(path, 9).properties.metadata_partitions
+    assert _table(path, version).properties.metadata_partitions
     expected = _notes(oracle_120, session, name, path)
     _change(session, name, path, expected)
-    table = _table(path, 9)
+    table = _table(path, version)
     assert not table.properties.metadata_partitions
     assert all(each.completion_time > each.timestamp for each in table.timeline.commits[-4:])
     assert _notes(oracle_120, session, name, path) == expected
@@ -95,16 +104,21 @@ def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
 
 
 @pytest.mark.parametrize(
-    "mode", parameters(["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"], in_ci=["COMMIT_TIME_ORDERING"])
+    ("mode", "version"),
+    parameters(
+        [("COMMIT_TIME_ORDERING", 9), ("EVENT_TIME_ORDERING", 9), ("EVENT_TIME_ORDERING", 8)],
+        in_ci=[("EVENT_TIME_ORDERING", 8)],
+    ),
 )
 def test_hudi_12_compacts_what_hudisql_has_written_to_logs(
-    oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str, version: int
 ) -> None:
-    path, name, shape = str(tmp_path / "table"), f"{NAME}_{mode[:6].lower()}", MERGE_ON_READ_SHAPE
+    path, name, shape = str(tmp_path / "table"), f"{NAME}_{mode[:6].lower()}_{version}", MERGE_ON_READ_SHAPE
     given = {} if mode == "EVENT_TIME_ORDERING" else {"hoodie.datasource.write.precombine.field": ""}
+    given |= VERSION_8 if version == 8 else {}
     _upsert(oracle_120, path, shape, 0, 60, "first", **given)
     session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    assert _table(path, 9).properties.record_merge_mode == mode
+    assert _table(path, version).properties.record_merge_mode == mode
     expected = _notes(oracle_120, session, name, path)
     _change(session, name, path, expected)
     assert list(Path(path).rglob(".*.log.1_*"))
@@ -113,7 +127,7 @@ def test_hudi_12_compacts_what_hudisql_has_written_to_logs(
     compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1", **given}
     _upsert(oracle_120, path, shape, 50, 51, "compacted", **compacts)
     expected[50] = "compacted"
-    assert _table(path, 9).timeline.commits[-1].action == "commit"
+    assert _table(path, version).timeline.commits[-1].action == "commit"
     assert _notes(oracle_120, session, name, path) == expected
 
 
@@ -130,7 +144,7 @@ def _go_on(
     _upsert(oracle, path, shape, 3, 8, "theirs", **options)
     expected.update(dict.fromkeys(range(3, 8), "theirs"))
     assert _notes(oracle, session, name, path) == expected
-    assert _table(path, 9).properties.metadata_partitions
+    assert _table(path, _version(options)).properties.metadata_partitions
     session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq IN (7, 40)")
     session.sql(f"DELETE FROM {name} WHERE seq IN (3, 45)")
     expected.update({7: "ours", 40: "ours"})
@@ -169,3 +183,97 @@ def test_hudi_12_rolls_back_what_a_killed_writer_has_left(
     assert _notes(oracle_120, session, name, path) == expected
     assert [each for each in written if (kept.parent / each).exists()] == []
     assert failed.instant_time not in {each.timestamp for each in _table(path, 9).timeline.instants}
+
+
+@pytest.mark.parametrize(
+    ("shape", "version"),
+    parameters(
+        [(SHAPE, 9), (MERGE_ON_READ_SHAPE, 9), (SHAPE, 8), (MERGE_ON_READ_SHAPE, 8)],
+        in_ci=[(MERGE_ON_READ_SHAPE, 9)],
+    ),
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape, version: int
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_overwritten_{shape.name}_{version}"
+    options = VERSION_8 if version == 8 else {}
+    _upsert(oracle_120, path, shape, 0, 60, "first", **options)
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    expected = _notes(oracle_120, session, name, path)
+    names = ", ".join(open_table(Storage(), path).schema.names)
+    own = names.replace(", dt", "")
+    day = {seq: f"2024-03-0{seq % 3 + 1}" for seq in expected}
+    chosen = f"SELECT * EXCEPT (note, dt), 'ours' AS note FROM {name} WHERE dt = '2024-03-01' AND seq < 30"
+    session.sql(f"INSERT OVERWRITE {name} PARTITION (dt = '2024-03-01') ({own}) SELECT {own} FROM ({chosen})")
+    expected = {
+        seq: "ours" if day[seq] == "2024-03-01" else note
+        for seq, note in expected.items()
+        if day[seq] != "2024-03-01" or seq < 30
+    }
+    session.sql(f"ALTER TABLE {name} DROP PARTITION (dt = '2024-03-02')")
+    expected = {seq: note for seq, note in expected.items() if day[seq] != "2024-03-02"}
+    assert _notes(oracle_120, session, name, path) == expected
+    session.sql("SET hoodie.spark.sql.insert.into.operation=bulk_insert")
+    moved = f"SELECT {names} FROM (SELECT * EXCEPT (id, seq, note, dt), concat('new', id) AS id, seq + 1000L "
+    moved += f"AS seq, 'ours' AS note, '2024-03-02' AS dt FROM {name} WHERE seq < 9)"
+    try:
+        session.sql(f"INSERT INTO {name} ({names}) {moved}")
+    finally:
+        session.sql("RESET hoodie.spark.sql.insert.into.operation")
+    expected |= {seq + 1000: "ours" for seq in [*expected] if seq < 9}
+    _upsert(oracle_120, path, shape, 6, 12, "theirs", **options)
+    expected |= dict.fromkeys(range(6, 12), "theirs")
+    assert _notes(oracle_120, session, name, path) == expected
+    session.sql(f"ALTER TABLE {name} ADD COLUMNS (more INT)")
+    session.sql(f"UPDATE {name} SET more = 7, note = 'ours' WHERE seq = 6")
+    expected[6] = "ours"
+    assert _notes(oracle_120, session, name, path) == expected
+    session.sql(f"INSERT OVERWRITE TABLE {name} ({names}, more) SELECT {names}, 8 FROM {name} WHERE seq < 20")
+    expected = {seq: note for seq, note in expected.items() if seq < 20}
+    assert _notes(oracle_120, session, name, path) == expected
+    assert rows_of(session, f"SELECT DISTINCT more FROM {name}") == [(8,)]
+    session.sql(f"TRUNCATE TABLE {name}")
+    fills = {"hoodie.write.set.null.for.missing.columns": "true"}
+    _upsert(oracle_120, path, shape, 0, 3, "theirs", **options, **fills)
+    assert _notes(oracle_120, session, name, path) == dict.fromkeys(range(3), "theirs")
+    assert _table(path, version).timeline.pending == ()
+    session.sql(f"DROP TABLE {name} PURGE")
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    parameters(
+        [
+            *(("bootstrap", each) for each in SHAPES if each.name != "prefixed"),
+            *(("create", SHAPE), ("query", SHAPE)),
+        ],
+        in_ci=[("bootstrap", MERGE_ON_READ_SHAPE), ("query", SHAPE)],
+    ),
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_hudi_12_goes_on_with_tables_that_hudisql_makes_in_version_9(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str, shape: Shape
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_made_{kind}_{shape.name}"
+    named = {"hoodie.table.name": name, "hoodie.metadata.index.column.stats.enable": "false"}
+    if kind == "bootstrap":
+        bootstrap_shape(session, shape, tmp_path, table=name, table_version="9")
+    else:
+        plain = write_source(tmp_path / "plain", noted_rows(shape, 0, 60), None, files=1)
+        session.sql(f"CREATE OR REPLACE TEMPORARY VIEW given AS SELECT * FROM parquet.`{plain}`")
+        head = f"CREATE TABLE {name} USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES "
+        head += "(primaryKey = 'id', preCombineField = 'seq', 'hoodie.write.table.version' = '9')"
+        if kind == "query":
+            session.sql(f"{head} AS SELECT * FROM given")
+        else:
+            columns = ", ".join(f"{row[0]} {row[1]}" for row in session.sql("DESCRIBE given").rows)
+            session.sql(head.replace("USING", f"({columns}) USING"))
+            session.sql(f"INSERT INTO {name} SELECT * FROM given")
+    assert _table(path, 9).properties.record_merge_mode == "EVENT_TIME_ORDERING"
+    expected = _notes(oracle_120, session, name, path)
+    assert len(expected) == (shape.rows if kind == "bootstrap" else 60)
+    _change(session, name, path, expected)
+    assert _notes(oracle_120, session, name, path) == expected
+    _go_on(oracle_120, session, name, path, shape, expected, **named)

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.errors import TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import TableLockedError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.file_names import parse_base_file_name
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.execution import commit_files
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy, hold_lock
@@ -235,7 +236,7 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
     oracle_120.upsert(_rows(0, 60, "upgraded", partition=2), path, OPTIONS | upgrade)
     if is_upgraded_first:
         write_file()
-    with pytest.raises(UnsupportedTableError, match=r"rolled back: .* has table version 9"):
+    with pytest.raises(WriteConflictError, match=r"rolled back: .* has table version 9 now"):
         complete_commit(commit, metadata)
     before = set(Path(path, ".hoodie").iterdir())
     rollback_commit(commit)
@@ -254,16 +255,22 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.parametrize(
-    "shape",
-    parameters([SHAPE, MERGE_ON_READ], in_ci=["merge_on_read"]),
-    ids=lambda shape: shape.name,
+    ("shape", "version"),
+    parameters([(SHAPE, 6), (MERGE_ON_READ, 6), (SHAPE, 9), (MERGE_ON_READ, 9)], in_ci=[(MERGE_ON_READ, 6)]),
+    ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_statements_and_hudi_015_write_at_the_same_time(
-    oracle_015: HudiOracle, session: Any, tmp_path: Path, background: ThreadPoolExecutor, shape: Shape
+def test_statements_and_hudi_write_at_the_same_time(
+    request: pytest.FixtureRequest,
+    session: Any,
+    tmp_path: Path,
+    background: ThreadPoolExecutor,
+    shape: Shape,
+    version: int,
 ) -> None:
-    path, name = str(tmp_path / "table"), f"{NAME}_{shape.name}"
-    options = shape.write_options() | {"hoodie.table.name": name}
-    oracle_015.upsert(_rows(0, 60), path, options)
+    oracle: HudiOracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
+    path, name = str(tmp_path / "table"), f"{NAME}_{shape.name}_{version}"
+    options = shape.write_options() | {"hoodie.table.name": name, "hoodie.write.table.version": str(version)}
+    oracle.upsert(_rows(0, 60), path, options)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql(f"CALL hive_sync(table => 'oracle.{name}', path => '{path}')")
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in (SHARED | AGAIN).items())
@@ -272,14 +279,14 @@ def test_statements_and_hudi_015_write_at_the_same_time(
 
     def upsert_twice() -> None:
         for _ in range(2):
-            oracle_015.upsert(rows, path, options | SHARED)
+            oracle.upsert(rows, path, options | SHARED)
 
     theirs = background.submit(upsert_twice)
     for number in range(2):
         session.sql(f"UPDATE oracle.{name} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
     session.sql(f"DELETE FROM oracle.{name} WHERE dt = '2024-03-03' AND seq < 30")
     theirs.result(timeout=WAIT_SECONDS)
-    seen = oracle_015.read(path)
+    seen = oracle.read(path)
     ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
     assert_same_rows(ours, seen, sort_by=["seq"])
     notes = dict(zip(seen["seq"].to_pylist(), seen["note"].to_pylist(), strict=True))
@@ -287,3 +294,57 @@ def test_statements_and_hudi_015_write_at_the_same_time(
     assert notes == {seq: note for seq, note in expected.items() if seq % 3 != 2 or seq >= 30}
     assert open_table(STORAGE, path).timeline.pending == ()
     assert _orphans(path) == []
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.parametrize(
+    ("shape", "is_shared"),
+    parameters([(SHAPE, False), (SHAPE, True), (MERGE_ON_READ, False), (MERGE_ON_READ, True)], in_ci=[]),
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_hudi_12_upgrades_a_table_during_a_statement(
+    oracle_120: HudiOracle,
+    session: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shape: Shape,
+    is_shared: bool,
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_during_{shape.name}_{is_shared}".lower()
+    options = shape.write_options() | {"hoodie.table.name": name}
+    oracle_120.upsert(_rows(0, 60), path, options)
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(f"CALL hive_sync(table => 'oracle.{name}', path => '{path}')")
+    if is_shared:
+        listed = ", ".join(f"'{key}' = '{value}'" for key, value in (SHARED | AGAIN).items())
+        session.sql(f"ALTER TABLE oracle.{name} SET TBLPROPERTIES ({listed})")
+    # With the lock 1.2 waits for itself here: it rolls our pending commit back while it holds the lock.
+    upgrade = options | {"hoodie.write.table.version": "9"}
+    finish = commit_files.finish_commit
+    upgraded: list[bool] = []
+
+    def upgrade_and_finish(*arguments: Any, **named: Any) -> Any:
+        if not upgraded:
+            upgraded.append(True)
+            oracle_120.upsert(_rows(0, 60, "theirs", partition=2), path, upgrade)
+        return finish(*arguments, **named)
+
+    monkeypatch.setattr(commit_files, "finish_commit", upgrade_and_finish)
+    update = f"UPDATE oracle.{name} SET note = 'ours' WHERE dt = '2024-03-03'"
+    if is_shared:
+        session.sql(update)
+    else:
+        with pytest.raises(WriteConflictError, match="has table version 9 now"):
+            session.sql(update)
+    assert upgraded
+    assert open_table(STORAGE, path).version == 9
+    assert _orphans(path) == []
+    notes = {"2024-03-02": "theirs", "2024-03-03": "ours" if is_shared else "first"}
+    for _ in range(2):
+        seen = oracle_120.read(path)
+        assert_same_rows(session.sql(f"SELECT * FROM oracle.{name}").arrow(), seen, sort_by=["seq"])
+        found = zip(seen["dt"].to_pylist(), seen["note"].to_pylist(), strict=True)
+        assert all(note == notes.get(day, "first") for day, note in found)
+        session.sql(update)
+        notes["2024-03-03"] = "ours"

@@ -60,6 +60,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "clustering",
         "compaction",
         "instant_rollback",
+        "version_change",
         "partition_ttl",
         "show_file_status",
         "savepoint",

@@ -26,6 +26,8 @@ from hudisql.catalog.sync_settings import SYNC_PREFIX
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
+from hudisql.table.hudi_table import WRITTEN_VERSION
+from hudisql.table.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
@@ -61,6 +63,7 @@ class BootstrapRequest:
     source_table: tuple[str, str] | None = None
     target_path: str | None = None
     table_type: str = keys.COPY_ON_WRITE
+    table_version: int = WRITTEN_VERSION
     precombine: str | None = None
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
@@ -121,6 +124,16 @@ def _check_request(request: BootstrapRequest) -> None:
         raise InvalidArgumentError(
             "give either source (a path) or source_table (a table of the metastore)",
             hint="source => '/directory' or source_table => 'db.table'",
+        )
+    if request.table_version not in NEW_TABLE_VERSIONS:
+        raise InvalidArgumentError(
+            f"hudisql makes no tables of version {request.table_version}",
+            hint="table_version => 6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later)",
+        )
+    if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
+        raise InvalidArgumentError(
+            f"register-only partitions are for tables of version {WRITTEN_VERSION}",
+            hint="leave table_version or register_only_where out",
         )
     for name, path in (("source", request.source_path), ("target_path", request.target_path)):
         if path is not None and not path.strip():
@@ -207,6 +220,7 @@ _REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {
     "hoodie.datasource.write.precombine.field": ("precombine", str),
     keys.PRECOMBINE_FIELD: ("precombine", str),
     "hoodie.datasource.write.table.type": ("table_type", parse_table_type),
+    keys.WRITE_VERSION: ("table_version", int),
     MAX_FILE_SIZE.name: ("max_file_bytes", int),
     SORT_MODE.name: ("sort_mode", lambda text: text.strip().upper()),
     CODEC.name: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),

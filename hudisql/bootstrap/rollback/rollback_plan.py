@@ -29,7 +29,7 @@ from hudisql.errors import (
 )
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
-from hudisql.table.hudi_table import HudiTable, check_written_version, open_table
+from hudisql.table.hudi_table import HudiTable, open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -93,7 +93,6 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
         )
     if state is TargetState.TABLE:
         table = open_table(storage, base_path)
-        check_written_version(table.version, base_path)
         _check_is_bootstrapped(table)
         sources = read_table_sources(table)
         check_source_is_outside(table, sources)

@@ -145,6 +145,9 @@ def _differences(context: Context, request: BootstrapRequest, table: HudiTable) 
         yield f"its record key is {','.join(properties.record_key_fields) or 'generated'}"
     if properties.table_type != request.table_type:
         yield f"it is {properties.table_type}"
+    # A table that was upgraded since is the same table.
+    if properties.version < request.table_version:
+        yield f"it has table version {properties.version}"
 
 
 def _source_path(context: Context, request: BootstrapRequest) -> str | None:

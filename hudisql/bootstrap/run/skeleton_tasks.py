@@ -30,7 +30,11 @@ from hudisql.bootstrap.target.checkpoint import (
     write_checkpoint_request,
 )
 from hudisql.bootstrap.target.lease import Lease
-from hudisql.bootstrap.target.target_state import TargetState, read_target_state
+from hudisql.bootstrap.target.target_state import (
+    TargetState,
+    instants_of_bootstrap,
+    read_target_state,
+)
 from hudisql.catalog.sync_settings import SYNC_PREFIX
 from hudisql.errors import InvalidArgumentError, TableExistsError
 from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
@@ -40,13 +44,16 @@ from hudisql.format.instant import (
 )
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value
-from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
 # What may change between the runs: it has no effect on the table's files.
 _FREE_TO_CHANGE: Final = frozenset(
-    {"parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"}
+    {
+        *("parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"),
+        "table_version",
+    }
 )
 
 
@@ -176,11 +183,8 @@ def _delete_remains(storage: Storage, plan: BootstrapPlan, kept: set[str], lease
     lease_file = storage.info(lease.path)
     if lease_file is not None:
         storage.delete_staged(timeline, lease_file.modification_time_ms)
-    for entry in storage.list_directory(timeline):
-        instant = LAYOUT_V1.parse_file_name(entry.name)
-        is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
-        if not entry.is_directory and is_own:
-            storage.delete_file(entry.path)
+    for path in instants_of_bootstrap(storage, plan.target_path):
+        storage.delete_file(path)
 
 
 def list_target_files(storage: Storage, base_path: str) -> list[FileInfo]:

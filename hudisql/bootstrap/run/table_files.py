@@ -1,6 +1,6 @@
 """The small files of a bootstrapped table: properties, partition metadata, index, timeline.
 
-They make skeletons a table of version 6. Their order keeps the table invisible until it is complete:
+They make skeletons a table of version 6, or 9. Their order keeps the table invisible until it is complete:
 `hoodie.properties` comes last, created atomically. Follows what Hudi 0.15 leaves on disk after
 a metadata-only bootstrap; knows no Spark.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import RewrittenSource, write_full_record_sources
@@ -32,6 +32,7 @@ from hudisql.format.instant import (
     METADATA_BOOTSTRAP_INSTANT_TIME,
     Instant,
     InstantState,
+    new_instant_time,
 )
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
@@ -39,8 +40,9 @@ from hudisql.format.partition_metadata import (
     render_partition_metadata,
 )
 from hudisql.format.schema import avro_from_arrow
-from hudisql.format.timeline_layout import LAYOUT_V1, instant_path
+from hudisql.format.timeline_layout import instant_path, timeline_layout
 from hudisql.storage import Storage, join, parent_of
+from hudisql.table.hudi_table import LAYOUT_OF_VERSION
 from hudisql.table.new_table import (
     NewTable,
     make_timeline_directories,
@@ -48,6 +50,7 @@ from hudisql.table.new_table import (
     publish_properties,
 )
 from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
+from hudisql.write.transaction.timeline_files import timeline_files
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.files.full_record import FullRecordFile
@@ -123,6 +126,7 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
             is_hive_style=plan.is_hive_style,
             is_url_encoded=plan.is_url_encoded,
             others=others,
+            version=request.table_version,
         )
     )
 
@@ -173,11 +177,11 @@ def write_table_files(
         directories = [join(plan.target_path, partition.path) for partition in partitions]
         storage.write_files([join(directory, PARTITION_METADATA_FILE) for directory in directories], content)
         written += len(content) * len(directories)
-    make_timeline_directories(storage, plan.target_path)
+    make_timeline_directories(storage, plan.target_path, plan.request.table_version)
     if plan.skeleton_partitions:
         written += _write_index(storage, plan, skeletons, now)
         metadata = commit_metadata(plan, skeletons)
-        written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata)
+        written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata, now)
     if plan.register_only_partitions:
         # Without rows a lift would have nothing to take.
         registered = [
@@ -189,7 +193,9 @@ def write_table_files(
     if plan.full_record_partitions:
         written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
         metadata = commit_metadata(plan, full_records, BULK_INSERT)
-        written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata)
+        # Two actions never complete at the same time.
+        later = now + timedelta(milliseconds=1)
+        written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata, later)
     return written
 
 
@@ -221,13 +227,19 @@ def _write_index(
     return sum(0 if info is None else info.length for info in infos)
 
 
-def _write_instant(storage: Storage, plan: BootstrapPlan, instant_time: str, metadata: CommitMetadata) -> int:
+def _write_instant(
+    storage: Storage, plan: BootstrapPlan, instant_time: str, metadata: CommitMetadata, completed_at: datetime
+) -> int:
     action = DELTA_COMMIT if plan.request.is_merge_on_read else COMMIT
-    commit = metadata.to_json()
+    layout = timeline_layout(LAYOUT_OF_VERSION[plan.request.table_version])
+    assert layout is not None  # every version has one
+    commit = timeline_files(layout).commit_content(metadata)
     for state in InstantState:
         instant = Instant(instant_time, action, state)
-        path = instant_path(plan.target_path, LAYOUT_V1, instant)
-        storage.create(path, commit if state is InstantState.COMPLETED else b"")
+        if instant.is_completed and layout.has_completion_times:
+            instant = replace(instant, completion_time=new_instant_time(None, completed_at))
+        path = instant_path(plan.target_path, layout, instant)
+        storage.create(path, commit if instant.is_completed else b"")
     return len(commit)
 
 

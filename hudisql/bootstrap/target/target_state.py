@@ -20,8 +20,8 @@ from hudisql.bootstrap.target.checkpoint import REQUEST_FILE
 from hudisql.format.bootstrap_index import partition_index_path
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
-from hudisql.storage import Storage, join
+from hudisql.format.timeline_layout import METADATA_DIRECTORY, TimelineLayoutV2, metadata_directory
+from hudisql.storage import FileInfo, Storage, join
 
 LEASE_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-bootstrap"
 HEARTBEAT_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-alive"
@@ -128,16 +128,29 @@ def _is_abandoned(storage: Storage, base_path: str) -> bool:
     if info is None or not info.is_directory:
         return False
     # Hidden files are staged files and checksums.
-    names = [
-        entry.name
-        for entry in storage.list_directory(timeline)
-        if not entry.is_directory and not entry.name.startswith(".")
-    ]
-    if not names:
+    files = [each for each in _files_of_timelines(storage, base_path) if not each.name.startswith(".")]
+    if not files:
         has_index = storage.exists(partition_index_path(base_path))
         return has_index or all(file.name.startswith(".") for file in storage.list_files(timeline))
-    instants = [LAYOUT_V1.parse_file_name(name) for name in names]
-    return all(instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES for instant in instants)
+    return all(_is_of_bootstrap(each.name) for each in files)
+
+
+def instants_of_bootstrap(storage: Storage, base_path: str) -> list[str]:
+    """The paths of the bootstrap's own instants, in the timeline of any version. Raises StorageError."""
+    return [each.path for each in _files_of_timelines(storage, base_path) if _is_of_bootstrap(each.name)]
+
+
+def _files_of_timelines(storage: Storage, base_path: str) -> list[FileInfo]:
+    directory = TimelineLayoutV2().timeline_directory(base_path)
+    directories = [metadata_directory(base_path), *([directory] if storage.exists(directory) else [])]
+    return [
+        each for found in storage.list_directories(directories) for each in found if not each.is_directory
+    ]
+
+
+def _is_of_bootstrap(name: str) -> bool:
+    instant = TimelineLayoutV2().parse_file_name(name)
+    return instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
 
 
 def _is_running_since(process: int, acquired_at: float) -> bool:

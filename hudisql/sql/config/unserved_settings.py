@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SettingsError
+from hudisql.format.table_properties import WRITE_VERSION
 from hudisql.hudi_config import HudiConfig
+from hudisql.table.hudi_table import WRITTEN_VERSION
 
 QUERY_TYPE: Final = "hoodie.datasource.query.type"
 _SNAPSHOT: Final = "snapshot"
@@ -31,12 +33,21 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.datasource.write.drop.partition.columns": ("false",),
     "hoodie.populate.meta.fields": ("true",),
     "hoodie.table.cdc.enabled": ("false",),
-    "hoodie.write.table.version": ("6",),
 }
 
 
-def refuse_unserved_writes(config: HudiConfig) -> None:
-    """Raise SettingsError for a setting that asks for another way to write rows than hudisql has."""
+def refuse_unserved_writes(config: HudiConfig, table_version: int) -> None:
+    """Raise SettingsError for a setting that asks for another way to write rows than hudisql has.
+
+    The table keeps its version: 6 is for writers of Hudi 1.x, another one is an error.
+    """
+    version = config.lookup(WRITE_VERSION, str(WRITTEN_VERSION))
+    if version not in (str(WRITTEN_VERSION), str(table_version)):
+        raise SettingsError(
+            f"{WRITE_VERSION} = {version} is not supported: the table has version {table_version}, and no "
+            "write changes it",
+            hint=f"RESET {WRITE_VERSION}, or leave the option out",
+        )
     for key, harmless in _WRITES.items():
         text = config.lookup(key, harmless[0]).lower()
         if text not in harmless:

@@ -23,7 +23,7 @@ from hudisql.sql.ddl.table_options import (
     TYPE,
     check_property,
 )
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.write.overwrite import Overwrite
 
 OPERATION: Final = "hoodie.datasource.write.operation"
@@ -48,6 +48,7 @@ _OF_THE_TABLE: Final = frozenset(
     {
         *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *_NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
+        keys.WRITE_VERSION,
     }
 )
 
@@ -141,7 +142,10 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
     if name in ORDERING:
         return (properties.precombine_field or "",)
     if name in PAYLOAD:
-        return (properties.payload_class or _DEFAULT_PAYLOAD,)
+        legacy = properties.get(keys.LEGACY_PAYLOAD_CLASS)
+        return (properties.payload_class or legacy or _DEFAULT_PAYLOAD,)
+    if name == keys.WRITE_VERSION:
+        return (str(properties.version), str(WRITTEN_VERSION))
     if name in KEY_GENERATOR:
         return (properties.key_generator_class or properties.key_generator_type or "",)
     flag = (

@@ -30,10 +30,15 @@ from hudisql.sql.query.target_table import (
 from hudisql.sql.schema import alterations as al
 from hudisql.sql.schema.alter_columns import with_added_columns, with_changed_columns
 from hudisql.sql.text import statements as st
-from hudisql.table.hudi_table import HudiTable, check_written_version
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.table_configuration import update_table_properties
+from hudisql.table.written_versions import check_written
 from hudisql.write.transaction.commit import OpenCommit
-from hudisql.write.transaction.schema_change import commit_schema, commit_without_partitions
+from hudisql.write.transaction.schema_change import (
+    ALTER_SCHEMA,
+    commit_schema,
+    commit_without_partitions,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -50,7 +55,7 @@ def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeSta
     check_is_main_name(context, entry, statement.verb)
     alteration = al.read_alteration(context, statement.text)
     table = open_hudi_entry(context, entry)
-    check_written_version(table.version, table.base_path)
+    check_written(table, ALTER_SCHEMA)
     if isinstance(alteration, al.RenameTable):
         _rename(context, entry, table, alteration)
     elif isinstance(alteration, al.SetProperties):

@@ -1,4 +1,4 @@
-"""CREATE TABLE … USING hudi: an empty table of version 6, or the entry of a table that exists.
+"""CREATE TABLE … USING hudi: an empty table, or the entry of a table that exists.
 
 Follows `CreateHoodieTableCommand` of Hudi 0.15. The table's properties are created last, in one atomic step;
 the metastore follows.
@@ -285,7 +285,8 @@ def _make_table(
         )
     _warn_of_types(context, definition)
     schema_text = avro_from_arrow(definition.columns, name)
-    values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
+    described = new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text})
+    values = new_table_properties(described)
     _warn_of_dates(context, check_generator(definition, values, path))
     _check_free(context, path)
     refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
@@ -293,7 +294,7 @@ def _make_table(
         _check_names_free(context, database, name)
     if announces:
         announce_table(path)
-    make_timeline_directories(storage, path)
+    make_timeline_directories(storage, path, described.version)
     try:
         publish_properties(storage, path, values, datetime.now(UTC))
     except PathExistsError as error:

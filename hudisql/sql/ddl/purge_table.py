@@ -15,7 +15,7 @@ from hudisql.bootstrap.rollback.table_sources import read_table_sources
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.target.target_state import TargetState, read_target_state
 from hudisql.errors import NoSuchTableError
-from hudisql.table.hudi_table import check_written_version, open_table
+from hudisql.table.hudi_table import open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -35,7 +35,6 @@ def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> Table
     )
     if state is TargetState.TABLE:
         table = open_table(storage, base_path)
-        check_written_version(table.version, base_path)
         if table.is_bootstrapped:
             check_source_is_outside(table, read_table_sources(table))
         names |= names_of_table(table)

@@ -23,8 +23,9 @@ from hudisql.sql.ddl.generator_options import (
     kept_generator_settings,
 )
 from hudisql.sql.schema.table_definition import TableDefinition
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.table.new_table import NewTable, key_generator_class
+from hudisql.table.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.transaction.commit import PAYLOADS
 
 _WRITE: Final = "hoodie.datasource.write"
@@ -57,7 +58,6 @@ _FIXED: Final = {
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
     keys.TIMELINE_TIMEZONE: "utc",
     keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
-    "hoodie.write.table.version": "6",
     "hoodie.index.bucket.engine": "simple",
 }
 _OF_THE_METASTORE: Final = (
@@ -120,6 +120,18 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
+        if lower in (*ORDERING, *PAYLOAD) and table.version != WRITTEN_VERSION:
+            raise UnsupportedTableError(
+                f"{name} cannot be changed in table version {table.version}: hoodie.record.merge.mode says "
+                "which rows win",
+                hint="make another table",
+            )
+        if lower == keys.WRITE_VERSION and value not in (None, str(WRITTEN_VERSION), str(table.version)):
+            raise UnsupportedTableError(
+                f"{name} = {value} is not supported: the table has version {table.version}, and no write "
+                "changes it",
+                hint="leave it out",
+            )
         if lower in ORDERING:
             wanted = TableDefinition(table.schema, (), {name: value}) if value else None
             changes[keys.PRECOMBINE_FIELD] = None if wanted is None else ordering_of(wanted)
@@ -169,7 +181,18 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
             given, keys.URL_ENCODE_PARTITIONING, _escapes_directories(definition, generator)
         ),
         others={**others, **kept_generator_settings(given)} if generator in _TRANSFORMING else others,
+        version=_version_of(given),
     )
+
+
+def _version_of(properties: Mapping[str, str]) -> int:
+    text = (_value(properties, (keys.WRITE_VERSION,)) or str(WRITTEN_VERSION)).strip()
+    if text not in map(str, NEW_TABLE_VERSIONS):
+        raise UnsupportedTableError(
+            f"{keys.WRITE_VERSION} = {text} is not supported: hudisql makes tables of version 6 or 9",
+            hint="leave it out, or choose 9 if only Hudi 1.1 and later read the table",
+        )
+    return int(text)
 
 
 def _escapes_directories(definition: TableDefinition, generator: str | None) -> bool:

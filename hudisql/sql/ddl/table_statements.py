@@ -17,7 +17,9 @@ from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.format.table_properties import (
     HIVE_STYLE_PARTITIONING,
     KEY_GENERATOR_CLASS,
+    LEGACY_PAYLOAD_CLASS,
     URL_ENCODE_PARTITIONING,
+    WRITE_VERSION,
 )
 from hudisql.result import LocalResult
 from hudisql.sql.ddl.generator_options import kept_generator_settings
@@ -26,7 +28,7 @@ from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.text.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql_literals import quote_string
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.table.new_table import DEFAULT_PAYLOAD
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.partitions import TablePartition, directory_columns, directory_values
@@ -158,8 +160,12 @@ def _own_options(table: HudiTable) -> dict[str, str]:
         options["primaryKey"] = ",".join(properties.record_key_fields)
     if properties.precombine_field:
         options["preCombineField"] = properties.precombine_field
-    if properties.payload_class not in (None, DEFAULT_PAYLOAD):
-        options["payloadClass"] = str(properties.payload_class)
+    payload = properties.payload_class or properties.get(LEGACY_PAYLOAD_CLASS)
+    # In version 9 no payload class means another rule than this one.
+    if payload is not None and (payload != DEFAULT_PAYLOAD or table.version > WRITTEN_VERSION):
+        options["payloadClass"] = payload
+    if table.version > WRITTEN_VERSION:
+        options[WRITE_VERSION] = str(table.version)
     if properties.partition_fields and not properties.hive_style_partitioning:
         options[HIVE_STYLE_PARTITIONING] = "false"
     if properties.partition_fields and properties.url_encode_partitioning == generates_paths(table):

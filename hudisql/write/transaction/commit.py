@@ -39,7 +39,7 @@ from hudisql.format.instant import (
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
 from hudisql.format.timeline import Timeline, load_timeline
-from hudisql.table.hudi_table import HudiTable, check_written_version, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.registered_partitions import refuse_registered
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
@@ -164,9 +164,9 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     """Make the commit visible and delete its markers.
 
     Files that the metadata does not name, written by discarded task attempts, are deleted. Raises
-    WriteConflictError if another writer has rolled the commit back, or a conflicting commit has completed;
-    RegisterOnlyError if it writes into a register-only partition that it does not lift; UnsupportedTableError
-    if the table has been upgraded; TableLockedError, StorageError.
+    WriteConflictError if another writer has rolled the commit back, a conflicting commit has completed or the
+    table has been upgraded; RegisterOnlyError if it writes into a register-only partition that it does not
+    lift; TableLockedError, StorageError.
     """
     return publish_commit(commit, metadata, lambda now: _check_table_unchanged(commit, now, metadata))
 
@@ -203,15 +203,11 @@ def publish_commit(
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
-    """The table as it is now. Raises UnsupportedTableError if Hudi 1.x has upgraded it meanwhile."""
+    """The table as it is now. Raises WriteConflictError if it has been upgraded or downgraded meanwhile."""
     try:
-        table = open_table(commit.table.storage, commit.table.base_path)
-        if table.version != commit.table.version:
-            check_written_version(table.version, table.base_path)
-            raise UnsupportedTableError(f"it has table version {table.version} by now")
-        return table
-    except UnsupportedTableError as error:
-        raise UnsupportedTableError(
+        return replace(commit.table, listing=None).reopened()
+    except (UnsupportedTableError, WriteConflictError) as error:
+        raise type(error)(
             f"the table was changed while the commit {commit.instant_time} was being written, and the commit "
             f"is rolled back: {error.message}",
             hint=error.hint,

@@ -1,5 +1,6 @@
 import pytest
 
+from hudisql.bootstrap.plan.bootstrap_mode import ModeChoice
 from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options, parse_table_type
 from hudisql.errors import InvalidArgumentError
 
@@ -32,6 +33,8 @@ def test_table_types_are_taken_in_any_form():
         ({"codec": "lzo"}, "hoodie.parquet.compression.codec 'lzo' is unknown"),
         ({"max_file_bytes": 0}, "hoodie.parquet.max.file.size must be 1 or more"),
         ({"options": {"a.b": "1"}}, "a.b"),
+        ({"table_version": 8}, "no tables of version 8"),
+        ({"table_version": 9, "mode": ModeChoice(register_only_where="dt > 1")}, "version 6"),
     ],
 )
 def test_words_that_make_no_request_are_refused(changes, words):
@@ -50,12 +53,14 @@ def test_options_fill_in_parameters_that_were_not_given():
             "hoodie.datasource.write.table.type": "mor",
             "hoodie.datasource.hive_sync.table.strategy": "RO",
             "hoodie.metadata.enable": "true",
+            "hoodie.write.table.version": "9",
             "hoodie.whatever": "1",
         },
     )
     applied, findings = apply_options(request, frozenset({"precombine"}))
     assert (applied.precombine, applied.bloom_entries, applied.bloom_fpp) == ("seq", 500, 0.01)
     assert applied.is_merge_on_read
+    assert applied.table_version == 9
     assert applied.sync_options == {"hoodie.datasource.hive_sync.table.strategy": "RO"}
     assert [finding.message for finding in findings] == [
         "hoodie.metadata.enable: a bootstrap writes no metadata table",

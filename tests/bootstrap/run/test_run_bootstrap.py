@@ -190,6 +190,26 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
     assert open_table(Storage(), str(tmp_path / "t")).name == "t"
 
 
+def test_a_run_of_version_9_that_failed_before_its_properties_is_resumed(
+    context, source, tmp_path, monkeypatch
+):
+    plan = plan_of(context, source, tmp_path / "t", table_version=9, resume=True)
+
+    def fail(*_arguments):
+        raise StorageError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "publish_table", fail)
+        with pytest.raises(StorageError, match="disk full"):
+            run_bootstrap(context, plan)
+    assert len(list((tmp_path / "t/.hoodie/timeline").glob("0*.commit"))) == 1
+    assert run_bootstrap(context, plan).resumed_files > 0
+    table = open_table(Storage(), str(tmp_path / "t"))
+    (commit,) = table.timeline.commits
+    assert (table.version, commit.timestamp) == (9, "00000000000001")
+    assert commit.completion_time > commit.timestamp
+
+
 def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     context, source, tmp_path, monkeypatch
 ):

@@ -27,6 +27,9 @@ INDEX = ".aux/.bootstrap/.partitions/00000000-0000-0000-0000-000000000000-0_1-0-
         ([".hudisql-bootstrap"], TargetState.RUN),
         (["00000000000001.commit", "00000000000001.inflight", INDEX], TargetState.RUN),
         (["00000000000001.commit", ".0a1b.hudisql-staged", INDEX], TargetState.RUN),
+        (["timeline/00000000000001.commit.requested"], TargetState.RUN),
+        (["timeline/00000000000001_20261123010203004.commit", INDEX], TargetState.RUN),
+        (["timeline/20261123010203004.commit.requested", INDEX], TargetState.NOTHING),
         ([INDEX], TargetState.RUN),
         ([], TargetState.RUN),
         # A table of someone else that has lost its properties is not ours to clear away.

@@ -364,6 +364,11 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "bucket",
         ),
         (
+            "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.write.table.version'='8')",
+            UnsupportedTableError,
+            "makes tables of version 6 or 9",
+        ),
+        (
             "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.version'='8')",
             UnsupportedTableError,
             "hoodie.table.version = 8",
