@@ -152,7 +152,7 @@ def _make_jar(directory: Path) -> Path:
     return jar
 
 
-def test_the_setting_is_taken_back_in_a_session(session: Any) -> None:
+def test_the_setting_can_be_reset_in_a_session(session: Any) -> None:
     answer = "SELECT stddev(v), hash('a') FROM VALUES (1D), (2D) t(v)"
     assert tuple(session.sql(answer).rows[0]) == pytest.approx((0.5**0.5, 1485273170))
     session.sql("SET hudisql.sql.functions=hive")
