@@ -21,8 +21,8 @@ COMMITS: Final = frozenset({ANY_CHANGE, "INSERT", "UPSERT", "DELETE"})
 """The operations of INSERT, UPDATE, DELETE and MERGE."""
 ARCHIVE: Final = "archive"
 """Archiving, which puts no action on the timeline."""
-SERVICES: Final = frozenset({COMPACTION, CLEAN, ARCHIVE, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
-"""The table services, by the actions that they put on the timeline."""
+SERVICES: Final = frozenset({COMPACTION, CLEAN, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
+"""The table services that are tested, by the actions that they put on the timeline; not yet archiving."""
 _SERVICED_VERSIONS: Final = frozenset({8, 9})
 _TESTED_VERSIONS: Final = frozenset({9})
 _TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
@@ -45,6 +45,11 @@ def check_written(table: HudiTable, operation: str | None) -> None:
         f"write {operation}; it writes {', '.join(tested)}",
         hint="do this with Apache Hudi 1.x",
     )
+
+
+def is_archived(table: HudiTable) -> bool:
+    """True if hudisql archives instants of tables of this version."""
+    return table.version == WRITTEN_VERSION or ARCHIVE in SERVICES
 
 
 def _tested(table: HudiTable) -> frozenset[str]:
