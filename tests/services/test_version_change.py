@@ -10,11 +10,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    NoSuchStateError,
+    RollbackRefusedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.services.rollback import roll_back_commit
+from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.version_change import plan_version_change, run_version_change
 from hudisql.table.completion_times import completion_times
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.past_state import check_past_state
+from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import begin_commit
@@ -187,3 +196,21 @@ def test_a_plan_says_what_it_does_and_who_wins_from_then_on(copy: Copy) -> None:
     assert "ordered by event time" in steps
     assert again(table) == table
     assert list(plan_version_change(table, 6).steps()) == []
+
+
+def test_what_version_6_would_misread_after_a_downgrade_is_refused(copy: Copy) -> None:
+    table = copy("v9_mor_avro_logs_deletes")
+    savepoint = create_savepoint(table)
+    with pytest.raises(UnsupportedTableError, match=f"has savepoints .{savepoint}"):
+        plan_version_change(again(table), 6)
+    delete_savepoint(again(table))
+    downgraded = _change(again(table), 6)
+    before = rows_of(downgraded)
+    compaction = downgraded.timeline.commits[-1].timestamp
+    with pytest.raises(RollbackRefusedError, match="names of table version 9"):
+        roll_back_commit(downgraded, compaction)
+    slices = load_file_slices(downgraded, as_of=savepoint)
+    with pytest.raises(NoSuchStateError, match=f"earliest state there is, is that of {compaction}"):
+        check_past_state(downgraded, savepoint, None, slices)
+    check_past_state(downgraded, compaction, None, load_file_slices(downgraded, as_of=compaction))
+    assert rows_of(downgraded).equals(before)
