@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -214,3 +215,27 @@ def test_what_version_6_would_misread_after_a_downgrade_is_refused(copy: Copy) -
         check_past_state(downgraded, savepoint, None, slices)
     check_past_state(downgraded, compaction, None, load_file_slices(downgraded, as_of=compaction))
     assert rows_of(downgraded).equals(before)
+
+
+def test_commits_before_an_upgrade_are_rolled_back_without_the_log_files_of_others(copy: Copy) -> None:
+    table = copy("mor_upsert_only_updates")
+    bootstrap, first, second = (each.timestamp for each in table.timeline.commits)
+    upgraded = _change(table, 9)
+    roll_back_commit(upgraded, upgraded.timeline.commits[-1].timestamp)
+    roll_back_commit(again(table), second)
+    found = Counter(rows_of(table)["_hoodie_commit_time"].to_pylist())
+    assert found == {bootstrap: 580, first: 20}
+    roll_back_commit(again(table), first)
+    assert set(rows_of(table)["_hoodie_commit_time"].to_pylist()) == {bootstrap}
+
+
+def test_a_log_file_of_two_commits_before_an_upgrade_is_not_rolled_back(copy: Copy) -> None:
+    table = copy("mor_upsert_only_updates")
+    first, second = sorted(Path(table.base_path).rglob(".*.log.*-???"))
+    second.write_bytes(first.read_bytes() + second.read_bytes())
+    upgraded = _change(table, 9)
+    roll_back_commit(upgraded, upgraded.timeline.commits[-1].timestamp)
+    before = rows_of(table)
+    with pytest.raises(RollbackRefusedError, match="of other commits, written before"):
+        roll_back_commit(again(table), table.timeline.commits[-1].timestamp)
+    assert rows_of(table).equals(before)
