@@ -56,6 +56,7 @@ def _instants(directory: Path) -> list[str]:
         "cow_insert_overwrite",
         "cow_savepoint_clean",
         "cow_bootstrap_then_upsert_delete",
+        "cow_bootstrap_mixed",
         "mor_upsert_only_updates",
     ],
 )
