@@ -30,6 +30,7 @@ from hudisql.services.timeline_conversion import (
 )
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, HudiTable, open_table
+from hudisql.table.registered_partitions import refuse_any_registered
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table, update_table_properties
@@ -105,7 +106,8 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     """Plan an upgrade to version 9 or a downgrade to version 6; nothing is written.
 
     Raises UnsupportedTableError for tables that hudisql does not write, or whose properties the other version
-    does not have, WriteConflictError while a clustering is planned, CorruptTableError, StorageError.
+    does not have, RegisterOnlyError, WriteConflictError while a clustering is planned, CorruptTableError,
+    StorageError.
     """
     if to_version not in (WRITTEN_VERSION, NEWEST_VERSION):
         raise InvalidArgumentError(
@@ -117,6 +119,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     check_not_restored(table, table.timeline)
     _check_archive(table, to_version)
     _check_savepoints(table, to_version)
+    refuse_any_registered(table)
     pending = table.timeline.pending
     for each in pending:
         if each.action == CLUSTERING or is_clustering(table, each):

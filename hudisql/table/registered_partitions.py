@@ -157,9 +157,25 @@ def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: st
     if not table.properties.has_register_only_partitions:
         return
     found = registered_partitions(table, own_instant=own_instant).among(paths)
-    files = files_of_registered(table, found)
-    if filled := [each.path for each, some in zip(found, files, strict=True) if some]:
+    if filled := _with_files(table, found):
         raise register_only_error(table, filled)
+
+
+def refuse_any_registered(table: HudiTable) -> None:
+    """Raise RegisterOnlyError if a partition is register-only and has files, since no upgrade keeps those."""
+    registered = registered_partitions(table)
+    if filled := _with_files(table, registered.among(registered.by_path)):
+        raise RegisterOnlyError(
+            f"the table at {table.base_path} has register-only partitions ({len(filled):,}, such as "
+            f"'{filled[0]}'), which only tables of version 6 have",
+            partitions=filled,
+            hint="lift them first: CALL resync_bootstrap(table => …, lift => 'true')",
+        )
+
+
+def _with_files(table: HudiTable, partitions: Sequence[RegisteredPartition]) -> list[str]:
+    files = files_of_registered(table, partitions)
+    return [each.path for each, some in zip(partitions, files, strict=True) if some]
 
 
 def register_only_error(table: HudiTable, paths: Sequence[str]) -> RegisterOnlyError:

@@ -13,17 +13,20 @@ import pytest
 
 from hudisql.errors import (
     NoSuchStateError,
+    RegisterOnlyError,
     RollbackRefusedError,
     UnsupportedTableError,
     WriteConflictError,
 )
 from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.table_properties import REGISTER_ONLY
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.version_change import plan_version_change, run_version_change
 from hudisql.table.completion_times import completion_times
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.past_state import check_past_state
+from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.writer_config import WriteOptions
@@ -240,3 +243,17 @@ def test_a_log_file_of_two_commits_before_an_upgrade_is_not_rolled_back(copy: Co
     with pytest.raises(RollbackRefusedError, match="of other commits, written before"):
         roll_back_commit(again(table), table.timeline.commits[-1].timestamp)
     assert rows_of(table).equals(before)
+
+
+def test_a_table_with_register_only_partitions_is_not_upgraded(copy: Copy, tmp_path: Path) -> None:
+    table = copy("cow_insert_overwrite")
+    directory = tmp_path / "source"
+    directory.mkdir()
+    (directory / "a.parquet").write_bytes(b"rows")
+    update_table_properties(STORAGE, table.base_path, {REGISTER_ONLY: "true"})
+    write_registered_partitions(STORAGE, table.base_path, [RegisteredPartition("dt=9", str(directory))])
+    with pytest.raises(RegisterOnlyError, match=r"register-only partitions .1, such as 'dt=9'") as caught:
+        plan_version_change(again(table), 9)
+    assert "lift => 'true'" in (caught.value.hint or "")
+    (directory / "a.parquet").unlink()
+    assert plan_version_change(again(table), 9).changes
