@@ -13,7 +13,7 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline_layout import DEFAULT_HISTORY_DIRECTORY, DEFAULT_TIMELINE_DIRECTORY
-from hudisql.table.hudi_table import LAYOUT_OF_VERSION, transforms_partition_values
+from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, transforms_partition_values
 
 NEW_TABLE_VERSIONS: Final = (6, 9)
 """The versions in which hudisql makes tables."""
@@ -108,7 +108,7 @@ def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
         keys.ORDERING_FIELDS: ",".join(properties.ordering_fields) or None,
         keys.KEY_GENERATOR_TYPE: properties.key_generator_type or _generator_type(properties),
         keys.BOOTSTRAP_INDEX_TYPE: _BOOTSTRAP_INDEX if properties.bootstrap_base_path else None,
-        **_LAYOUT_2,
+        **(_LAYOUT_2 if properties.version == WRITTEN_VERSION else {}),
     }
 
 

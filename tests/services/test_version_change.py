@@ -19,7 +19,7 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.table_properties import REGISTER_ONLY
+from hudisql.format.table_properties import REGISTER_ONLY, TIMELINE_DIRECTORY
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.version_change import plan_version_change, run_version_change
@@ -257,3 +257,14 @@ def test_a_table_with_register_only_partitions_is_not_upgraded(copy: Copy, tmp_p
     assert "lift => 'true'" in (caught.value.hint or "")
     (directory / "a.parquet").unlink()
     assert plan_version_change(again(table), 9).changes
+
+
+def test_an_upgrade_from_version_8_leaves_the_timeline_where_it_is(copy: Copy) -> None:
+    table = copy("v8_cow_bootstrap_upsert")
+    before = rows_of(table)
+    shutil.move(Path(table.base_path, ".hoodie/timeline"), Path(table.base_path, ".hoodie/elsewhere"))
+    update_table_properties(STORAGE, table.base_path, {TIMELINE_DIRECTORY: "elsewhere"})
+    upgraded = _change(again(table), 9)
+    assert upgraded.timeline == again(table).timeline
+    assert len(upgraded.timeline.commits) == len(table.timeline.commits)
+    assert rows_of(upgraded).equals(before)
