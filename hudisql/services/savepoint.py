@@ -30,7 +30,7 @@ from hudisql.table.past_state import check_past_state
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
 from hudisql.table.snapshot import load_file_slices
-from hudisql.table.written_versions import check_written
+from hudisql.table.written_versions import ARCHIVE, check_written
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
@@ -97,11 +97,12 @@ def _archive_if_later_ones_are(table: HudiTable, instant_time: str, check_lock: 
     """Archive the savepointed commit if commits after it are archived.
 
     The active timeline would else begin with it, and the rows of the archived ones not be seen. Raises
-    InvalidArgumentError if it must stay.
+    InvalidArgumentError if it must stay, UnsupportedTableError for versions whose instants are not archived.
     """
     later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
     if not later:
         return
+    check_written(table, ARCHIVE)
     commits = [each for each in table.timeline.commits if each.timestamp == instant_time]
     is_last = all(each.timestamp <= instant_time for each in table.timeline.commits)
     if is_last or len(until_files_are_left(table, commits)) < len(commits):

@@ -20,7 +20,9 @@ from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.unschedule import undo_service
 from hudisql.sql.services.instant_rollback import rollback_details
 from hudisql.storage import Storage
+from hudisql.table import written_versions
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.written_versions import ARCHIVE, COMMITS, SERVICES
 from hudisql.write.transaction.commit import begin_commit, request_instant
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.rollback import roll_back_instant
@@ -98,3 +100,20 @@ def test_the_files_of_a_rollback_are_shown(golden: Callable[[str], Any]) -> None
     assert {each.instant for each in rows} == {rollback.timestamp}
     with pytest.raises(NoSuchInstantError, match="no completed rollback"):
         rollback_details(table, table.timeline.commits[0].timestamp)
+
+
+def test_the_end_of_a_savepoint_archives_only_what_archiving_does(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(shutil.copytree(golden("v9_mor_archived_lsm").table, tmp_path / "table"))
+    first, older = open_table(Storage(), str(path)).timeline.commits[0], "20261101000000000"
+    timeline = path / ".hoodie/timeline"
+    for file in timeline.glob(f"{first.timestamp}*"):
+        shutil.copy(file, timeline / file.name.replace(first.timestamp, older))
+    table = open_table(Storage(), str(path))
+    create_savepoint(table, older)
+    before = fingerprint(path)
+    monkeypatch.setattr(written_versions, "_TESTED", (COMMITS | SERVICES) - {ARCHIVE})
+    with pytest.raises(UnsupportedTableError, match="does not write archive"):
+        delete_savepoint(table)
+    assert fingerprint(path) == before
