@@ -199,11 +199,10 @@ def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[Non
         yield
     finally:
         for name in changed:
-            value = before[name]
-            if value is None:
+            if (earlier := before[name]) is None:
                 conf.unset(name)
             else:
-                conf.set(name, value)
+                conf.set(name, earlier)
 
 
 @contextmanager
