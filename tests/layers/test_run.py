@@ -12,6 +12,11 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_table import MetastoreDatabase
+from hudisql.cli.layers import Terminal
+from hudisql.errors import MetastoreUnavailableError
+from hudisql.layers.outcomes import RunOutcome
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import load_project
 from tests.layers.conftest import PAID, SALES, LayerProject
@@ -142,6 +147,31 @@ def test_a_watch_follows_the_sources_until_sigterm(project: LayerProject) -> Non
 
 
 @pytest.mark.soak
+def test_a_watch_outlasts_the_metastore_and_ends_well_within_a_round(
+    project: LayerProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ended = MetastoreClient.get_database, Terminal.ended
+    failures = ["the metastore is away"]
+
+    def get_database(client: MetastoreClient, name: str) -> MetastoreDatabase | None:
+        if failures and name == project.database:
+            raise MetastoreUnavailableError(failures.pop())
+        return asked(client, name)
+
+    def stop_at_first(terminal: Terminal, outcome: RunOutcome) -> None:
+        ended(terminal, outcome)
+        if len(terminal.outcomes) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(MetastoreClient, "get_database", get_database)
+    monkeypatch.setattr(Terminal, "ended", stop_at_first)
+    done = project.run("apply", "--watch", "0.1", "--parallelism", "1")
+    assert "the metastore is away" in done.stderr
+    assert "paid: whole" in done.stderr
+    assert "sales" not in done.stderr
+
+
+@pytest.mark.soak
 def test_bad_usage_runs_nothing(project: LayerProject) -> None:
     project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.loop AS\nSELECT * FROM {db}.loop")
     assert project.named("cycle: {db}.loop → {db}.loop") in project.run("apply", exit_code=2).stderr
@@ -160,7 +190,7 @@ def test_bad_usage_runs_nothing(project: LayerProject) -> None:
 @pytest.mark.soak
 def test_a_view_stands_for_what_it_reads(project: LayerProject) -> None:
     project.run("apply", "--select", "paid")
-    project.sql("CREATE VIEW {db}.seen AS SELECT * FROM {db}.paid")
+    project.sql("CREATE VIEW {db}.seen AS SELECT id, amount FROM {db}.paid")
     project.write(
         "dws/of_view.sql", "CREATE INCREMENTAL TABLE {db}.of_view KEY (id) AS\nSELECT * FROM {db}.seen"
     )
