@@ -45,7 +45,8 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_BLOCKED: "a bootstrap has blockers, a rollback would lose rows, in a dry run or not, or a table of "
     "`hudisql run` cannot become what its file says; nothing was written or removed",
     EXIT_CONFLICT: "`hudisql migrate`: the scripts do not agree with their history; nothing was run",
-    EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` and `hudisql run` by SIGTERM, too",
+    EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` and `hudisql run` without "
+    "--watch by SIGTERM, too",
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
 _BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)

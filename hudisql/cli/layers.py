@@ -18,7 +18,7 @@ import typer
 from hudisql.cli.command_end import stoppable_session
 from hudisql.cli.reported_run import reported_run
 from hudisql.console import open_console
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, MetastoreError
 from hudisql.settings import Settings
 
 if TYPE_CHECKING:
@@ -208,15 +208,19 @@ def _end(invocation: Invocation, succeeded: bool) -> int:
 
 
 def _watch(invocation: Invocation, parallelism: int, seconds: float) -> int:
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK, print_error
 
-    terminal, succeeded = invocation.terminal, True
+    terminal = invocation.terminal
     terminal.is_watching = True
     while not invocation.stop.is_set():
         terminal.outcomes.clear()
-        succeeded = invocation.round(parallelism).apply()
+        try:
+            invocation.round(parallelism).apply()
+        except MetastoreError as error:
+            print_error(error)
         invocation.stop.wait(seconds)
-    return EXIT_OK if succeeded else EXIT_FAILED
+    # A round that SIGTERM ended has not run everything, which is no failure.
+    return EXIT_FAILED if any(each.statement.state == "failed" for each in terminal.outcomes) else EXIT_OK
 
 
 @layers_app.command("test")

@@ -33,7 +33,8 @@ class SqlFile:
 class DataTest:
     """A query that must give no rows; `reads` are the full names of the tables that it reads.
 
-    `number` counts what its file holds, a model's statement included.
+    `number` counts what its file holds, a model's statement included. `names_all_tables` is false if some of
+    `reads` are behind views, or more is read than they name.
     """
 
     name: str
@@ -41,6 +42,7 @@ class DataTest:
     file: SqlFile
     reads: tuple[str, ...]
     number: int = 1
+    names_all_tables: bool = True
 
     @property
     def place(self) -> str:

@@ -6,7 +6,7 @@ is asked of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -42,12 +42,23 @@ class Model:
 
 
 @dataclass(frozen=True)
+class NamesRead:
+    """The full names of the tables that a query reads, those behind views too.
+
+    `is_literal` is false if it reads a view, a table function or a name that is not known before it runs.
+    """
+
+    tables: tuple[str, ...]
+    is_literal: bool = True
+
+
+@dataclass(frozen=True)
 class FileReader:
     """What files are read with: values of variables, full names, and the names that a query reads."""
 
     substitute: Callable[[ScriptStatement], str]
     qualify: Callable[[str], str]
-    names_read: Callable[[str], Sequence[str]]
+    names_read: Callable[[str], NamesRead]
 
     def model(self, file: SqlFile) -> Model:
         """The model of a file. Raises InvalidArgumentError, SqlSyntaxError, StorageError."""
@@ -64,7 +75,7 @@ class FileReader:
         head = text.splitlines()[: statement.line - 1]
         tests = declared_tests(name, file, head, self.qualify)
         model = Model(name, file, statement, parsed, (), tests)
-        return replace(model, reads=self._reads(model.query, file))
+        return replace(model, reads=self._reads(model.query, file).tables)
 
     def test(self, file: SqlFile) -> DataTest:
         """The test of a file. Raises InvalidArgumentError, SqlSyntaxError, StorageError."""
@@ -73,7 +84,8 @@ class FileReader:
         if not isinstance(parsed, st.QueryStatement):
             raise InvalidArgumentError(f"{file.path}:{statement.line}: a test is a query, and this is none")
         name = Path(file.name).relative_to(TESTS_DIRECTORY).with_suffix("").as_posix()
-        return DataTest(name, statement, file, self._reads(statement.text, file))
+        reads = self._reads(statement.text, file)
+        return DataTest(name, statement, file, reads.tables, names_all_tables=reads.is_literal)
 
     def _only_statement(self, text: str, file: SqlFile) -> ScriptStatement:
         try:
@@ -87,12 +99,11 @@ class FileReader:
             )
         return replace(statements[0], text=self.substitute(statements[0]))
 
-    def _reads(self, query: str, file: SqlFile) -> tuple[str, ...]:
+    def _reads(self, query: str, file: SqlFile) -> NamesRead:
         try:
-            names = self.names_read(query)
+            return self.names_read(query)
         except SqlSyntaxError as error:
             raise SqlSyntaxError(f"{file.path}: {error.message}", hint=error.hint) from error
-        return tuple(dict.fromkeys(map(self.qualify, names)))
 
 
 def find_files(directory: Path) -> tuple[list[SqlFile], list[SqlFile]]:

@@ -1,13 +1,14 @@
 """Which tests have passed on which rows, kept with the tables, so that a restart runs those that have not.
 
-Each table has fingerprints in a property of its metastore entry: of a test's query, and of the newest instant
-of each table that it reads. Tests of anything but Hudi tables have none and always run.
+Each table has fingerprints in a property of its metastore entry: of a test's query, and of the completed
+commits of each table that it reads. Tests whose rows something else decides have none and always run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import is_hudi_table
 from hudisql.errors import MetastoreError
+from hudisql.format.timeline import Timeline
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.project import Project
 from hudisql.sql.incremental_tables.definition import PREFIX
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
 _PROPERTY: Final = f"{PREFIX}tested"
 _MOST: Final = 200
 _DIGITS: Final = 16
+_OF_THE_MOMENT: Final = re.compile(
+    r"\b(current_\w+|localtimestamp|session_user|tablesample)\b"
+    r"|\b(now|curdate|unix_timestamp|user|uuid|rand|randn|random|randstr|uniform|shuffle|version|reflect"
+    r"|java_method|try_reflect|monotonically_increasing_id|spark_partition_id|input_file_\w+)\s*\("
+    r"|['\"]\s*(now|today|tomorrow|yesterday)\b",
+    re.IGNORECASE,
+)
+"""Clock, randomness and the like: words too many make a test run once more, a missing one leaves it out."""
 
 
 @dataclass
@@ -41,17 +51,22 @@ class PassedTests:
     def fingerprint(self, test: DataTest) -> str | None:
         """Of the test and of the rows that it would read now; None if it must run in any case.
 
-        Raises MetastoreError, CorruptTableError, StorageError.
+        It must if its text has functions of the moment, or if it reads anything but Hudi tables named in it:
+        views, table functions, register-only partitions. Raises MetastoreError, CorruptTableError,
+        StorageError.
         """
-        instants: list[str] = []
+        if not test.names_all_tables or varies_by_moment(test.statement.text):
+            return None
+        states: list[str] = []
         for name in sorted(test.reads):
             entry = self.context.metastore.get_table(*name.split("."))
             if entry is None or not is_hudi_table(entry):
                 return None
-            commits = open_hudi_entry(self.context, entry).timeline.commits
-            instants.append(f"{name} {commits[-1].timestamp if commits else ''}")
-        content = json.dumps([test.statement.text, instants])
-        return hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]
+            table = open_hudi_entry(self.context, entry)
+            if table.properties.has_register_only_partitions:
+                return None
+            states.append(f"{name} {hash_of_commits(table.timeline)}")
+        return _hash([test.statement.text, states])
 
     def has_passed(self, test: DataTest, fingerprint: str | None) -> bool:
         """True if the test has passed on these rows."""
@@ -87,6 +102,20 @@ class PassedTests:
     def _owner(self, test: DataTest) -> str | None:
         own = self.project.models_of(test)
         return next((name for name in reversed(self.project.lineage.order) if name in own), None)
+
+
+def varies_by_moment(text: str) -> bool:
+    """True if a query may find other rows in the same tables later."""
+    return _OF_THE_MOMENT.search(text) is not None
+
+
+def hash_of_commits(timeline: Timeline) -> str:
+    """A hash of all completed commits: one may complete behind a later one."""
+    return _hash([[each.timestamp, each.action, each.completion_time] for each in timeline.commits])
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:_DIGITS]
 
 
 def _listed(parameters: Mapping[str, str]) -> list[str]:

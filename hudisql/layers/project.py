@@ -15,8 +15,9 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.spark_schema import quote_name
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.lineage import Lineage, waits_for_tests
-from hudisql.layers.model_files import FileReader, Model, find_files
+from hudisql.layers.model_files import FileReader, Model, NamesRead, find_files
 from hudisql.sql.query.references import find_table_references
+from hudisql.sql.query.views import definition_of_metastore_view
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -85,19 +86,28 @@ class _Names:
     def full(self, name: str) -> str:
         return ".".join(self.session.context.qualify_table_name(name))
 
-    def read_by(self, query: str) -> list[str]:
-        return list(self._read_by(query, frozenset()))
+    def read_by(self, query: str) -> NamesRead:
+        """What a query of a file reads."""
+        found = list(self._read_by(query, self.session.context.current_database, frozenset()))
+        tables = dict.fromkeys(name for name, _ in found if name)
+        return NamesRead(tuple(tables), is_literal=all(is_literal for _, is_literal in found))
 
-    def _read_by(self, query: str, inside: frozenset[str]) -> Iterator[str]:
+    def _read_by(
+        self, query: str, database: str, inside: frozenset[tuple[str, str]]
+    ) -> Iterator[tuple[str, bool]]:
+        """Full names, empty if not known, and whether they are in the text itself."""
+        context = self.session.context
         for reference in find_table_references(self.session.spark, query):
             if reference.form == "function" or not reference.parts:
+                yield "", False
                 continue
-            parts = reference.parts[1:] if len(reference.parts) == 3 else reference.parts
-            name = ".".join(map(quote_name, parts))
-            database, table = self.session.context.qualify_table_name(name)
-            entry = self.session.context.metastore.get_table(database, table)
-            view = None if entry is None or not entry.is_view else entry.view_text
-            if view is not None and table not in inside:
-                yield from self._read_by(view, inside | {table})
+            *above, table = reference.parts[-2:]
+            name = context.qualify_table_name(".".join(map(quote_name, [*(above or [database]), table])))
+            entry = context.metastore.get_table(*name)
+            view = None if entry is None or not entry.is_view else definition_of_metastore_view(entry)
+            if view is not None and name not in inside:
+                yield from self._read_by(view.text, view.database, inside | {name})
             else:
-                yield name
+                yield ".".join(name), not inside
+            if view is not None:
+                yield "", False

@@ -25,7 +25,7 @@ from hudisql.table.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.partitions import TablePartition
 from hudisql.table.registered_partitions import (
     RegisteredPartition,
-    files_of_registered,
+    files_if_there,
     registered_partitions,
 )
 from hudisql.table.snapshot import slices_of_versions
@@ -96,11 +96,11 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
 def _register_only_before(
     table: HudiTable, partitions: Sequence[RegisteredPartition], least_ms: float
 ) -> set[str]:
-    """Those (paths) of whose files none was modified since."""
+    """Those (paths) of whose files none was modified since; nothing is known if the directory is gone."""
     return {
         partition.path
-        for partition, files in zip(partitions, files_of_registered(table, partitions), strict=True)
-        if max((each.modification_time_ms for each in files), default=0) < least_ms
+        for partition, files in zip(partitions, files_if_there(table, partitions), strict=True)
+        if files is not None and max((each.modification_time_ms for each in files), default=0) < least_ms
     }
 
 

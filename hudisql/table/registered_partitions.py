@@ -30,6 +30,8 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, partition_of
 from hudisql.table.resynced_sources import (
+    EMPTY_DIRECTORY,
+    GONE_DIRECTORY,
     ResyncedSource,
     ResyncList,
     ResyncState,
@@ -45,8 +47,8 @@ _SCHEMA: Final = pa.schema([("partition_path", pa.string()), ("directory", pa.st
 class RegisteredPartition:
     """A partition path of the table, and the directory whose parquet files hold its rows.
 
-    `files` are those that the commit which ended it has taken; None while it is register-only: then all
-    files that the directory has.
+    `files` are those that the commit which ended it has taken; None while it is register-only, or if its
+    directory was gone when it ended: then all files that the directory has.
     """
 
     path: str
@@ -194,16 +196,16 @@ def end_registration(table: HudiTable, instant_time: str, partitions: Collection
     """Record that a commit, which is inflight, replaces the rows of those of the partitions (paths) that are
     register-only.
 
-    Raises WriteConflictError, SourceChangedError, StorageError.
+    One without files, or whose directory is gone, ends too. Raises WriteConflictError, StorageError.
     """
     ended = registered_partitions(table).among(partitions)
     if not ended:
         return
-    sources = [
-        ResyncedSource(each.path, file)
-        for each, files in zip(ended, files_of_registered(table, ended), strict=True)
-        for file in files
-    ]
+    sources = []
+    for each, files in zip(ended, files_if_there(table, ended), strict=True):
+        length = GONE_DIRECTORY if files is None else EMPTY_DIRECTORY
+        taken = files or (ExternalFile(each.directory, length, 0),)
+        sources += [ResyncedSource(each.path, file) for file in taken]
     record_resync(table, instant_time, read_resync_lists(table), sources)
 
 
@@ -223,8 +225,10 @@ def _still_registered(
         if taken is None:
             found[each.path] = each
         elif as_of is not None and taken.instant_time > as_of:
-            files = tuple(source.file for source in taken.sources if source.partition_path == each.path)
-            found[each.path] = RegisteredPartition(each.path, each.directory, files)
+            ended = [source for source in taken.sources if source.partition_path == each.path]
+            files = tuple(source.file for source in ended if source.is_file)
+            was_gone = any(source.file.length == GONE_DIRECTORY for source in ended)
+            found[each.path] = RegisteredPartition(each.path, each.directory, None if was_gone else files)
     return found
 
 
@@ -244,14 +248,33 @@ def files_of_registered(
     table: HudiTable, partitions: Sequence[RegisteredPartition]
 ) -> list[tuple[ExternalFile, ...]]:
     """The data files of each partition. Raises SourceChangedError if a directory is gone, StorageError."""
-    live = [each for each in partitions if each.files is None]
     try:
-        listings = table.storage.list_directories([each.directory for each in live])
+        return _list_files(table, partitions, missing_ok=False)
     except NoSuchPathError as error:
         raise SourceChangedError(
             f"the directory of a register-only partition of {table.base_path} is gone: {error.message}",
             hint="bring it back, or drop the partition: ALTER TABLE … DROP PARTITION",
         ) from error
+
+
+def files_if_there(
+    table: HudiTable, partitions: Sequence[RegisteredPartition]
+) -> list[tuple[ExternalFile, ...] | None]:
+    """The data files of each partition, None if its directory is gone. Raises StorageError."""
+    found = _list_files(table, partitions, missing_ok=True)
+    bare = [each.directory for each, files in zip(partitions, found, strict=True) if not files]
+    infos = dict(zip(bare, table.storage.infos(bare), strict=True))
+    return [
+        None if not files and infos[each.directory] is None else files
+        for each, files in zip(partitions, found, strict=True)
+    ]
+
+
+def _list_files(
+    table: HudiTable, partitions: Sequence[RegisteredPartition], *, missing_ok: bool
+) -> list[tuple[ExternalFile, ...]]:
+    live = [each for each in partitions if each.files is None]
+    listings = table.storage.list_directories([each.directory for each in live], missing_ok=missing_ok)
     listed = {
         each.path: tuple(
             ExternalFile(entry.path, entry.length, entry.modification_time_ms)

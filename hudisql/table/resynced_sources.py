@@ -45,14 +45,25 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _INSTANT_KEY: Final = b"hudisql.instant"
+EMPTY_DIRECTORY: Final = 0
+GONE_DIRECTORY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncedSource:
-    """A source file as it was when a resync took it, and the partition path of its rows in the table."""
+    """A source file as it was when a resync took it, and the partition path of its rows in the table.
+
+    An entry without bytes stands for no file but for the directory of a register-only partition that ended
+    without files: its length is `EMPTY_DIRECTORY` or `GONE_DIRECTORY`.
+    """
 
     partition_path: str
     file: ExternalFile
+
+    @property
+    def is_file(self) -> bool:
+        """False if it stands for a directory."""
+        return self.file.length > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,7 @@ class ResyncLists:
             for each in self.lists
             if self.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
             for source in each.sources
+            if source.is_file
         }
 
     @property

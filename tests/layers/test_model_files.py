@@ -10,7 +10,7 @@ import pytest
 from hudisql.context import split_identifier
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.layers.declared_tests import DataTest, SqlFile, declared_tests
-from hudisql.layers.model_files import FileReader, Model, find_files
+from hudisql.layers.model_files import FileReader, Model, NamesRead, find_files
 
 CREATE = "CREATE INCREMENTAL TABLE Shop.T KEY (id) AS SELECT id FROM shop.orders"
 
@@ -22,7 +22,7 @@ def qualify(name: str) -> str:
 READER = FileReader(
     substitute=lambda statement: statement.text.replace("${source}", "orders"),
     qualify=qualify,
-    names_read=lambda query: re.findall(r"FROM (\S+)", query),
+    names_read=lambda query: NamesRead(tuple(map(qualify, re.findall(r"FROM (\S+)", query)))),
 )
 
 

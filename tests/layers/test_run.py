@@ -12,6 +12,13 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_table import MetastoreDatabase
+from hudisql.cli.layers import Terminal
+from hudisql.errors import MetastoreUnavailableError
+from hudisql.layers.outcomes import RunOutcome
+from hudisql.layers.passed_tests import PassedTests
+from hudisql.layers.project import load_project
 from tests.layers.conftest import PAID, SALES, LayerProject
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -140,6 +147,31 @@ def test_a_watch_follows_the_sources_until_sigterm(project: LayerProject) -> Non
 
 
 @pytest.mark.soak
+def test_a_watch_outlasts_the_metastore_and_ends_well_within_a_round(
+    project: LayerProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ended = MetastoreClient.get_database, Terminal.ended
+    failures = ["the metastore is away"]
+
+    def get_database(client: MetastoreClient, name: str) -> MetastoreDatabase | None:
+        if failures and name == project.database:
+            raise MetastoreUnavailableError(failures.pop())
+        return asked(client, name)
+
+    def stop_at_first(terminal: Terminal, outcome: RunOutcome) -> None:
+        ended(terminal, outcome)
+        if len(terminal.outcomes) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(MetastoreClient, "get_database", get_database)
+    monkeypatch.setattr(Terminal, "ended", stop_at_first)
+    done = project.run("apply", "--watch", "0.1", "--parallelism", "1")
+    assert "the metastore is away" in done.stderr
+    assert "paid: whole" in done.stderr
+    assert "sales" not in done.stderr
+
+
+@pytest.mark.soak
 def test_bad_usage_runs_nothing(project: LayerProject) -> None:
     project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.loop AS\nSELECT * FROM {db}.loop")
     assert project.named("cycle: {db}.loop → {db}.loop") in project.run("apply", exit_code=2).stderr
@@ -158,10 +190,49 @@ def test_bad_usage_runs_nothing(project: LayerProject) -> None:
 @pytest.mark.soak
 def test_a_view_stands_for_what_it_reads(project: LayerProject) -> None:
     project.run("apply", "--select", "paid")
-    project.sql("CREATE VIEW {db}.seen AS SELECT * FROM {db}.paid")
+    project.sql("CREATE VIEW {db}.seen AS SELECT id, amount FROM {db}.paid")
     project.write(
         "dws/of_view.sql", "CREATE INCREMENTAL TABLE {db}.of_view KEY (id) AS\nSELECT * FROM {db}.seen"
     )
+    project.run("apply", "--select", "of_view")
     project.sql("UPDATE {db}.orders SET amount = 12 WHERE id = 1")
     assert project.states("apply", "--select", "paid+")["of_view"] == ("done", "rows")
     project.assert_fresh("of_view")
+
+
+def test_names_in_a_view_are_of_its_database_and_what_varies_has_no_fingerprint(
+    project: LayerProject, tmp_path: Path
+) -> None:
+    above = f"{project.database}_above"
+    project.session.sql(f"CREATE DATABASE {above} LOCATION '{tmp_path / 'above'}'")
+    project.sql("USE {db}")
+    project.sql("CREATE VIEW {db}.seen AS SELECT * FROM orders")
+    project.sql(f"CREATE VIEW {above}.seen AS SELECT * FROM {{db}}.seen")
+    project.sql("USE default")
+    for name, query in (
+        ("of_table", "SELECT * FROM {db}.orders WHERE id < 0"),
+        ("of_view", f"SELECT * FROM {above}.seen WHERE id < 0"),
+        ("of_changes", "SELECT * FROM hudi_table_changes('{db}.orders', 'latest_state', 'earliest')"),
+        ("of_clock", "SELECT * FROM {db}.orders WHERE current_date() < '2024-01-01'"),
+    ):
+        project.write(f"tests/{name}.sql", query)
+    loaded = load_project(project.session, project.directory)
+    assert loaded.tests["of_view"].reads == loaded.tests["of_table"].reads == (project.named("{db}.orders"),)
+
+    def fingerprints() -> dict[str, str]:
+        passed = PassedTests(project.session.context, loaded)
+        found = {name: passed.fingerprint(test) for name, test in loaded.tests.items() if "(" not in name}
+        return {name: each for name, each in found.items() if each is not None}
+
+    before = fingerprints()
+    assert list(before) == ["of_table"]
+    assert fingerprints() == before
+    project.sql("INSERT INTO {db}.orders VALUES (8, 1, 10, 'open')")
+    after = fingerprints()
+    assert after.keys() == before.keys()
+    assert after != before
+    with (tmp_path / "db/orders/.hoodie/hoodie.properties").open("a") as properties:
+        properties.write("hudisql.bootstrap.register.only=true\n")
+    assert not fingerprints()
+    project.session.sql(f"DROP VIEW {above}.seen")
+    project.session.sql(f"DROP DATABASE {above}")

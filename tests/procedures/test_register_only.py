@@ -174,6 +174,40 @@ def test_what_register_only_partitions_cannot_be_is_said(session, bootstrap, dai
         counts(session, name)
 
 
+def test_partitions_whose_directory_is_gone_or_empty_are_dropped_or_overwritten(
+    call, session, tmp_path, name
+):
+    source = tmp_path / "source"
+    for day in (1, 2, 3, 4, 9):
+        write_parquet(source / f"dt=2024-03-0{day}" / "a.parquet", orders(day * 100, 2))
+    place = {"target_path": tmp_path / "t", "source": source}
+    call("bootstrap_table", table=name, record_key="id", register_only_where="dt < '2024-03-09'", **place)
+    for day in (1, 2, 3, 4):
+        (source / f"dt=2024-03-0{day}").rename(tmp_path / f"away{day}")
+    for day in (3, 4):
+        (source / f"dt=2024-03-0{day}").mkdir()
+    with pytest.raises(SourceChangedError, match="is gone") as gone:
+        counts(session, name)
+    assert gone.value.hint.endswith("drop the partition: ALTER TABLE … DROP PARTITION")
+    expired = call("run_ttl", table=name, retain_days=9, dry_run=True)
+    assert [row["deleted_partitions"] for row in expired] == ["dt=2024-03-03", "dt=2024-03-04"]
+    for day, statement in (
+        (1, "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-01')"),
+        (2, "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') VALUES ('new', 1, 0.5)"),
+        (3, "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')"),
+        (4, "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-04') VALUES ('new', 1, 0.5)"),
+    ):
+        session.sql(statement.format(t=name))
+        directory = source / f"dt=2024-03-0{day}"
+        if day > 2:
+            directory.rmdir()
+        (tmp_path / f"away{day}").rename(directory)
+    overwritten = [(f"2024-03-0{day}", 1, 1) for day in (2, 4)]
+    assert counts(session, name) == [*overwritten, ("2024-03-09", 2, 2)]
+    shown = [row[0] for row in session.sql(f"SHOW PARTITIONS {name}").rows]
+    assert shown == ["dt=2024-03-02", "dt=2024-03-04", "dt=2024-03-09"]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("process", "steps"), [("driver", range(2, 80, 6)), ("worker", range(3))])
 def test_a_killed_write_leaves_a_partition_register_only_lifted_or_changed(

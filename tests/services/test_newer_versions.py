@@ -55,7 +55,7 @@ def copied(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactor
 # What is written.
 WRITTEN = {
     *("commit", "rollback of a write", "planned run", "rollback", "unscheduling", "cleans"),
-    *("savepoint", "end of a savepoint", "restore"),
+    *("savepoint", "end of a savepoint", "restore", "archive"),
 }
 
 

@@ -131,6 +131,32 @@ def test_a_directory_that_is_gone_is_an_error_that_names_it(made: TableDirectory
         registered_slices(opened(made), registered.among(["dt=1", "dt=2"]), ())
 
 
+@pytest.mark.parametrize("has_directory", [True, False])
+def test_a_partition_without_files_ends(made: TableDirectory, tmp_path: Path, has_directory: bool) -> None:
+    directory = tmp_path / "source/dt=1"
+    directory.rename(tmp_path / "elsewhere")
+    if has_directory:
+        directory.mkdir()
+    made.instant(f"{LIFT}.commit.requested")
+    made.instant(f"{LIFT}.inflight")
+    end_registration(opened(made), LIFT, ["dt=1"])
+    made.commit(LIFT)
+    assert paths(made) == ["dt=2"]
+    lists = read_resync_lists(opened(made))
+    assert lists.taken == {}
+    # The state before it: without rows if it had none, with those of the directory if that was away.
+    before = registered_partitions(opened(made), FIRST)
+    assert sorted(before.by_path) == ["dt=1", "dt=2"]
+    if has_directory:
+        (directory / "later.parquet").write_bytes(b"rows")
+        assert registered_slices(opened(made), before.among(["dt=1"]), ()) == []
+        return
+    with pytest.raises(SourceChangedError, match=r"is gone: .*/source/dt=1"):
+        registered_slices(opened(made), before.among(["dt=1"]), ())
+    (tmp_path / "elsewhere").rename(directory)
+    assert len(registered_slices(opened(made), before.among(["dt=1"]), ())) == 1
+
+
 def test_a_record_that_cannot_be_read_is_an_error_that_names_it(made: TableDirectory) -> None:
     (made.path / RECORD_FILE).write_bytes(b"damaged")
     with pytest.raises(CorruptTableError, match="hudisql-register-only, which names"):
