@@ -44,7 +44,6 @@ from hudisql.services.compaction import (
     schedule_compaction,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import is_archived
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
@@ -107,7 +106,7 @@ class AutomaticServices:
         return clean_table(self.table, options, self.options().concurrency) is not None
 
     def _archive(self) -> bool:
-        if not self.config.get(ARCHIVE_AUTOMATIC) or not is_archived(self.table):
+        if not self.config.get(ARCHIVE_AUTOMATIC):
             return False
         options = archive_options(self.config)
         if not may_archive(self.table.timeline, options):

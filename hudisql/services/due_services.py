@@ -48,7 +48,6 @@ from hudisql.services.compaction import (
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import has_metadata_table
-from hudisql.table.written_versions import is_archived
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.last_activity import has_expired, is_silent
@@ -265,8 +264,6 @@ def _clean(seen: ObservedTable) -> ServiceState:
 def _archive(seen: ObservedTable) -> ServiceState:
     if not seen.config.get(ARCHIVE_AUTOMATIC):
         return ServiceState(Service.ARCHIVE, False, f"{ARCHIVE_AUTOMATIC} is false")
-    if not is_archived(seen.table):
-        return ServiceState(Service.ARCHIVE, False, "left to Hudi 1.x in this table version")
     options = archive_options(seen.config)
     count = _count(len(seen.table.timeline.commits), "commit")
     if not may_archive(seen.table.timeline, options):

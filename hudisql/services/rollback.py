@@ -21,8 +21,9 @@ from hudisql.format.instant import (
 )
 from hudisql.storage import join
 from hudisql.table.archived_timeline import archived_commits, commits_in_archive
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.past_state import lost_file_groups
+from hudisql.table.past_state import DOWNGRADED_LOGS, groups_without_base, lost_file_groups
 from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import list_file_versions, slices_of_versions
@@ -184,6 +185,7 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
         or (found[group] < previous and previous not in table.timeline.pending_compactions)
     }
     missing |= lost_file_groups(table, before, slices) & needed.keys()
+    _check_not_downgraded(table, commit, slices, needed)
     if missing:
         shown = ", ".join("/".join(part for part in group if part) for group in sorted(missing)[:_SHOWN])
         raise RollbackRefusedError(
@@ -191,6 +193,21 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
             f"the files that it replaced ({shown}{' …' if len(missing) > _SHOWN else ''}), and their rows "
             "would be lost",
             hint="savepoints keep files from being cleaned: CALL create_savepoint",
+        )
+
+
+def _check_not_downgraded(
+    table: HudiTable, commit: Instant, slices: Collection[FileSlice], needed: Collection[FileGroup]
+) -> None:
+    """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
+    found = groups_without_base(
+        table, [each for each in slices if (each.partition_path, each.file_id) in needed]
+    )
+    if found:
+        reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: {reason}",
+            hint="delete or change its rows by a statement",
         )
 
 

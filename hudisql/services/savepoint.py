@@ -194,8 +194,7 @@ def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
 
 def _earliest_retained(table: HudiTable, clean: Instant) -> str:
     """The earliest commit whose files the clean keeps; empty if it goes by file versions."""
-    state = InstantState.COMPLETED if clean.is_completed else InstantState.REQUESTED
-    path = table.instant_path(clean.in_state(state))
+    path = table.instant_path(clean if clean.is_completed else clean.in_state(InstantState.REQUESTED))
     try:
         content = table.storage.read(path)
     except NoSuchPathError as error:

@@ -16,6 +16,7 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from hudisql.format.commit_metadata_avro import render_commit_metadata
 from hudisql.format.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
     CLUSTERING,
     COMMIT_ACTIONS,
     REPLACE_COMMIT,
@@ -108,8 +109,11 @@ def _completions(table: HudiTable) -> Mapping[Instant, str]:
     later base file, to which its log files would belong then.
     """
     times = completion_times(table, table.timeline.completed)
-    requests = sorted({each.timestamp for each in table.timeline.instants})
+    requests = sorted({each.timestamp for each in table.timeline.instants} - BOOTSTRAP_INSTANT_TIMES)
+    # The times of bootstraps are constants, and no moments.
     following = dict(pairwise(requests))
+    if requests:
+        following |= dict.fromkeys(BOOTSTRAP_INSTANT_TIMES, requests[0])
     return {
         each: max(each.timestamp, min(time, instant_time_before(following[each.timestamp])))
         if each.timestamp in following

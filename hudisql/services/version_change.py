@@ -116,6 +116,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     check_writable(table, ANY_CHANGE)
     check_not_restored(table, table.timeline)
     _check_archive(table, to_version)
+    _check_savepoints(table, to_version)
     pending = table.timeline.pending
     for each in pending:
         if each.action == CLUSTERING or is_clustering(table, each):
@@ -221,6 +222,17 @@ def _check_archive(table: HudiTable, to_version: int) -> None:
             f"instants of the Hudi table at {table.base_path} are archived, and hudisql does not put "
             "archived instants into another layout",
             hint="change its version with Apache Hudi 1.x",
+        )
+
+
+def _check_savepoints(table: HudiTable, to_version: int) -> None:
+    """Raise UnsupportedTableError if version 6 could not read the log files that a savepoint keeps."""
+    savepoints = sorted(table.timeline.savepoints)
+    if to_version == WRITTEN_VERSION and table.is_merge_on_read and savepoints:
+        raise UnsupportedTableError(
+            f"the merge-on-read table at {table.base_path} has savepoints ({', '.join(savepoints)}), whose "
+            "log files version 6 would not merge with their base files",
+            hint="first: CALL delete_savepoint",
         )
 
 

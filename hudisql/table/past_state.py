@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from hudisql.errors import NoSuchStateError
 from hudisql.format.avro_container import load_codec
@@ -22,9 +22,14 @@ from hudisql.table.archived_timeline import archived_cleans_after, archived_repl
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import list_file_slices, list_file_versions
 
 _PREFER_LATER = "ask for that one or a later one; savepoints keep the files of a state"
+DOWNGRADED_LOGS: Final = (
+    "log files of {group} have names of table version 9, and the table was downgraded since: version 6 would "
+    "not merge them with their base file"
+)
+"""Why states before the compaction of a downgrade cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,31 @@ def check_past_state(
             f"{join(partition, file_id) if partition else file_id}",
             None if partitions is None else sorted({partition for partition, _ in lost}),
         )
+    found = groups_without_base(table, slices)
+    if found:
+        raise state_gone_error(
+            table, as_of, DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found)))), partitions
+        )
+
+
+def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[FileGroupId]:
+    """The file groups of which a slice has log files alone, though base files were written before.
+
+    A downgrade leaves them: version 9 names log files after their commits, so that with layout 1 the rows of
+    the base file seem to be gone. Raises StorageError.
+    """
+    chosen = [each for each in slices if each.base_file is None]
+    if table.timeline.layout.has_completion_times or not chosen:
+        return set()
+    versions = list_file_versions(table, sorted({each.partition_path for each in chosen}))
+    return {
+        (each.partition_path, each.file_id)
+        for each in chosen
+        if any(
+            version.base_files and time < each.base_instant_time and table.timeline.is_visible(time)
+            for time, version in versions[each.partition_path].get(each.file_id, {}).items()
+        )
+    }
 
 
 def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
@@ -138,7 +168,10 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
         time = commit.timestamp
         if time <= after or (time < max(retained, first) and time not in table.timeline.savepoints):
             continue
-        if not _lost_groups(table, time, deleted, list_file_slices(table, paths, time), partitions):
+        slices = list_file_slices(table, paths, time)
+        if not _lost_groups(table, time, deleted, slices, partitions) and not groups_without_base(
+            table, slices
+        ):
             return time
     return None
 

@@ -6,7 +6,7 @@ Hudi 1.2, and their downgrades. Values become values; it reads and writes no fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
@@ -38,7 +38,8 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     """The properties of a new table of version 9, given those that it would have in version 6.
 
     Rows are ordered by event time if there is an ordering column and no `payload_class` says otherwise.
-    Raises UnsupportedTableError for key generators that make directory names of values.
+    Raises UnsupportedTableError for key generators that make directory names of values, and for
+    `check_key_form`.
     """
     changed = dict(values)
     for key in (keys.PAYLOAD_CLASS, keys.MERGER_STRATEGY):
@@ -55,6 +56,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
             f"hudisql makes no tables of version 9 with the key generator {generator}",
             hint="make the table in version 6, and upgrade it with Hudi 1.x",
         )
+    check_key_form(generator, changed.get(keys.RECORD_KEY_FIELDS, "").split(","))
     if changed.pop(keys.BOOTSTRAP_INDEX_CLASS, None) is not None:
         changed[keys.BOOTSTRAP_INDEX_TYPE] = _BOOTSTRAP_INDEX
     return changed | {
@@ -67,6 +69,21 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
         keys.TABLE_FORMAT: _NATIVE,
         **_LAYOUT_2,
     }
+
+
+def check_key_form(key_generator: str, record_key: Sequence[str]) -> None:
+    """Raise UnsupportedTableError for new tables of version 9 whose keys Hudi 1.2 writes in another form.
+
+    It writes `id:k` for one key column of the complex key generator, and hudisql and others `k`: an upsert
+    would add rows to those that it should change.
+    """
+    name = key_generator.rpartition(".")[2]
+    if name == "ComplexKeyGenerator" and len(record_key) == 1 and all(record_key):
+        raise UnsupportedTableError(
+            f"hudisql makes no tables of version 9 with the one key column {record_key[0]} and {name}, which "
+            "tables with several partition columns need: Hudi 1.2 writes such keys in another form",
+            hint="make the table in version 6, or give several key columns or one partition column",
+        )
 
 
 def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:

@@ -24,8 +24,8 @@ COMMITS: Final = frozenset(
 """The operations of statements that change rows, partitions or columns."""
 ARCHIVE: Final = "archive"
 """Archiving, which puts no action on the timeline."""
-SERVICES: Final = frozenset({COMPACTION, CLEAN, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
-"""The table services that are tested, by the actions that they put on the timeline; not yet archiving."""
+SERVICES: Final = frozenset({COMPACTION, CLEAN, ARCHIVE, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
+"""The table services, by the actions that they put on the timeline."""
 _TESTED_VERSIONS: Final = frozenset({8, 9})
 _TESTED: Final = COMMITS | SERVICES
 
@@ -44,11 +44,6 @@ def check_written(table: HudiTable, operation: str | None) -> None:
         f"write {operation}; it writes {', '.join(sorted(_TESTED - {ANY_CHANGE}))}",
         hint="do this with Apache Hudi 1.x",
     )
-
-
-def is_archived(table: HudiTable) -> bool:
-    """True if hudisql archives instants of tables of this version."""
-    return table.version == WRITTEN_VERSION or ARCHIVE in SERVICES
 
 
 def unwritten_rule(table: HudiTable) -> str | None:

@@ -112,6 +112,7 @@ PAGES = (
     ),
     Page("docs/warehouse.md"),
     Page("docs/functions.md"),
+    Page("docs/upgrading.md"),
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),

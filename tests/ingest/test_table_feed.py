@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import RegisterOnlyError
@@ -159,7 +160,10 @@ def test_rows_that_came_before_a_column_have_nulls_there(tmp_path: Path) -> None
 def test_events_of_a_register_only_partition_are_refused(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.COPY_ON_WRITE)
     fed.flush(event(1, 1))
-    recorded = [RegisteredPartition("2020-01-01", str(tmp_path))]
+    cold = tmp_path / "cold" / "part-0.parquet"
+    cold.parent.mkdir()
+    pq.write_table(pa.table({"id": pa.array([3], pa.int32())}), cold)
+    recorded = [RegisteredPartition("2020-01-01", str(cold.parent))]
     write_registered_partitions(Storage(), fed.path, recorded)
     update_table_properties(Storage(), fed.path, {keys.REGISTER_ONLY: "true"})
     fed.flush(event(2, 1))
@@ -167,7 +171,7 @@ def test_events_of_a_register_only_partition_are_refused(tmp_path: Path) -> None
     fed.take(event(3, 1, dt="2020-01-01", _hoodie_is_deleted=True))
     with pytest.raises(RegisterOnlyError, match="resync_bootstrap"):
         fed.feed.flush()
-    assert fed.rows() == [1, 1]
+    assert fed.rows() == [1, 1, None]
 
 
 def test_bad_events_count_as_memory(tmp_path: Path) -> None:

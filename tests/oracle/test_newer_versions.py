@@ -58,7 +58,9 @@ def _notes(oracle: HudiOracle, session: Any, name: str, path: str) -> dict[int, 
     found = oracle.read(path, options=WITHOUT_SKIPPING, where="note = 'ours'")
     ours = theirs.filter(pc.equal(theirs["note"], "ours"))
     assert_same_rows(found, ours, sort_by=["seq"])
-    return dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
+    notes = dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
+    assert len(notes) == len(theirs)
+    return notes
 
 
 def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> None:
@@ -246,7 +248,7 @@ def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
     ("kind", "shape"),
     parameters(
         [
-            *(("bootstrap", each) for each in SHAPES if each.name != "prefixed"),
+            *(("bootstrap", each) for each in SHAPES if each.name not in ("prefixed", "two_columns")),
             *(("create", SHAPE), ("query", SHAPE)),
         ],
         in_ci=[("bootstrap", MERGE_ON_READ_SHAPE), ("query", SHAPE)],

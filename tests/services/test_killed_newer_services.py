@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hudisql.errors import NoSuchInstantError
-from hudisql.services.archive import archive_instants
-from hudisql.services.archive_plan import ArchiveOptions, plan_archive
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions
 from hudisql.services.clean import clean_table
 from hudisql.services.clean_plan import CleanOptions, CleanPolicy
 from hudisql.services.compaction import CompactionOptions, run_compaction, schedule_compaction
@@ -48,9 +48,7 @@ def _clean(table: HudiTable) -> object:
 def _archive(table: HudiTable) -> object:
     counted = CompactionOptions(max_delta_commits=2)
     options = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1), compaction=counted)
-    chosen = plan_archive(table, options)
-    archive_instants(table, chosen, lambda: None)
-    return chosen
+    return archive_table(table, options, SINGLE_WRITER)
 
 
 def _savepoint(table: HudiTable) -> object:

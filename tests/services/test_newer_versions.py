@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import UnsupportedTableError, WriteConflictError
-from hudisql.format.instant import COMMIT, Instant, InstantState
+from hudisql.errors import NoSuchInstantError, UnsupportedTableError, WriteConflictError
+from hudisql.format.instant import CLEAN, COMMIT, ROLLBACK, Instant, InstantState
 from hudisql.services.archive import archive_table
 from hudisql.services.clean import run_pending_cleans
 from hudisql.services.planned_run import begin_run, put_plan
@@ -18,6 +18,7 @@ from hudisql.services.restore import restore_to_savepoint
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.unschedule import undo_service
+from hudisql.sql.services.instant_rollback import rollback_details
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.commit import begin_commit, request_instant
@@ -52,7 +53,7 @@ def copied(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactor
 # What is written.
 WRITTEN = {
     *("commit", "rollback of a write", "planned run", "rollback", "unscheduling", "cleans"),
-    *("savepoint", "end of a savepoint", "restore"),
+    *("savepoint", "end of a savepoint", "restore", "archive"),
 }
 
 
@@ -80,3 +81,20 @@ def test_a_table_that_is_upgraded_after_it_was_opened_is_refused(
     with pytest.raises(WriteConflictError, match="has table version 9 now"):
         CHANGES[change](opened)
     assert fingerprint(Path(path)) == before
+
+
+def test_a_savepoint_is_made_after_a_completed_clean(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    path = shutil.copytree(golden("v9_cow_savepoint_clean").table, tmp_path / "table")
+    table = open_table(Storage(), str(path))
+    assert [each.action for each in table.timeline.completed][-1] == CLEAN
+    made = create_savepoint(table)
+    assert made in open_table(Storage(), str(path)).timeline.savepoints
+
+
+def test_the_files_of_a_rollback_are_shown(golden: Callable[[str], Any]) -> None:
+    table = open_table(Storage(), golden("v9_mor_rollback").table)
+    (rollback,) = [each for each in table.timeline.completed if each.action == ROLLBACK]
+    rows = list(rollback_details(table, rollback.timestamp))
+    assert {each.instant for each in rows} == {rollback.timestamp}
+    with pytest.raises(NoSuchInstantError, match="no completed rollback"):
+        rollback_details(table, table.timeline.commits[0].timestamp)

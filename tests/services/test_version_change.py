@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    NoSuchStateError,
+    RollbackRefusedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.services.rollback import roll_back_commit
+from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.services.version_change import plan_version_change, run_version_change
 from hudisql.table.completion_times import completion_times
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.past_state import check_past_state
+from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import begin_commit
@@ -46,6 +56,7 @@ def _instants(directory: Path) -> list[str]:
         "cow_insert_overwrite",
         "cow_savepoint_clean",
         "cow_bootstrap_then_upsert_delete",
+        "cow_bootstrap_mixed",
         "mor_upsert_only_updates",
     ],
 )
@@ -187,3 +198,45 @@ def test_a_plan_says_what_it_does_and_who_wins_from_then_on(copy: Copy) -> None:
     assert "ordered by event time" in steps
     assert again(table) == table
     assert list(plan_version_change(table, 6).steps()) == []
+
+
+def test_what_version_6_would_misread_after_a_downgrade_is_refused(copy: Copy) -> None:
+    table = copy("v9_mor_avro_logs_deletes")
+    savepoint = create_savepoint(table)
+    with pytest.raises(UnsupportedTableError, match=f"has savepoints .{savepoint}"):
+        plan_version_change(again(table), 6)
+    delete_savepoint(again(table))
+    downgraded = _change(again(table), 6)
+    before = rows_of(downgraded)
+    compaction = downgraded.timeline.commits[-1].timestamp
+    with pytest.raises(RollbackRefusedError, match="names of table version 9"):
+        roll_back_commit(downgraded, compaction)
+    slices = load_file_slices(downgraded, as_of=savepoint)
+    with pytest.raises(NoSuchStateError, match=f"earliest state there is, is that of {compaction}"):
+        check_past_state(downgraded, savepoint, None, slices)
+    check_past_state(downgraded, compaction, None, load_file_slices(downgraded, as_of=compaction))
+    assert rows_of(downgraded).equals(before)
+
+
+def test_commits_before_an_upgrade_are_rolled_back_without_the_log_files_of_others(copy: Copy) -> None:
+    table = copy("mor_upsert_only_updates")
+    bootstrap, first, second = (each.timestamp for each in table.timeline.commits)
+    upgraded = _change(table, 9)
+    roll_back_commit(upgraded, upgraded.timeline.commits[-1].timestamp)
+    roll_back_commit(again(table), second)
+    found = Counter(rows_of(table)["_hoodie_commit_time"].to_pylist())
+    assert found == {bootstrap: 580, first: 20}
+    roll_back_commit(again(table), first)
+    assert set(rows_of(table)["_hoodie_commit_time"].to_pylist()) == {bootstrap}
+
+
+def test_a_log_file_of_two_commits_before_an_upgrade_is_not_rolled_back(copy: Copy) -> None:
+    table = copy("mor_upsert_only_updates")
+    first, second = sorted(Path(table.base_path).rglob(".*.log.*-???"))
+    second.write_bytes(first.read_bytes() + second.read_bytes())
+    upgraded = _change(table, 9)
+    roll_back_commit(upgraded, upgraded.timeline.commits[-1].timestamp)
+    before = rows_of(table)
+    with pytest.raises(RollbackRefusedError, match="of other commits, written before"):
+        roll_back_commit(again(table), table.timeline.commits[-1].timestamp)
+    assert rows_of(table).equals(before)

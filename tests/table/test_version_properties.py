@@ -45,6 +45,15 @@ def test_a_generator_that_makes_directory_names_is_refused() -> None:
         new_table_properties(replace(NEW, key_generator_class=f"{PACKAGE}.CustomKeyGenerator"))
 
 
+def test_one_key_column_beside_several_partition_columns_is_for_version_6() -> None:
+    table = replace(NEW, partition_fields=("region", "dt"))
+    with pytest.raises(UnsupportedTableError, match="the one key column id and ComplexKeyGenerator"):
+        new_table_properties(table)
+    for made in (replace(table, version=6), replace(table, record_key=("id", "dt"))):
+        assert new_table_properties(made)[keys.PARTITION_FIELDS] == "region,dt"
+    new_table_properties(replace(table, record_key=()))
+
+
 @pytest.mark.parametrize(
     ("kind", "payload", "ordering", "mode"),
     [

@@ -227,6 +227,7 @@ def plan_bootstrap(
         found += _check_register_only(verdict.modes)
     record_key = tuple(_spelled(path, schema) for path in request.record_key)
     checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
+    checks.check_key_form(request.table_version, record_key, source.partition_columns)
     return BootstrapPlan(
         request,
         target,

@@ -1,6 +1,7 @@
 """What commits of others changed since an index was last up to date, by the timeline and their metadata.
 
-Compactions change no keys of a file group, so they are left out. Follows the rules by which Hudi 0.15 makes
+Compactions change no keys of a file group, but they may end the slice to which others appended keys: such a
+group is read as a whole. Follows the rules by which Hudi 0.15 makes
 files visible (`timeline`): instants may complete in another order than they began.
 """
 
@@ -42,11 +43,20 @@ class TimelinePosition:
 
 @dataclass(slots=True)
 class ChangedFileGroups:
-    """The file ids of one partition that commits replaced, wrote base files of, or only appended logs to."""
+    """The file ids of one partition that commits replaced, rewrote, appended logs to, or compacted.
+
+    A file id may be among several.
+    """
 
     replaced: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     appended: set[str] = field(default_factory=set)
+    compacted: set[str] = field(default_factory=set)
+
+    @property
+    def read_as_a_whole(self) -> set[str]:
+        """Those whose keys are not all in the log files of the slice as it is now."""
+        return self.rewritten | (self.appended & self.compacted)
 
 
 def position_of(timeline: Timeline) -> TimelinePosition:
@@ -68,9 +78,12 @@ def changes_since(table: HudiTable, position: TimelinePosition) -> Mapping[str, 
     changed: dict[str, ChangedFileGroups] = defaultdict(ChangedFileGroups)
     paths = [table.instant_path(each) for each in new]
     for metadata in read_many_commit_metadata(table.storage, paths):
-        if not metadata.compacted and metadata.operation_type != _COMPACT:
+        if metadata.compacted or metadata.operation_type == _COMPACT:
+            for path, stats in metadata.partition_to_write_stats.items():
+                changed[path].compacted.update(each.file_id for each in stats)
+        else:
             _add_changes(changed, metadata)
-    return changed
+    return {path: each for path, each in changed.items() if each.replaced or each.rewritten or each.appended}
 
 
 def _tells_all(timeline: Timeline, position: TimelinePosition) -> bool:
@@ -102,8 +115,8 @@ def apply_changes(table: HudiTable, index: PartitionIndex, changed: ChangedFileG
     Raises as `build_partition_index`; the index must be dropped then.
     """
     slices = {each.file_id: each for each in list_file_slices(table, [index.path], None)}
-    index.drop_groups(changed.replaced | changed.rewritten)
-    rewritten = [slices[each] for each in sorted(changed.rewritten) if each in slices]
-    add_slices(table, index, rewritten)
-    appended = sorted(changed.appended - changed.rewritten)
+    whole = changed.read_as_a_whole
+    index.drop_groups(changed.replaced | whole)
+    add_slices(table, index, [slices[each] for each in sorted(whole) if each in slices])
+    appended = sorted(changed.appended - whole)
     add_slices(table, index, [slices[each] for each in appended if each in slices], logs_alone=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.hudi_config import FUNCTIONS, HOLLOW_COMMITS, config_of_session
 from hudisql.sql.incremental_tables.definition import SETTINGS
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
@@ -182,15 +182,16 @@ def _as_of(
 
 
 def settings_of_session(context: Context) -> dict[str, str]:
-    """The session's values of the settings that a definition keeps."""
-    return {name: str(context.spark.conf.get(name)) for name in SETTINGS}
+    """The session's values of the settings that a definition keeps: Spark's, and whose functions answer."""
+    found = {name: str(context.spark.conf.get(name)) for name in SETTINGS}
+    return found | {FUNCTIONS.name: config_of_session(context.spark).get(FUNCTIONS)}
 
 
 @contextmanager
 def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[None]:
     """The session has these values of Spark's settings while the context is open."""
     conf = context.spark.conf
-    before = {name: str(conf.get(name)) for name in settings}
+    before = {name: conf.get(name, None) for name in settings}
     changed = {name: value for name, value in settings.items() if before[name] != value}
     try:
         for name, value in changed.items():
@@ -198,7 +199,10 @@ def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[Non
         yield
     finally:
         for name in changed:
-            conf.set(name, before[name])
+            if (earlier := before[name]) is None:
+                conf.unset(name)
+            else:
+                conf.set(name, earlier)
 
 
 @contextmanager

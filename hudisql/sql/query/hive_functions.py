@@ -55,14 +55,17 @@ DIFFERENT: Final[Mapping[str, str]] = {
 }
 """Functions that both have, and whose answers differ in some calls."""
 _NAMES: Final = re.compile(
-    rf"(?<![\w.])`?({'|'.join(re.escape(name) for name in (*LACKING, *DIFFERENT))})`?\s*\(", re.IGNORECASE
+    rf"(?<![\w.])`?({'|'.join(re.escape(name) for name in (*LACKING, *DIFFERENT))})`?\s*\("
 )
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
 
 def called_hive_functions(text: str) -> frozenset[str]:
     """The names of LACKING and DIFFERENT that a SQL text seems to call, in lower case."""
-    return frozenset(name.lower() for name in _NAMES.findall(text))
+    lowered = text.lower()
+    if not any(name in lowered for name in (*LACKING, *DIFFERENT)):
+        return frozenset()
+    return frozenset(_NAMES.findall(lowered))
 
 
 def provide_hive_functions(spark: SparkSession, names: Set[str]) -> None:

@@ -44,6 +44,7 @@ from hudisql.sql.query.views import active_session, in_session, query_text_of, s
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
+from hudisql.table.registered_partitions import registered_partitions, with_registered
 from hudisql.write.index.file_pruning import prune_by_key_lookup
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def _plan_relation(
         predicate
         for predicate in (
             restrict_predicate(needs.predicate, partition_names),
-            *(_decide_by_spark(context, table, each) for each in needs.partition_conditions),
+            *(_decide_by_spark(context, table, each, state.as_of) for each in needs.partition_conditions),
         )
         if predicate is not None
     ]
@@ -292,7 +293,9 @@ def _plan_relation(
     return PlannedRelation(relation, table, plan)
 
 
-def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCondition) -> Predicate | None:
+def _decide_by_spark(
+    context: Context, table: HudiTable, condition: PartitionCondition, as_of: str | None
+) -> Predicate | None:
     """The partitions for which a filter that only Spark understands holds, as a predicate on their values.
 
     None if Spark cannot decide it beforehand; the query itself then says why, if it has to.
@@ -302,7 +305,7 @@ def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCon
     from pyspark.sql.types import StructType
 
     columns = table.partition_columns
-    partitions = list_partitions(table)
+    partitions = with_registered(table, list_partitions(table), registered_partitions(table, as_of))
     values = pa.Table.from_arrays(
         [
             pa.array([each.values[position] for each in partitions], column.type)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from hudisql.errors import NoSuchInstantError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import ROLLBACK, Instant, InstantState
+from hudisql.format.instant import ROLLBACK
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.table_argument import TableArguments, find_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
 _TABLE_HELP = "table of the metastore, database.name"
@@ -136,13 +137,18 @@ def show_rollback_detail(
 ) -> Iterable[RollbackDetailRow]:
     """A row for each file. Raises NoSuchTableError, NoSuchInstantError, CorruptTableError."""
     table = find_table(context, arguments.table)
-    instant = Instant(arguments.instant_time, ROLLBACK, InstantState.COMPLETED)
-    if instant not in table.timeline.completed:
-        raise NoSuchInstantError(
-            f"{arguments.instant_time} is no completed rollback on the active timeline of {table.base_path}",
-            hint="CALL show_rollbacks(table => '…') lists them in its column instant",
-        )
-    return islice(_detail_rows(_metadata(table, instant)), max(arguments.limit, 0))
+    return islice(rollback_details(table, arguments.instant_time), max(arguments.limit, 0))
+
+
+def rollback_details(table: HudiTable, instant_time: str) -> Iterator[RollbackDetailRow]:
+    """The files of a completed rollback. Raises NoSuchInstantError, CorruptTableError, StorageError."""
+    for instant in table.timeline.completed:
+        if (instant.timestamp, instant.action) == (instant_time, ROLLBACK):
+            return _detail_rows(_metadata(table, instant))
+    raise NoSuchInstantError(
+        f"{instant_time} is no completed rollback on the active timeline of {table.base_path}",
+        hint="CALL show_rollbacks(table => '…') lists them in its column instant",
+    )
 
 
 def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:

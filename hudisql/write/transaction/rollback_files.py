@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.errors import CorruptTableError, NoSuchPathError, RollbackRefusedError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMPACTION, Instant
@@ -65,7 +65,7 @@ def find_files(
 
     They come from its markers, from the plans of interrupted rollbacks, and with `undoes` from the commit's
     metadata and the listing of the partitions that it touched. Raises CorruptTableError for files outside of
-    the table, StorageError.
+    the table, RollbackRefusedError for log files that an upgraded table's commits share, StorageError.
     """
     base_path, instant_time = table.base_path, pending.timestamp
     source = f"the plan of a rollback of {instant_time}"
@@ -87,9 +87,26 @@ def find_files(
         deleted |= _list_files(table, sorted(touched), instant_time)
         logs |= {path for path in named if is_log_file(path)}
     if log_naming(table.timeline.layout).is_new_file:
-        return InstantFiles(frozenset(deleted | logs))
+        own = {path for path in logs if _base_instant(path) == instant_time}
+        return InstantFiles(frozenset(deleted | own | _version_6_logs(table, logs - own, instant_time)))
     truncated, shared = _split_log_files(table, logs - deleted, instant_time)
     return InstantFiles(frozenset(deleted), frozenset(truncated), frozenset(shared))
+
+
+def _version_6_logs(table: HudiTable, logs: Collection[str], instant_time: str) -> set[str]:
+    """Those of the log files, named after earlier instants, that the instant has written before an upgrade.
+
+    Raises RollbackRefusedError for one with blocks of other instants, too: no rollback block follows a log
+    file that is older than the upgrade.
+    """
+    own, shared = _split_log_files(table, logs, instant_time)
+    if shared:
+        raise RollbackRefusedError(
+            f"{min(shared)} holds rows of {instant_time} and of other commits, written before the table was "
+            "upgraded, so that its rows cannot be rolled back alone",
+            hint="delete or change them by a statement",
+        )
+    return own
 
 
 def _completed_metadata(table: HudiTable, pending: Instant) -> CommitMetadata:

@@ -279,7 +279,7 @@ def test_between_the_two_commits_there_is_no_table(context, source, tmp_path, mo
     write_instant = table_files._write_instant
     seen = []
 
-    def die_at_the_second(storage, plan, instant_time, metadata):
+    def die_at_the_second(storage, plan, instant_time, metadata, now):
         if instant_time == "00000000000002":
             # What a killed process would leave here: the first commit is whole.
             assert (tmp_path / "t/.hoodie/00000000000001.commit").exists()
@@ -287,7 +287,7 @@ def test_between_the_two_commits_there_is_no_table(context, source, tmp_path, mo
                 open_table(Storage(), str(tmp_path / "t"))
             seen.append(instant_time)
             raise StorageError("killed")
-        return write_instant(storage, plan, instant_time, metadata)
+        return write_instant(storage, plan, instant_time, metadata, now)
 
     monkeypatch.setattr(table_files, "_write_instant", die_at_the_second)
     with pytest.raises(StorageError, match="killed"):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from hudisql.format.instant import Instant, InstantState
@@ -140,6 +140,10 @@ class Life:
 
 @settings(max_examples=settings().max_examples // 3)
 @given(bits=some.sampled_from([1, 4, 48]), steps=STEPS)
+@example(
+    bits=1,
+    steps=[*[("flush", ["k1"])] * 4, ("insert", ["k0"]), ("compact", ["k0"]), ("flush", ["k0"])],
+)
 def test_each_key_is_stored_once_whatever_writers_do(bits: int, steps: list[tuple[str, list[str]]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         life = Life(Path(directory), bits)
