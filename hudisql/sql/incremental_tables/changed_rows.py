@@ -38,7 +38,8 @@ _MOST_LISTED: Final = 1_000
 def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
     """What must be written (`DELETED` false) and deleted so that `old` becomes `new`.
 
-    The columns are those of the table, with its types. A key of several columns may have nulls.
+    The columns are those of the table, with its types; one that the query does not give, as after a change
+    of the definition that was killed, becomes NULL. A key of several columns may have nulls.
     Raises WriteRefusedError.
     """
     from pyspark.sql import functions as sf
@@ -47,7 +48,13 @@ def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Seq
     schema = scope.table.schema
     new = new.drop(*(name for name in new.columns if is_meta_column(name)))
     given = {name.lower(): name for name in new.columns}
-    new = new.select(*(sf.col(quote_name(given[name.lower()])).alias(name) for name in schema.names))
+    columns = {name: given.get(name.lower()) for name in schema.names}
+    new = new.select(
+        *(
+            (sf.lit(None) if each is None else sf.col(quote_name(each))).alias(name)
+            for name, each in columns.items()
+        )
+    )
     new = with_types(scope.context, new, schema, scope.table_label)
     names = schema.names
     types = {each.name: each.dataType for each in new.schema}

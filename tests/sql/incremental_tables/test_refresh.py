@@ -230,3 +230,21 @@ def test_a_refresh_has_the_settings_with_which_the_table_was_made(layers: Sessio
     finally:
         conf.set("spark.sql.session.timeZone", zone)
         conf.set("spark.sql.ansi.enabled", ansi)
+
+
+def test_a_column_that_the_query_does_not_give_becomes_null(layers: Session) -> None:
+    layers.sql("CREATE TABLE src (id INT, b INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    layers.sql("INSERT INTO src VALUES (1, 1), (2, 2)")
+    layers.sql("CREATE INCREMENTAL TABLE t KEY (id) AS SELECT id, b FROM src")
+    # As when a run is killed between the two statements that change a model.
+    layers.sql("ALTER TABLE t ADD COLUMNS (c INT)")
+    layers.sql("UPDATE t SET c = 5")
+    layers.sql("INSERT INTO src VALUES (3, 3)")
+    layers.sql("UPDATE src SET b = 9 WHERE id = 1")
+    layers.sql("REFRESH INCREMENTAL TABLE t")
+    rows = layers.sql("SELECT id, b, c FROM t ORDER BY id").rows
+    assert [tuple(row) for row in rows] == [(1, 9, None), (2, 2, 5), (3, 3, None)]
+    layers.sql("ALTER INCREMENTAL TABLE t AS SELECT id, b, b AS c FROM src")
+    layers.sql("REFRESH INCREMENTAL TABLE t")
+    rows = layers.sql("SELECT id, b, c FROM t ORDER BY id").rows
+    assert [tuple(row) for row in rows] == [(1, 9, 9), (2, 2, 2), (3, 3, 3)]
