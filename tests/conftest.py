@@ -22,7 +22,6 @@ from hudisql.storage import Storage
 from tests.hive.server import HiveServer, start_hive_server
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.line_process import LineProcess
-from tests.soak import is_long
 from tests.write.crashed_commits import start_committer
 
 if TYPE_CHECKING:
@@ -39,12 +38,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # About what a test takes in seconds, by the first of these marks that it has.
 SECONDS_BY_MARK = {"slow": 10.0, "hive": 4.0, "oracle": 3.0, "spark": 1.0, "hms": 0.5}
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave long tests to the soak."""
-    if is_long(item.nodeid):
-        item.add_marker(pytest.mark.soak)
 
 
 @pytest.hookimpl(trylast=True)

@@ -158,6 +158,7 @@ def test_queries_that_name_something_need_the_catalog(text: str) -> None:
     assert not names_nothing(text)
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_spark_refuses_the_same_first_words(spark: Any) -> None:
     from hudisql.sql.query.references import parse_plan
@@ -184,6 +185,7 @@ def test_a_query_of_literals_starts_spark_and_no_metastore(tmp_path: Path) -> No
     assert not (warehouse / ".metastore").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_metastore_starts_for_a_spark_that_runs_without_it(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def _end_user(user: subprocess.Popen[str]) -> None:
     user.communicate()
 
 
+@pytest.mark.soak
 def test_processes_that_start_at_once_share_one_server_and_a_killed_last_user_ends_it(tmp_path: Path) -> None:
     users = [_start_user(tmp_path) for _ in range(3)]
     try:
@@ -105,6 +106,7 @@ def test_processes_that_start_at_once_share_one_server_and_a_killed_last_user_en
             _end_user(user)
 
 
+@pytest.mark.soak
 def test_a_killed_watcher_takes_its_server_along_and_the_next_user_starts_anew_with_all_data(
     tmp_path: Path,
 ) -> None:

@@ -131,6 +131,7 @@ def test_partitions_that_are_added_are_read_from_their_first_event(
     table.check()
 
 
+@pytest.mark.soak
 def test_a_topic_that_is_deleted_and_made_again_is_an_error(tables: FedTables, workers: WorkerServer) -> None:
     table = tables.make("deleted", partitions=1, flush_seconds=SOON)
     other = tables.make("stays", partitions=1, flush_seconds=SOON)

@@ -25,6 +25,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 60) ->
     return time.monotonic() - began
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["cow"]))
 @pytest.mark.parametrize("every", parameters([1, 20], in_ci=[20]))
 def test_a_worker_that_was_stopped_at_any_step_does_not_repeat_what_another_one_did(

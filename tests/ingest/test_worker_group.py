@@ -85,6 +85,7 @@ def test_tables_move_to_the_workers_that_are_there(tables: FedTables, workers: W
         table.check()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("place", [pytest.param("memory", marks=pytest.mark.soak), "commit"])
 def test_a_worker_that_slept_longer_than_its_session_has_lost_its_tables(
     tables: FedTables, workers: WorkerServer, place: str

@@ -333,6 +333,7 @@ def _fares_above_five(oracle: HudiOracle, path: str, **options: str) -> list[int
     return sorted(rows["seq"].to_pylist())
 
 
+@pytest.mark.soak
 def test_hudi_120_with_its_defaults_loses_rows_of_skeletons_unless_column_stats_are_off(
     oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from tests.oracle.sources import sample_rows
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 
+@pytest.mark.soak
 def test_hudi_015_goes_on_with_a_table_that_a_frame_made_by_its_options(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def merge(sql: Any, name: str, known: int, new: int) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("maker", "kind"),
     parameters(product(["hudisql", "hudi"], ["cow", "mor"]), in_ci=[("hudisql", "mor")]),

@@ -98,6 +98,7 @@ def test_past_states_and_changes_of_bootstrapped_tables_that_both_write(
         assert_same_rows(frame.toArrow(), expected, sort_by=["seq"])
 
 
+@pytest.mark.soak
 def test_past_states_and_changes_of_a_table_of_hudis_with_clusterings(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

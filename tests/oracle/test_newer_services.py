@@ -101,6 +101,7 @@ def test_either_runs_the_compactions_that_either_has_planned(
     made.check()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "shape",
     parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[SHAPE.name]),

@@ -87,6 +87,7 @@ def test_numbers_name_the_directories_that_hudi_015_goes_on_in(
     assert_same_rows(ours_again, changed, sort_by=["id"])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["MERGE_ON_READ"]))
 def test_any_text_is_a_partition_value_in_every_reader(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str

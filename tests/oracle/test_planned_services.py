@@ -42,6 +42,7 @@ def _shape_of(stat: WriteStat) -> tuple[object, ...]:
     return (stat.prev_commit, stat.log_write.base_file, stat.log_write.log_version)
 
 
+@pytest.mark.soak
 def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_savepoint_of_one_is_restored_by_the_other(
     table.notes()
 
 
+@pytest.mark.soak
 def test_an_interrupted_restore_of_one_is_completed_by_the_other(
     table: RestoredTable, committer: LineProcess, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ SAME_KEYS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("shape", parameters(CASES, in_ci=["merge_on_read"]))
 def test_both_hudis_read_and_change_what_a_resync_took(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Any

@@ -37,6 +37,7 @@ def our_batches(session: Any, path: str, checkpoint: Path, options: dict[str, st
     return pa.concat_tables(found)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", parameters(["partitioned", "merge_on_read"], in_ci=["merge_on_read"]))
 def test_micro_batches_are_those_of_apache_hudi(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, name: str

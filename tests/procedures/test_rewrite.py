@@ -52,6 +52,7 @@ def moments(session, name, column="t"):
     return found[0]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_int96_is_right_as_it_is_and_after_a_rewrite_of_its_file_groups(
     call, session, name, int96_source, tmp_path, kind

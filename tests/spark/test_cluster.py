@@ -260,6 +260,7 @@ def run_driver(
     return answer
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.slow

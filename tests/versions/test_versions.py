@@ -47,6 +47,7 @@ def check_told(told: dict[str, Any]) -> None:
     assert told["warnings"] == []
 
 
+@pytest.mark.soak
 @pytest.mark.oracle
 def test_a_table_is_bootstrapped_changed_and_compacted_on_older_pysparks(tmp_path: Path) -> None:
     pythons = [install_other_pyspark(name) for name in OTHER_PYSPARK_VERSIONS]

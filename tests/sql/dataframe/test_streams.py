@@ -57,6 +57,7 @@ class Stream:
         return [row for number, rows in self.batches.items() if number not in before for row in rows]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", parameters(["table", "merge_on_read_table"], in_ci=["merge_on_read_table"]))
 def test_a_stream_reads_each_change_once_over_stops_and_failures(
     session: Session, tmp_path: Path, kind: str, request: pytest.FixtureRequest
@@ -82,6 +83,7 @@ def test_a_stream_reads_each_change_once_over_stops_and_failures(
     assert stream.run(*columns) == []
 
 
+@pytest.mark.soak
 def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable, tmp_path: Path) -> None:
     table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
     newest = open_table(Storage(), table.path).timeline.commits[-1].timestamp

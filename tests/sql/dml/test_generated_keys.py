@@ -61,6 +61,7 @@ def test_the_quick_start_of_hudi_s_documentation_runs(session: Session) -> None:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_rows_are_added_changed_moved_and_removed_under_keys_of_their_own(
     session: Session, tmp_path: Path, kind: str

@@ -66,6 +66,7 @@ _CHANGES = {
 }
 
 
+@pytest.mark.soak
 def test_changes_on_the_driver_are_those_of_the_tasks(session: Session, small: str) -> None:
     query = "SELECT count(*), sum(fare) FROM {t} WHERE ts < 9"
     before = [_INSERT.format(t=small, n=number) for number in (1, 2)]

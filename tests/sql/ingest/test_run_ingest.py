@@ -19,7 +19,6 @@ from hudisql.sql.ingest.run_ingest import run_worker
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.ingest.broker import KafkaBroker
-from tests.soak import parameters
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka]
 
@@ -100,8 +99,9 @@ ROUNDS: list[tuple[Sequence[int], int, dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize("index_days", parameters([0, 36_500], in_ci=[36_500]))
-@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("index_days", [0, 36_500])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_events_are_inserted_updated_and_deleted(
     session: Any, broker: KafkaBroker, database: str, kind: str, index_days: int
 ) -> None:
