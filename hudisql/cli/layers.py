@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudisql.cli.command_end import stoppable_session
-from hudisql.cli.reported_run import reported_run
+from hudisql.cli.reported_run import ReportOption, reported_run
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, MetastoreError
 from hudisql.settings import Settings
@@ -37,10 +37,6 @@ _SelectOption = Annotated[
         metavar="NAME",
         help="Only this model (repeatable): name+ with what depends on it, +name with what it needs.",
     ),
-]
-_ReportOption = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
 ]
 _ParallelismOption = Annotated[
     int, typer.Option("--parallelism", metavar="N", help="Models and tests that run at the same time.")
@@ -172,7 +168,7 @@ def _apply(
         float | None,
         typer.Option("--watch", metavar="SECONDS", help="Again and again, so long apart, until SIGTERM."),
     ] = None,
-    report: _ReportOption = None,
+    report: ReportOption = None,
 ) -> None:
     """Create, change and refresh the models in order, and run their tests."""
 
@@ -229,7 +225,7 @@ def _test(
     directory: _Directory,
     select: _SelectOption = None,
     parallelism: _ParallelismOption = _PARALLELISM,
-    report: _ReportOption = None,
+    report: ReportOption = None,
 ) -> None:
     """Run the tests of the tables as they are; refresh nothing."""
 

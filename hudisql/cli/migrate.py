@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.reported_run import reported_run
+from hudisql.cli.reported_run import ReportOption, reported_run
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError
 from hudisql.settings import Settings
@@ -38,10 +38,6 @@ _TargetOption = Annotated[
 ]
 _OutOfOrderOption = Annotated[
     bool, typer.Option("--out-of-order", help="Apply versions that are older than the last one applied, too.")
-]
-_ReportOption = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
 ]
 _WaitOption = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for another runner.")
@@ -155,7 +151,7 @@ def _apply(
     target: _TargetOption = None,
     out_of_order: _OutOfOrderOption = False,
     wait: _WaitOption = 3600.0,
-    report: _ReportOption = None,
+    report: ReportOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="As plan: write nothing.")] = False,
 ) -> None:
     """Apply the scripts that are not applied yet."""
@@ -197,7 +193,7 @@ def _plan(
     history: _HistoryOption = _HISTORY,
     target: _TargetOption = None,
     out_of_order: _OutOfOrderOption = False,
-    report: _ReportOption = None,
+    report: ReportOption = None,
 ) -> None:
     """Show the statements that apply would run, with dry runs of bootstraps; write nothing."""
 
@@ -321,7 +317,7 @@ def _undo(
     ] = False,
     history: _HistoryOption = _HISTORY,
     wait: _WaitOption = 3600.0,
-    report: _ReportOption = None,
+    report: ReportOption = None,
 ) -> None:
     """Run the U script of the latest version, or restore its tables."""
 

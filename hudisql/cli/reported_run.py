@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
 
 if TYPE_CHECKING:
     from hudisql.migrate.listener import StatementOutcome
+
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
+]
 
 
 def reported_run(
