@@ -37,7 +37,9 @@ class Ownership(Protocol):
         """True once it is known what this worker owns."""
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
-        """The names of those tables that this worker owns now; called often. Raises HudisqlError."""
+        """The names of those tables that this worker owns now; called often, with the same mapping as long
+        as the declarations are the same. Raises HudisqlError.
+        """
 
     def report(self, states: Mapping[str, str]) -> None:
         """Tell whoever asks for the workers of the group how this one's tables are."""
@@ -80,7 +82,9 @@ class OwnershipBySource:
         self._warn = warn
         self._group: Ownership | None = None
         self._not_before = 0.0
-        self._has_topics = False
+        self._tables: Mapping[str, DeclaredName] = {}
+        self._of_pushes: Mapping[str, DeclaredName] = {}
+        self._of_topics: Mapping[str, DeclaredName] = {}
         self._hand_over: HandOver = lambda _is_left, _commits: None
 
     @property
@@ -97,18 +101,19 @@ class OwnershipBySource:
     @property
     def is_settled(self) -> bool:
         """True once both know what this worker owns."""
-        is_waiting = self._has_topics and self._group is None
+        is_waiting = bool(self._of_topics) and self._group is None
         return not is_waiting and all(each.is_settled for each in self._parts())
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
         """The tables of either. Raises HudisqlError."""
-        pushed = {name: each for name, each in tables.items() if each.declaration.source == PUSH}
-        of_topics = {name: each for name, each in tables.items() if name not in pushed}
-        self._has_topics = bool(of_topics)
-        owned = self._pushed.owned(pushed)
-        if of_topics and self._group is None and time.monotonic() >= self._not_before:
+        if tables is not self._tables:
+            self._tables = tables
+            self._of_pushes = {name: each for name, each in tables.items() if each.declaration.source == PUSH}
+            self._of_topics = {name: each for name, each in tables.items() if name not in self._of_pushes}
+        owned = self._pushed.owned(self._of_pushes)
+        if self._of_topics and self._group is None and time.monotonic() >= self._not_before:
             self._join()
-        return owned if self._group is None else owned | self._group.owned(of_topics)
+        return owned if self._group is None else owned | self._group.owned(self._of_topics)
 
     def report(self, states: Mapping[str, str]) -> None:
         """Tell the group of its tables."""

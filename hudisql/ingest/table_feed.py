@@ -150,6 +150,11 @@ class TableFeed:
         return aged or buffer.bytes >= self.declaration.flush_bytes
 
     @property
+    def is_idle(self) -> bool:
+        """True if there is nothing to commit and nothing to split."""
+        return self._buffer.is_empty and not self.wants_split
+
+    @property
     def memory(self) -> int:
         """What the buffer takes, in bytes."""
         return self._buffer.memory

@@ -96,6 +96,7 @@ class IngestWorker:
     _declared: dict[str, IngestTable] = field(default_factory=dict)
     # Paused tables that are this worker's until their compaction has ended.
     _leaving: dict[str, IngestTable] = field(default_factory=dict)
+    _candidates: dict[str, IngestTable] = field(default_factory=dict)
     _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
     _look_cost: float = 0.0
@@ -145,13 +146,13 @@ class IngestWorker:
             self._look_cost = looked + time.thread_time() - began
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
-        owned = self.ownership.owned({**self._declared, **self._leaving})
-        new = (owned & set(self._declared)) - set(self._fed)
+        owned = self.ownership.owned(self._candidates)
+        new = (owned - self._fed.keys()) & self._declared.keys()
         if new and now - self._refreshed_at >= _KNOWN_SECONDS:
             # They may have been paused since, before their last owner has left them.
             self._look_for_declarations()
             self._give_up_undeclared()
-            new &= set(self._declared)
+            new &= self._declared.keys()
         for name in sorted(new):
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
@@ -173,6 +174,7 @@ class IngestWorker:
         self._leaving = {
             each.name: each for each in found if each.declaration.is_paused and self.is_compacting(each.name)
         }
+        self._candidates = {**self._declared, **self._leaving}
         paused = frozenset(each.name for each in found if each.declaration.is_paused) - set(self._leaving)
         if paused != self._paused:
             self._paused, self._observed_at = paused, None
@@ -264,7 +266,8 @@ class IngestWorker:
 
     def _flush_due(self) -> None:
         now = self.clock()
-        running = [each for each in self._fed.values() if each.is_running]
+        # Most of a thousand tables are idle at each look.
+        running = [each for each in self._fed.values() if each.is_running and not each.feed.is_idle]
         for fed in running:
             if fed.feed.is_due(now):
                 self._attempt(fed, self._flush)

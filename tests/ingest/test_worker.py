@@ -119,6 +119,10 @@ class Feed:
     def committed(self) -> Mapping[SourcePartition, int]:
         return {PARTITION: self.taken}
 
+    @property
+    def is_idle(self) -> bool:
+        return self.position[PARTITION] == self.taken and not self.wants_split
+
     def take_over(self) -> Mapping[SourcePartition, int]:
         self.begun += 1
         if self.failures:

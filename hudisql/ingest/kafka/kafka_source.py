@@ -43,6 +43,9 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "fetch.queue.backoff.ms": 5,
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.message.max.bytes": 4 << 20,
+    # A request names all partitions, so a thousand idle ones cost by the request. Events do not wait for
+    # it, but a partition that is assigned meanwhile does.
+    "fetch.wait.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 60_000,
 }
 
