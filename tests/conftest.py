@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -70,7 +71,11 @@ def _unpack_golden(name: str) -> GoldenTable:
     # all runs and workers share it: a table is unpacked beside it and appears there as a whole.
     described = json.loads((GOLDEN / f"{name}.json").read_text())
     directory = Path(described.get("base", f"/tmp/golden/{name}")).parent
-    if not (directory / name).exists():
+    is_there = (directory / name).exists()
+    if not (directory / name / "table").exists():
+        if is_there:
+            # Left by something else: a table appears as a whole.
+            shutil.rmtree(directory / name, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory) as aside:
             with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
@@ -79,7 +84,7 @@ def _unpack_golden(name: str) -> GoldenTable:
                 (Path(aside) / name).rename(directory / name)
             except OSError:
                 # Another worker was first, else the error stands.
-                if not (directory / name).exists():
+                if not (directory / name / "table").exists():
                     raise
     for mapping in read_bootstrap_mappings(Storage(), str(directory / name / "table")):
         # An archive keeps no modification times, without which a source file counts as replaced.

@@ -137,7 +137,7 @@ def make_table(hudi: HudiOracle, name: str) -> None:
     described = {
         "name": name,
         "hudi_version": hudi.version,
-        "base": path,
+        "base": str(directory),
         "bootstrap_base_path": str(source),
         "n_rows": expected.num_rows,
         "schema": _data_schema(hudi, path),
