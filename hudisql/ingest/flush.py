@@ -18,7 +18,11 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.registered_partitions import refuse_registered
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import WriteResult, commit_files
-from hudisql.write.execution.driver_upsert import insert_on_driver, upsert_on_driver
+from hudisql.write.execution.driver_upsert import (
+    insert_on_driver,
+    precombine_rows,
+    upsert_newest_on_driver,
+)
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
@@ -52,10 +56,9 @@ def commit_rows(
     reached: TableOffsets,
     paths: PartitionPaths | None = None,
 ) -> WriteResult:
-    """Upsert the rows (the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`), in one commit
-    with the offsets `reached`; without rows the offsets alone. Rows of a table whose record keys are
-    generated are inserted. The index then knows the new keys. `paths` are
-    those of the target's table; they are made anew if another writer has committed since.
+    """Upsert the rows of `newest_of_keys` in one commit with the offsets `reached`; without rows the offsets
+    alone. Rows of a table whose record keys are generated are inserted. The index then knows the new keys.
+    `paths` are those of the target's table; they are made anew if another writer has committed since.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
     TableLockedError, UnsupportedTableError, WriteRefusedError (RegisterOnlyError for rows of register-only
@@ -73,8 +76,7 @@ def commit_rows(
             of_rows = PartitionPaths(commit.table, options.key_generator)
         if table.properties.generates_record_keys:
             return insert_on_driver(commit, options, of_rows, rows)
-        newest = without_deleted(rows, commit.table.precombine_field)
-        files = upsert_on_driver(commit, options, of_rows, newest, last_of_equals=True, tag=index.tag)
+        files = upsert_newest_on_driver(commit, options, of_rows, rows, tag=index.tag)
         written.append((commit, files))
         return files
 
@@ -95,6 +97,18 @@ def commit_rows(
 def paths_of(rows: pa.Table | None) -> list[str]:
     """The partition paths of the rows."""
     return [] if rows is None else sorted(pc.unique(rows.column(PARTITION)).to_pylist())
+
+
+def newest_of_keys(table: HudiTable, rows: pa.Table) -> pa.Table:
+    """The row that counts for each key, of rows in the order of their events.
+
+    They have the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`. All of them if the table's
+    record keys are generated.
+    """
+    if table.properties.generates_record_keys:
+        return rows
+    ordering = table.precombine_field
+    return precombine_rows(without_deleted(rows, ordering), ordering, last_of_equals=True)
 
 
 def without_deleted(rows: pa.Table, ordering: str | None) -> pa.Table:

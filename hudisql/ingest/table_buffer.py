@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,12 +125,13 @@ class TableBuffer:
         rows: int = sum(each.nbytes for each in self._rows)
         return rows + self._bytes_of_bad()
 
-    def rows(self) -> pa.Table | None:
-        """All rows in the order in which they came; None without any."""
+    def keep(self, choose: Callable[[pa.Table], pa.Table]) -> pa.Table | None:
+        """Keep the rows that `choose` gives of all rows in the order in which they came; None without any."""
         if not any(each.num_rows for each in self._rows):
             return None
         # The parts are not kept beside the whole.
         self._rows = [pa.concat_tables(self._rows, promote_options="default").combine_chunks()]
+        self._rows = [choose(self._rows[0])]
         return self._rows[0]
 
     def _bytes_of_bad(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError, TableLockedError, WriteConflictError, WriteRefusedError
 from hudisql.ingest.declaration import ROCKSDB, STOP, IngestDeclaration
-from hudisql.ingest.flush import IngestTarget, commit_rows, paths_of
+from hudisql.ingest.flush import IngestTarget, commit_rows, newest_of_keys, paths_of
 from hudisql.ingest.index.partition_indexes import IndexLimits
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.known_partitions import KnownPartitions
@@ -192,13 +193,14 @@ class TableFeed:
             self.bad_events(buffer.bad)
             buffer.bad = []
         reached = TableOffsets(buffer.reached(self._committed.offsets), self._epoch, self.owner)
-        rows = buffer.rows()
+        assert self._target is not None
+        rows = buffer.keep(partial(newest_of_keys, self._target.table))
+        paths = paths_of(rows)
         result = self._commit(rows, reached)
         self._committed, self._buffer = reached, TableBuffer()
-        assert self._target is not None
         if result.instant_time is not None:
-            self._partitions.committed(self._target.table, paths_of(rows), result.instant_time)
-        self._written |= set(paths_of(rows))
+            self._partitions.committed(self._target.table, paths, result.instant_time)
+        self._written |= set(paths)
         self._target.after_commit()
         return result
 

@@ -60,31 +60,56 @@ know the partition."""
 
 
 def upsert_on_driver(
-    commit: OpenCommit,
-    options: WriteOptions,
-    paths: PartitionPaths,
-    rows: pa.Table,
-    *,
-    deletes: bool = False,
-    last_of_equals: bool = False,
-    tag: TagKeys = lambda _table, _path, _keys: None,
+    commit: OpenCommit, options: WriteOptions, paths: PartitionPaths, rows: pa.Table, *, deletes: bool = False
 ) -> list[WrittenFile]:
     """Write the rows (the table's columns, RECORD_KEY, PARTITION) by key; with `deletes` delete their keys.
 
-    Of rows with equal ordering values the first counts, or with `last_of_equals` the last. Keys that `tag`
-    does not know are looked up in the slices of their partitions.
+    Of rows with equal ordering values the first counts. Memory and errors as `upsert_newest_on_driver`.
+    """
+    newest = precombine_rows(rows, commit.table.precombine_field)
+    return upsert_newest_on_driver(commit, options, paths, newest, deletes=deletes)
 
-    Memory: the rows, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises, and
-    UnsupportedTableError for rows of file groups with a pending clustering.
+
+def upsert_newest_on_driver(
+    commit: OpenCommit,
+    options: WriteOptions,
+    paths: PartitionPaths,
+    newest: pa.Table,
+    *,
+    deletes: bool = False,
+    tag: TagKeys = lambda _table, _path, _keys: None,
+) -> list[WrittenFile]:
+    """Write the rows that `precombine_rows` gives, by key. Keys that `tag` does not know are looked up in the
+    slices of their partitions.
+
+    Memory: the rows twice, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises,
+    and UnsupportedTableError for rows of file groups with a pending clustering.
     """
     table = commit.table
-    newest = precombine_rows(rows, table.precombine_field, last_of_equals=last_of_equals)
-    tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
-    looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
-    changes = pa.concat_tables([*tagged, looked_up])
-    few = profile_few_changes(table, changes, table.schema, options, paths)
+    few = profile_few_changes(
+        table,
+        _tagged_changes(table, options, paths, newest, tag, deletes=deletes),
+        table.schema,
+        options,
+        paths,
+    )
     check_not_clustered(table, few.changed)
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
+
+
+def _tagged_changes(
+    table: HudiTable,
+    options: WriteOptions,
+    paths: PartitionPaths,
+    newest: pa.Table,
+    tag: TagKeys,
+    *,
+    deletes: bool,
+) -> pa.Table:
+    """The rows as changes of stored rows: by the index where it knows their partition, else by a look-up."""
+    tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
+    looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
+    return pa.concat_tables([*tagged, looked_up])
 
 
 def insert_on_driver(
