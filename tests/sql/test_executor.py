@@ -148,6 +148,10 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
     assert ("shop", "trips", False) in values(shop, "SHOW TABLES IN shop")
     shop.sql("REFRESH TABLE shop.plain")
     shop.sql("ANALYZE TABLE shop.plain COMPUTE STATISTICS")
+    for text in ("DELETE FROM shop.plain WHERE id = 'k1'", "UPDATE shop.plain SET seq = 1"):
+        with pytest.raises(QueryError, match="does not support") as refused:
+            shop.sql(text)
+        assert "migrate_table" in str(refused.value.hint)
 
 
 @pytest.mark.usefixtures("unchanged")
