@@ -11,7 +11,7 @@ import io
 import json
 import secrets
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from hudisql.format.varints import encode_protobuf_varint
 CONTAINER_MAGIC = b"Obj\x01"
 """What every Avro object container file begins with."""
 _SYNC_BYTES = 16
+_MOST_SCHEMAS = 64
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,45 @@ class AvroRecordCodec:
 def decode_container(content: bytes, name: str) -> dict[str, Any]:
     """The one record of a container, whatever its schema is. Raises CorruptTableError naming `name`."""
     try:
+        record = _decode_plain(content)
+        if record is not None:
+            return record
         records = list(fastavro.reader(io.BytesIO(content)))
     except (EOFError, ValueError, IndexError, KeyError, StopIteration) as error:
         raise CorruptTableError(f"cannot decode {name}: {error}") from error
     if len(records) != 1 or not isinstance(records[0], dict):
         raise CorruptTableError(f"{name} holds {len(records)} Avro records, one was expected")
     return records[0]
+
+
+def _decode_plain(content: bytes) -> dict[str, Any] | None:
+    """The record of a container with one block of one record and without compression, as Hudi writes it.
+
+    A timeline has thousands of them: unlike fastavro's reader it parses each schema once. None for others.
+    """
+    stream = io.BytesIO(content)
+    if stream.read(len(CONTAINER_MAGIC)) != CONTAINER_MAGIC:
+        return None
+    metadata: dict[bytes, bytes] = {}
+    while entries := _read_avro_long(stream):
+        if entries < 0:
+            return None
+        for _ in range(entries):
+            key = stream.read(_read_avro_long(stream))
+            metadata[key] = stream.read(_read_avro_long(stream))
+    sync = stream.read(_SYNC_BYTES)
+    count, length = _read_avro_long(stream), _read_avro_long(stream)
+    is_whole = stream.tell() + length + _SYNC_BYTES == len(content) and content.endswith(sync)
+    if count != 1 or not is_whole or metadata.get(b"avro.codec", b"null") != b"null":
+        return None
+    schema = _parsed_schema(metadata[b"avro.schema"])
+    record = fastavro.schemaless_reader(stream, schema, None)
+    return record if isinstance(record, dict) else None
+
+
+@lru_cache(_MOST_SCHEMAS)
+def _parsed_schema(text: bytes) -> Any:
+    return fastavro.parse_schema(json.loads(text))
 
 
 @cache

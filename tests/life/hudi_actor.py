@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.life.model import Values
 from tests.life.table import LivingTable, assert_same, by_id
 from tests.oracle.client import HudiOracle, OracleError
+from tests.oracle.newer_tables import WITHOUT_SKIPPING
 
 NO_METADATA = "hoodie.metadata.enable=false"
 NOT_AT_ONCE = re.compile("HoodieWriteConflictException|HoodieLockException|Unable to acquire lock")
@@ -28,6 +30,11 @@ class HudiActor:
     def upsert(self, table: LivingTable, rows: list[Values], number: int) -> None:
         """Upsert rows; the number says which services run after it."""
         self.oracle.upsert(table.rows_of(rows), table.path, _options(table, number))
+
+    def upgrade(self, table: LivingTable, version: int, rows: list[Values]) -> None:
+        """Upsert rows in another table version, as 1.x does unless it is told not to."""
+        options = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "true"}
+        self.oracle.upsert(table.rows_of(rows), table.path, {**_options(table, 1), **options})
 
     def upsert_beside(
         self, table: LivingTable, rows: list[Values], number: int, shared: Mapping[str, str]
@@ -72,7 +79,11 @@ class HudiActor:
 
     def check(self, table: LivingTable) -> None:
         """Apache Hudi reads the rows of the model."""
-        assert_same(by_id(self.oracle.read(table.path)), table.state.as_read(), "read by Apache Hudi")
+        assert_same(
+            by_id(self.oracle.read(table.path, options=WITHOUT_SKIPPING)),
+            table.state.as_read(),
+            "read by Apache Hudi",
+        )
 
     def _call(self, table: LivingTable, call: str) -> None:
         self.oracle.sql("SET hoodie.metadata.enable = false")
@@ -94,4 +105,8 @@ def _options(table: LivingTable, number: int) -> dict[str, str]:
         "hoodie.keep.min.commits": "3",
         "hoodie.keep.max.commits": "4",
         "hoodie.compact.inline": "false",
+        "hoodie.write.table.version": str(table.version),
+        "hoodie.write.auto.upgrade": "false",
+        # hudisql drops the metadata table that versions 8 and 9 then have.
+        "hoodie.metadata.enable": str(table.version != WRITTEN_VERSION and number % 4 == 1).lower(),
     }

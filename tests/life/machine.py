@@ -25,7 +25,8 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, InstantState
+from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, InstantState
+from hudisql.table.hudi_table import WRITTEN_VERSION
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.life.hudi_actor import HudiActor
 from tests.life.model import put
@@ -48,6 +49,8 @@ SHARED = {
     "hoodie.write.lock.client.num_retries": "1",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
 }
+CLUSTERINGS = (REPLACE_COMMIT, CLUSTERING)
+"""The actions of pending clusterings."""
 CLUSTERED = (UnsupportedTableError,)
 """What changes of file groups of a planned clustering raise."""
 CONFLICTS = (WriteConflictError, TableLockedError, *CLUSTERED)
@@ -60,18 +63,25 @@ NOT_UNDONE = (
     UnsupportedTableError,
 )
 
+UPGRADED_VERSION = 8
+"""Which hudisql does not make new tables in."""
+
 steps = some.integers(0, 24)
 booleans = some.booleans()
 
-MakeTable = Callable[[str, bool, dict[str, str]], LivingTable]
+MakeTable = Callable[[str, bool, dict[str, str], int], LivingTable]
 
 
 class RandomLife(RuleBasedStateMachine):
-    """A table's life; `make_table` makes the table of a type, bootstrapped or not, with properties."""
+    """A table's life; `make_table` makes the table of a type, bootstrapped or not, with properties.
+
+    Tables of version 8 are tables of version 6 that Apache Hudi has upgraded.
+    """
 
     make_table: MakeTable
     type_: str
     bootstrapped: bool
+    version: int
     hudi: HudiActor | None = None
     counts = StepCounts()
     failed = False
@@ -103,12 +113,20 @@ class RandomLife(RuleBasedStateMachine):
             "hoodie.clustering.inline": str(clusters).lower(),
             "hoodie.archive.beyond.savepoint": str(beyond).lower(),
         }
-        self.log = [f"begin({properties}), {self.type_}, bootstrapped={self.bootstrapped}"]
+        kind = f"{self.type_}, bootstrapped={self.bootstrapped}, version {self.version}"
+        self.log = [f"begin({properties}), {kind}"]
         self.ts = 100
         self.is_mor = self.type_ == "mor"
         self.savepoints: list[str] = []
-        self.table = self.make_table(self.type_, self.bootstrapped, properties)
+        made_in = WRITTEN_VERSION if self.version == UPGRADED_VERSION else self.version
+        self.table = self.make_table(self.type_, self.bootstrapped, properties, made_in)
         self.table.log = self.log
+        if self.version == UPGRADED_VERSION:
+            assert self.hudi is not None
+            rows = self.statements.rows({1, 9}, DAYS[0], 0)
+            self.hudi.upgrade(self.table, self.version, rows)
+            assert self.table.take_over(put(rows))
+        assert self.table.version == self.version
         self.counts.checks[f"lives of {self.type_}{', bootstrapped' if self.bootstrapped else ''}"] += 1
 
     def teardown(self) -> None:
@@ -332,7 +350,7 @@ class RandomLife(RuleBasedStateMachine):
     # Apache Hudi
 
     @step(chosen=ids, day=days, number=numbers)
-    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
+    @precondition(lambda self: self.hudi is not None and not self.pending(*CLUSTERINGS))
     def hudi_upserts(self, chosen: set[int], day: str, number: int) -> None:
         assert self.hudi is not None
         rows = self.statements.rows(chosen, day, number)
@@ -340,7 +358,7 @@ class RandomLife(RuleBasedStateMachine):
         assert self.table.take_over(put(rows))
 
     @step(chosen=ids, number=numbers)
-    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
+    @precondition(lambda self: self.hudi is not None and not self.pending(*CLUSTERINGS))
     def hudi_deletes(self, chosen: set[int], number: int) -> str:
         assert self.hudi is not None
         made = self.statements
@@ -395,7 +413,7 @@ class RandomLife(RuleBasedStateMachine):
         self.hudi.check(self.table)
 
     @step(data=some.data(), at=steps, chosen=ids, day=days, number=numbers)
-    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
+    @precondition(lambda self: self.hudi is not None and not self.pending(*CLUSTERINGS))
     def hudi_writes_meanwhile(self, data: Any, at: int, chosen: set[int], day: str, number: int) -> str:
         assert self.hudi is not None
         hudi, table = self.hudi, self.table
@@ -419,7 +437,7 @@ class RandomLife(RuleBasedStateMachine):
 
     def change(self, statement: Statement, on_driver: bool) -> str:
         """A change of rows, which a planned clustering may refuse."""
-        refusals = CLUSTERED if self.pending(REPLACE_COMMIT) else ()
+        refusals = CLUSTERED if self.pending(*CLUSTERINGS) else ()
         done = self.table.run(*statement, refusals=refusals, on_driver=on_driver)
         return DONE if done else REFUSED
 
@@ -466,16 +484,16 @@ class RandomLife(RuleBasedStateMachine):
     def later_than_savepoint(self) -> set[str]:
         return {each for each in self.table.history.instants if each > self.savepoints[-1]}
 
-    def pending(self, action: str) -> bool:
+    def pending(self, *actions: str) -> bool:
         """True if such an instant is planned or not complete."""
-        return any(each.action == action for each in self.table.opened.timeline.pending)
+        return any(each.action in actions for each in self.table.opened.timeline.pending)
 
     def planned(self) -> str | None:
-        """The instant time of the first compaction or replacecommit that is requested or inflight."""
+        """The instant time of the first compaction or clustering that is requested or inflight."""
         planned = [
             each.timestamp
             for each in self.table.opened.timeline.pending
-            if each.action in (COMPACTION, REPLACE_COMMIT) and each.state is not InstantState.COMPLETED
+            if each.action in (COMPACTION, *CLUSTERINGS) and each.state is not InstantState.COMPLETED
         ]
         return planned[0] if planned else None
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.session import Session
+from hudisql.table.hudi_table import WRITTEN_VERSION
 from tests.life.hudi_actor import HudiActor
 from tests.life.lives import first_seed, run_lives
 from tests.life.machine import MakeTable, RandomLife
@@ -20,6 +21,7 @@ from tests.life.statements import DAYS
 from tests.life.steps import StepCounts
 from tests.life.table import ARROW_TYPES, COLUMNS, LivingTable
 from tests.oracle.client import HudiOracle
+from tests.soak import parameters
 from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -38,9 +40,9 @@ def make_table(session: Session, tmp_path_factory: pytest.TempPathFactory) -> It
     directory = tmp_path_factory.mktemp("lives")
     numbers = count()
 
-    def make(type_: str, bootstrapped: bool, properties: dict[str, str]) -> LivingTable:
+    def make(type_: str, bootstrapped: bool, properties: dict[str, str], version: int) -> LivingTable:
         number = next(numbers)
-        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        given = {"hoodie.write.table.version": str(version), **properties}
         table = LivingTable(session, f"life.t{number}", str(directory / f"table{number}"))
         if bootstrapped:
             table.source = directory / f"source{number}"
@@ -48,16 +50,16 @@ def make_table(session: Session, tmp_path_factory: pytest.TempPathFactory) -> It
             session.sql(
                 f"CALL bootstrap_table(table => '{table.name}', source => '{table.source}', "
                 f"record_key => 'id', precombine => 'ts', table_type => '{type_}', "
-                f"target_path => '{table.path}')"
+                f"target_path => '{table.path}', table_version => {version})"
             )
-            session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({listed})")
+            session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({_listed(properties)})")
             table.history.commit(BOOTSTRAP, put(FIRST_ROWS))
         else:
             columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
             session.sql(
                 f"CREATE TABLE {table.name} ({columns}) USING hudi PARTITIONED BY (dt) "
                 f"LOCATION '{table.path}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', "
-                f"type = '{type_}', {listed})"
+                f"type = '{type_}', {_listed(given)})"
             )
             rows = ", ".join(str(tuple(row[name] for name in COLUMNS)) for row in FIRST_ROWS)
             table.run(f"INSERT INTO {{t}} VALUES {rows}", put(FIRST_ROWS))
@@ -65,6 +67,10 @@ def make_table(session: Session, tmp_path_factory: pytest.TempPathFactory) -> It
 
     with own_database(session, "life"):
         yield make
+
+
+def _listed(properties: dict[str, str]) -> str:
+    return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
 def _write_source(directory: Path) -> None:
@@ -77,9 +83,14 @@ def _write_source(directory: Path) -> None:
 
 
 def _machine(
-    number: int, make_table: MakeTable, counts_: StepCounts, oracle: HudiOracle | None
+    number: int,
+    make_table: MakeTable,
+    counts_: StepCounts,
+    oracle: HudiOracle | None,
+    version_: int,
 ) -> type[RandomLife]:
     class Life(RandomLife):
+        version = version_
         type_ = ("mor", "cow")[number % 2]
         bootstrapped = number // 2 % 2 == 0
         counts = counts_
@@ -89,10 +100,11 @@ def _machine(
     return Life
 
 
-def test_a_short_life(make_table: MakeTable, report: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6, 9]))
+def test_a_short_life(make_table: MakeTable, report: Callable[[str], None], version: int) -> None:
     counts = StepCounts()
     run_lives(
-        lambda number: _machine(number, make_table, counts, None),
+        lambda number: _machine(number, make_table, counts, None, version),
         counts,
         report,
         seed_of_first=1,
@@ -104,10 +116,15 @@ def test_a_short_life(make_table: MakeTable, report: Callable[[str], None]) -> N
 
 @pytest.mark.soak
 @pytest.mark.oracle
-def test_long_lives(make_table: MakeTable, oracle_015: HudiOracle, report: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_long_lives(
+    request: pytest.FixtureRequest, make_table: MakeTable, report: Callable[[str], None], version: int
+) -> None:
+    """Apache Hudi 0.15 changes tables of version 6, too, and 1.2 the newer ones."""
+    oracle = request.getfixturevalue("oracle_015" if version == WRITTEN_VERSION else "oracle_120")
     counts = StepCounts()
     run_lives(
-        lambda number: _machine(number, make_table, counts, oracle_015),
+        lambda number: _machine(number, make_table, counts, oracle, version),
         counts,
         report,
         seed_of_first=first_seed(),

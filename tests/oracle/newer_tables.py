@@ -33,7 +33,7 @@ class NewerTable:
     name: str
     shape: Shape
     version: int = 9
-    notes: dict[int, str] = field(default_factory=dict)
+    notes: dict[int, str | None] = field(default_factory=dict)
 
     def theirs(self, start: int, stop: int, note: str, options: Mapping[str, str] | None = None) -> None:
         """1.2 upserts the rows of these seqs with this note."""
@@ -44,7 +44,7 @@ class NewerTable:
         """What 1.2 is told when it writes."""
         return {
             **self.shape.write_options(),
-            "hoodie.table.name": self.name,
+            "hoodie.table.name": self.name.rpartition(".")[2],
             "hoodie.write.table.version": str(self.version),
             "hoodie.write.auto.upgrade": "false",
             "hoodie.metadata.enable": "true",
@@ -90,7 +90,7 @@ class NewerTable:
         assert_same_rows(self.session.sql(f"SELECT * FROM {self.name}").arrow(), theirs, sort_by=["seq"])
         found = dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
         assert found == self.notes
-        note = self.notes[min(self.notes)]
+        note = next(note for _, note in sorted(self.notes.items()) if note is not None)
         filtered = self.oracle.read(self.path, options=WITHOUT_SKIPPING, where=f"note = '{note}'")
         assert set(filtered["seq"].to_pylist()) == {seq for seq, each in self.notes.items() if each == note}
 
