@@ -105,15 +105,16 @@ def _run(
     tls: ssl.SSLContext | None,
 ) -> int:
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
-    from hudisql.server.thrift_server import ThriftServer, check_exposure
+    from hudisql.server.thrift_server import ThriftServer, listen_on
 
-    check_exposure(host, has_users=users is not None)
+    # Spark takes its time to start: clients may connect before it has, and wait.
+    listener = listen_on(host, port, has_users=users is not None)
     console = open_console()
     if users is not None and tls is None:
         console.warning("passwords travel in the clear: give --tls-certificate")
-    with stoppable_session(settings, console) as (session, stop):
+    with listener, stoppable_session(settings, console) as (session, stop):
         session.context.start()
-        server = ThriftServer(session, host, port, limits, console, users=users, tls=tls)
+        server = ThriftServer(session, listener, limits, console, users=users, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")
         stop.wait()
         drained = server.drain(limits.drain_seconds)

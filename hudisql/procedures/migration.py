@@ -164,11 +164,13 @@ def _preview_rows(names: MigrationNames, preview: MigrationPreview) -> Iterator[
             yield MigrationRow(action="warning", name=names.full_name, detail=str(warning))
     yield from _renames(names, preview.step.name, "would rename")
     if preview.bootstrap is not None:
-        carried = ", ".join(preview.properties) or "none"
+        properties, statistics = (
+            ", ".join(names) or "none" for names in (preview.properties, preview.statistics)
+        )
         yield MigrationRow(
             action="would carry",
             name=names.full_name,
-            detail=f"{preview.grants} grants; properties: {carried}",
+            detail=f"{preview.grants} grants; properties: {properties}; statistics: {statistics}",
         )
     for finding in preview.blockers:
         yield MigrationRow(action="blocker", name=names.full_name, detail=str(finding))

@@ -43,16 +43,14 @@ class ThriftServer:
     def __init__(
         self,
         session: Session,
-        host: str,
-        port: int,
+        listener: socket.socket,
         limits: ServerLimits,
         console: Console,
         *,
         users: UserChecks | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Listen. Raises SettingsError if the address cannot be had, or others may connect without a user."""
-        check_exposure(host, has_users=users is not None)
+        """Serve the clients that connect to `listener` (see `listen_on`), also those that wait already."""
         self.service = Service(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console
@@ -62,13 +60,7 @@ class ThriftServer:
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
         self._answering = 0
-        try:
-            self._listener = socket.create_server((host, port), backlog=_BACKLOG)
-        except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}",
-                hint="give another --host or --port",
-            ) from error
+        self._listener = listener
         self.host, self.port = self._listener.getsockname()[:2]
         self._threads = [
             threading.Thread(target=self._accept, name="accept", daemon=True),
@@ -209,7 +201,22 @@ class ThriftServer:
         return thrift.write_message(message.method, thrift.EXCEPTION, message.number, body)
 
 
-def check_exposure(host: str, *, has_users: bool) -> None:
+def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket:
+    """A socket on which clients may connect at once; what they send waits until a server takes it.
+
+    Raises SettingsError if the address cannot be had, or others may connect without a user.
+    """
+    _check_exposure(host, has_users=has_users)
+    try:
+        return socket.create_server((host, port), backlog=_BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="give another --host or --port",
+        ) from error
+
+
+def _check_exposure(host: str, *, has_users: bool) -> None:
     """Raise SettingsError if a server without users would be reached from other machines."""
     if not has_users and not _is_loopback(host):
         raise SettingsError(

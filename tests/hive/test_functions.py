@@ -16,7 +16,7 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.java_runtime import find_java_home
 from hudisql.server.limits import ServerLimits
-from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.thrift_server import ThriftServer, listen_on
 from tests.hive.beeline import HiveError, start_beeline
 from tests.hive.server import HiveServer, beeline_command, parse_rows
 
@@ -71,7 +71,7 @@ def engines(
     hive_server.query(
         f"INSERT INTO {TABLE} VALUES (1, 'a b', 1.5), (2, 'a c', 2.5), (3, 'b', 4.0), (4, 'b', NULL)"
     )
-    server = ThriftServer(session, "127.0.0.1", 0, ServerLimits(), SilentConsole())
+    server = ThriftServer(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole())
     beeline = start_beeline([*beeline_command(hive_server.directory, server.port)], directory)
     yield Engines(
         lambda text: [list(row.values()) for row in hive_server.query(text)],

@@ -9,12 +9,12 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.server.limits import ServerLimits
-from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.thrift_server import ThriftServer, listen_on
 
 
 @pytest.fixture(scope="session")
 def server(session: Any) -> Iterator[ThriftServer]:
     """A server without users, on a free port of the loopback."""
-    started = ThriftServer(session, "127.0.0.1", 0, ServerLimits(), SilentConsole())
+    started = ThriftServer(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole())
     yield started
     started.close()

@@ -11,7 +11,7 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.server.limits import ServerLimits
-from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import PasswordFile, RememberedUsers, UserChecks, hash_password
 from tests.certificates import make_certificate
 from tests.hive.beeline import HiveError, start_beeline
@@ -140,7 +140,7 @@ def test_tls_users_and_http_together(session: Any, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('secret')}\n")
     started = ThriftServer(
-        *(session, "127.0.0.1", 0, ServerLimits(), SilentConsole()),
+        *(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole()),
         users=UserChecks(RememberedUsers(PasswordFile(users).check).check),
         tls=context,
     )

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as some
 from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError, SettingsError
 from hudisql.server.limits import ServerLimits
-from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
 from tests.server.test_wire_format import EXECUTE, OPEN
 
@@ -44,7 +45,7 @@ def untouched() -> UntouchedSession:
 
 @pytest.fixture(scope="module")
 def open_server(untouched: Any) -> Iterator[ThriftServer]:
-    started = ThriftServer(untouched, "127.0.0.1", 0, QUICK, SilentConsole())
+    started = ThriftServer(untouched, listen_on("127.0.0.1", 0), QUICK, SilentConsole())
     yield started
     started.close()
 
@@ -55,7 +56,9 @@ def guarded_server(untouched: Any) -> Iterator[ThriftServer]:
         if (user, password) != ("ada", "right"):
             raise AuthenticationError("no user with this password")
 
-    started = ThriftServer(untouched, "127.0.0.1", 0, QUICK, SilentConsole(), users=UserChecks(check))
+    started = ThriftServer(
+        untouched, listen_on("127.0.0.1", 0), QUICK, SilentConsole(), users=UserChecks(check)
+    )
     yield started
     started.close()
 
@@ -165,6 +168,19 @@ def test_without_the_right_password_nothing_is_answered(
     assert untouched.asked == []
 
 
-def test_a_server_without_users_listens_on_the_loopback_only(untouched: Any) -> None:
+def test_a_server_without_users_listens_on_the_loopback_only() -> None:
     with pytest.raises(SettingsError, match="loopback only, not on"):
-        ThriftServer(untouched, "0.0.0.0", 0, QUICK, SilentConsole())
+        listen_on("0.0.0.0", 0)
+
+
+def test_a_client_that_comes_before_the_server_waits_for_it(untouched: Any) -> None:
+    listener = listen_on("127.0.0.1", 0)
+    with socket.create_connection(listener.getsockname(), timeout=5) as client:
+        client.sendall(HELLO + ANSWER)
+        with closing(ThriftServer(untouched, listener, QUICK, SilentConsole())):
+            assert client.recv(5) == b"\x05\x00\x00\x00\x00"
+
+
+def test_an_address_that_is_taken_is_an_error() -> None:
+    with listen_on("127.0.0.1", 0) as listener, pytest.raises(SettingsError, match="cannot listen on 127"):
+        listen_on("127.0.0.1", listener.getsockname()[1])

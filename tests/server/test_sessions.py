@@ -13,7 +13,7 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.server.limits import ServerLimits
-from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.thrift_server import ThriftServer, listen_on
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -216,7 +216,7 @@ def test_statements_results_and_sessions_have_limits(session: Any) -> None:
 
     limits = ServerLimits(sessions=1, statement_seconds=3.0, result_bytes=100_000)
     with (
-        closing(ThriftServer(session, "127.0.0.1", 0, limits, SilentConsole())) as limited,
+        closing(ThriftServer(session, listen_on("127.0.0.1", 0), limits, SilentConsole())) as limited,
         cursor(limited) as opened,
     ):
         with pytest.raises(OperationalError, match="1 sessions are open"), cursor(limited):
@@ -232,7 +232,7 @@ def test_a_session_that_nobody_uses_ends(session: Any) -> None:
     from pyhive import hive
 
     limits = ServerLimits(idle_seconds=0.5)
-    with closing(ThriftServer(session, "127.0.0.1", 0, limits, SilentConsole())) as idle:
+    with closing(ThriftServer(session, listen_on("127.0.0.1", 0), limits, SilentConsole())) as idle:
         connection = hive.connect("127.0.0.1", idle.port)
         deadline = time.monotonic() + 10
         while idle.service.sessions and time.monotonic() < deadline:
@@ -242,7 +242,9 @@ def test_a_session_that_nobody_uses_ends(session: Any) -> None:
 
 
 def test_draining_ends_running_statements_and_refuses_new_ones(session: Any) -> None:
-    with closing(ThriftServer(session, "127.0.0.1", 0, ServerLimits(), SilentConsole())) as draining:
+    with closing(
+        ThriftServer(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole())
+    ) as draining:
         with cursor(draining) as opened:
             opened.execute(
                 "SELECT id, java_method('java.lang.Thread', 'sleep', 700L) FROM range(2)", async_=True

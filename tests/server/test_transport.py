@@ -16,7 +16,7 @@ from hudisql.errors import HudisqlError, SessionClosedError
 from hudisql.server.limits import ServerLimits
 from hudisql.server.operation import Operation
 from hudisql.server.service import Caller, Service
-from hudisql.server.thrift_server import ThriftServer, _has_left
+from hudisql.server.thrift_server import ThriftServer, _has_left, listen_on
 from hudisql.server.transport import SocketSource, Transport
 from tests.server.test_hostile_clients import HELLO, QUICK, http, talk
 from tests.server.test_wire_format import OPEN
@@ -67,7 +67,7 @@ def test_a_client_that_leaves_behind_unread_bytes_has_left() -> None:
 
 
 def test_a_connection_whose_statement_runs_is_not_idle() -> None:
-    server: Any = ThriftServer(SlowSessions(), "127.0.0.1", 0, LIMITS, SilentConsole())  # type: ignore[arg-type]
+    server: Any = ThriftServer(SlowSessions(), listen_on("127.0.0.1", 0), LIMITS, SilentConsole())  # type: ignore[arg-type]
     with closing(server), socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(OPEN.replace(b"\x00\x00\x00\x04lake", b"\x00\x00\x00\x00"))
         assert client.recv(1000)
@@ -107,7 +107,7 @@ def test_sessions_that_open_at_the_same_time_are_no_more_than_the_limit() -> Non
 
 
 def test_the_watch_over_limits_goes_on_after_an_error() -> None:
-    server: Any = ThriftServer(SlowSessions(), "127.0.0.1", 0, LIMITS, SilentConsole())  # type: ignore[arg-type]
+    server: Any = ThriftServer(SlowSessions(), listen_on("127.0.0.1", 0), LIMITS, SilentConsole())  # type: ignore[arg-type]
     looks: list[float] = []
 
     def end_idle_sessions() -> None:
@@ -126,7 +126,7 @@ def test_the_watch_over_limits_goes_on_after_an_error() -> None:
 def test_connections_are_taken_again_after_there_was_no_thread_for_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server: Any = ThriftServer(SlowSessions(), "127.0.0.1", 0, QUICK, SilentConsole())  # type: ignore[arg-type]
+    server: Any = ThriftServer(SlowSessions(), listen_on("127.0.0.1", 0), QUICK, SilentConsole())  # type: ignore[arg-type]
     start = threading.Thread.start
 
     def fail(_thread: threading.Thread) -> None:
@@ -159,7 +159,7 @@ def test_nobody_acts_as_another_user(key: bytes) -> None:
     ],
 )
 def test_other_users_web_pages_and_chunks_are_refused(request_bytes: bytes, answer: bytes) -> None:
-    server: Any = ThriftServer(SlowSessions(), "127.0.0.1", 0, QUICK, SilentConsole())  # type: ignore[arg-type]
+    server: Any = ThriftServer(SlowSessions(), listen_on("127.0.0.1", 0), QUICK, SilentConsole())  # type: ignore[arg-type]
     with closing(server):
         assert talk(server, request_bytes).startswith(answer)
         assert server.service.sessions == []
