@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +36,14 @@ def started_clock(root: int) -> CpuClock:
 class CpuClock:
     """User + system CPU seconds of the process `root` and all its descendants, those that ended included.
 
-    What a process used after the last look at it (50 ms apart) is not seen.
+    What a process used after the last look at it (50 ms apart) is not seen. What the looks take is left out,
+    if they are made by one of these processes.
     """
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._seen: dict[tuple[int, int], float] = {}
+        self._looking = 0.0
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"cpu-of-{root}", daemon=True)
@@ -60,11 +63,13 @@ class CpuClock:
             processes = _read_processes()
             for pid in tree_members(processes, self._root):
                 self._seen[pid, processes[pid].began] = processes[pid].seconds
-            return sum(self._seen.values())
+            is_own = any(pid == os.getpid() for pid, _ in self._seen)
+            return sum(self._seen.values()) - (self._looking if is_own else 0)
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_SECONDS):
             self.seconds()
+            self._looking = time.thread_time()
 
 
 def tree_members(processes: dict[int, ProcessTimes], root: int) -> set[int]:

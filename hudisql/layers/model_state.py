@@ -22,7 +22,7 @@ REFRESH = "refresh"
 
 @dataclass(frozen=True)
 class ModelState:
-    """`action` is create, alter (then the whole query is run) or refresh; `change` is that of an alter.
+    """`action` is create, alter or refresh; `change` is that of an alter, None if it is not known yet.
 
     `refused` says why the table cannot become what its file says; empty if it can.
     """
@@ -31,6 +31,11 @@ class ModelState:
     entry: MetastoreTable | None = None
     change: DefinitionChange | None = None
     refused: str = ""
+
+    @property
+    def alters_query(self) -> bool:
+        """True if the query is another one than the table's: the whole of it is run then."""
+        return self.action == ALTER and (self.change is None or self.change.query)
 
 
 def state_of(context: Context, model: Model) -> ModelState:
@@ -46,7 +51,8 @@ def state_of(context: Context, model: Model) -> ModelState:
         return ModelState(CREATE, entry, refused="it is there, and no query defines it")
     source = SourceText(model.statement.text, model.statement.line, model.statement.column)
     change = definition_change(context, model.definition, entry, stored, source)
-    return ModelState(ALTER if change.query else REFRESH, entry, change, change.refused)
+    action = ALTER if change.query or change.properties else REFRESH
+    return ModelState(action, entry, change, change.refused)
 
 
 def state_before(context: Context, model: Model, *, follows_changes: bool) -> ModelState:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_path
-from hudisql.layers.model_state import ALTER, CREATE, REFRESH, ModelState, state_before
+from hudisql.layers.model_state import ALTER, CREATE, ModelState, state_before
 from hudisql.layers.project import Project
+from hudisql.sql.incremental_tables.refresh import NOTHING, WHOLE
 from hudisql.sql.text.script import ScriptStatement
 
 if TYPE_CHECKING:
     from hudisql.session import Session
 
 BLOCKED: Final = "blocked"
-NOTHING: Final = "nothing"
 PLAN_COLUMNS: Final = (
     ("model", "string"),
     ("action", "string"),
@@ -43,6 +43,11 @@ class ModelPlan:
     rows_to_delete: int | None = None
 
     @property
+    def changes_rows(self) -> bool:
+        """False if the table's rows stay as they are."""
+        return self.action != NOTHING and self.way != NOTHING
+
+    @property
     def row(self) -> tuple[object, ...]:
         """As PLAN_COLUMNS name it."""
         return tuple(getattr(self, name) for name, _ in PLAN_COLUMNS)
@@ -53,7 +58,7 @@ def plan_project(session: Session, project: Project, chosen: Sequence[str]) -> l
     plans: dict[str, ModelPlan] = {}
     for name in chosen:
         parents = project.lineage.parents(name)
-        changing = [each for each in plans if each in parents and plans[each].action != NOTHING]
+        changing = [each for each in plans if each in parents and plans[each].changes_rows]
         try:
             state = state_before(session.context, project.models[name], follows_changes=bool(changing))
             plans[name] = _plan_of(session, name, state, changing)
@@ -75,17 +80,20 @@ def _plan_of(session: Session, name: str, state: ModelState, changing: Sequence[
         return _blocked(name, state)
     if state.action == CREATE:
         return ModelPlan(name, CREATE, reason="there is no such table")
-    if state.action == ALTER:
-        return ModelPlan(name, ALTER, "whole", _said_of(state))
+    said = _said_of(state)
+    if state.alters_query:
+        return ModelPlan(name, ALTER, WHOLE, said)
     if changing:
-        return ModelPlan(name, REFRESH, reason=f"follows {', '.join(changing)}")
+        reasons = [*([said] if said else []), f"follows {', '.join(changing)}"]
+        return ModelPlan(name, state.action, reason="; ".join(reasons))
     with session.isolated() as isolated:
         rows = isolated.execute(ScriptStatement(f"EXPLAIN REFRESH INCREMENTAL TABLE {quote_path(name)}")).rows
     facts = {row["fact"]: row["value"] for row in rows}
     if facts["way"] == NOTHING:
-        return ModelPlan(name, NOTHING)
+        return ModelPlan(name, ALTER, NOTHING, said) if said else ModelPlan(name, NOTHING)
     counts = [int(facts.get(f"rows to {verb}", "0").replace(",", "")) for verb in ("write", "delete")]
-    return ModelPlan(name, REFRESH, facts["way"], facts.get("reason"), *counts)
+    reasons = [each for each in (said, facts.get("reason")) if each]
+    return ModelPlan(name, state.action, facts["way"], "; ".join(reasons) or None, *counts)
 
 
 def _blocked(name: str, state: ModelState) -> ModelPlan:
@@ -94,6 +102,13 @@ def _blocked(name: str, state: ModelState) -> ModelPlan:
 
 
 def _said_of(state: ModelState) -> str:
-    added = () if state.change is None else state.change.added
-    more = f", with the new columns {', '.join(name for name, _ in added)}" if added else ""
-    return f"the query has changed{more}"
+    """What is altered; empty for a refresh."""
+    change = state.change
+    said = []
+    if state.alters_query:
+        added = () if change is None else change.added
+        more = f", with the new columns {', '.join(name for name, _ in added)}" if added else ""
+        said.append(f"the query has changed{more}")
+    if change is not None and change.properties:
+        said.append(f"properties changed: {', '.join(change.properties)}")
+    return "; ".join(said)

@@ -16,12 +16,13 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.model_files import Model
-from hudisql.layers.model_state import ALTER, CREATE, state_of
+from hudisql.layers.model_state import CREATE, ModelState, state_of
 from hudisql.layers.outcomes import MODEL, TEST, RunListener, RunOutcome
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import Project
 from hudisql.layers.schedule import Piece, Schedule
 from hudisql.migrate.listener import StatementOutcome
+from hudisql.sql.incremental_tables.definition import properties_clause
 from hudisql.sql.text.script import ScriptStatement
 
 if TYPE_CHECKING:
@@ -138,23 +139,31 @@ def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
             f"{model.name} cannot be changed in place: {state.refused}",
             hint=f"DROP TABLE {model.name} PURGE, and it is made again",
         )
-    name = quote_path(model.name)
     if state.action == CREATE:
         result = session.execute(model.statement)
     else:
-        if state.action == ALTER:
-            added = () if state.change is None else state.change.added
-            if added:
-                columns = ", ".join(f"{quote_name(column)} {kind}" for column, kind in added)
-                session.execute(ScriptStatement(f"ALTER TABLE {name} ADD COLUMNS ({columns})"))
-            text = f"ALTER INCREMENTAL TABLE {name} AS {model.query}"
-            session.execute(replace(model.statement, text=text))
+        _alter(session, model, state)
         result = session.execute(blank.statement.statement)
     row: dict[str, Any] = result.rows[0].asDict()
     counts = {name: row[name] for name in _COUNTS} | {"way": row["way"]}
     instants = () if row["instant"] is None else (f"{model.name}@{row['instant']}",)
     statement = replace(blank.statement, counts=counts, instants=instants)
     return replace(blank, statement=statement, way=row["way"], reason=row["reason"], instant=row["instant"])
+
+
+def _alter(session: Session, model: Model, state: ModelState) -> None:
+    """Give the table what its file says. Raises HudisqlError."""
+    name, change = quote_path(model.name), state.change
+    if change is not None and change.properties:
+        session.execute(ScriptStatement(f"ALTER TABLE {name} SET {properties_clause(change.properties)}"))
+        changed = ", ".join(change.properties)
+        session.context.console.info(f"{model.name}: properties changed: {changed}")
+    if change is not None and change.added:
+        columns = ", ".join(f"{quote_name(column)} {kind}" for column, kind in change.added)
+        session.execute(ScriptStatement(f"ALTER TABLE {name} ADD COLUMNS ({columns})"))
+    if state.alters_query:
+        text = f"ALTER INCREMENTAL TABLE {name} AS {model.query}"
+        session.execute(replace(model.statement, text=text))
 
 
 def _left_out(blank: RunOutcome, reason: str) -> RunOutcome:

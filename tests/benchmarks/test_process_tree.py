@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -58,3 +59,12 @@ def test_children_are_counted_when_they_have_ended_too(reaped: bool) -> None:
     # Each burns 0.3 seconds; the last 50 ms before its end may be unseen.
     assert 0.5 <= seconds < 10
     assert peak > 1_000_000
+
+
+def test_what_the_looks_take_is_left_out() -> None:
+    clock = started_clock(os.getpid())
+    counted, used = clock.seconds(), time.process_time()
+    time.sleep(1)
+    counted, used = clock.seconds() - counted, time.process_time() - used
+    clock.stop()
+    assert counted < used / 2

@@ -106,6 +106,34 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
     assert "the key is id, customer now, and the rows lie by id" in project.run("apply", exit_code=3).stderr
 
 
+def test_changed_properties_and_comment_are_set_and_run_no_query(project: LayerProject) -> None:
+    (project.directory / "dws/sales.sql").unlink()
+    project.run("apply")
+    clauses = "KEY (id) COMMENT 'it''s paid' TBLPROPERTIES ('hoodie.keep.min.commits' = '40', team = '{}') AS"
+    project.write("dwd/paid.sql", PAID.replace("KEY (id) AS", clauses.format("a")))
+    assert project.states("plan") == {"paid": ("alter", "nothing"), "buyers": ("nothing", None)}
+    applied = project.states("apply")
+    assert (applied["paid"], applied["buyers"]) == (("done", "nothing"), ("done", "nothing"))
+    shown = project.sql("SHOW CREATE TABLE {db}.paid")[0][0]
+    assert "COMMENT 'it\\'s paid'" in shown
+    assert "'team' = 'a'" in shown
+    assert "'hoodie.keep.min.commits' = '40'" in shown
+    assert project.states("plan")["paid"] == ("nothing", None)
+    project.sql("UPDATE {db}.orders SET amount = 12 WHERE id = 1")
+    project.write("dwd/paid.sql", PAID.replace("KEY (id) AS", clauses.format("b")))
+    assert project.states("plan") == {"paid": ("alter", "joined rows"), "buyers": ("refresh", None)}
+    assert project.states("apply")["paid"] == ("done", "joined rows")
+    assert "'team' = 'b'" in project.sql("SHOW CREATE TABLE {db}.paid")[0][0]
+    project.assert_fresh("paid", "buyers")
+    refused = "KEY (id) TBLPROPERTIES (type = 'mor', preCombineField = 'amount') AS"
+    project.write("dwd/paid.sql", PAID.replace("KEY (id) AS", refused))
+    assert "preCombineField is no property of an incremental" in project.run("apply", exit_code=3).stderr
+    project.write(
+        "dwd/paid.sql", PAID.replace("KEY (id) AS", refused.replace(", preCombineField = 'amount'", ""))
+    )
+    assert "type cannot be changed" in project.run("apply", exit_code=3).stderr
+
+
 @pytest.mark.soak
 def test_a_failed_model_leaves_others_to_go_on(project: LayerProject) -> None:
     project.run("apply")

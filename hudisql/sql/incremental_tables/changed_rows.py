@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
@@ -21,7 +18,6 @@ from hudisql.sql.query import query_plan
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.text.spark_errors import SourceText
-from hudisql.sql_literals import quote_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +28,6 @@ DELETED: Final = "_hudisql_deleted"
 """The column that marks rows to delete."""
 NEW: Final = "_hudisql_new"
 """The column that marks rows whose key none of the compared stored rows has."""
-_MOST_LISTED: Final = 1_000
 
 
 def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -100,7 +95,7 @@ def rows_of_values(
     scope.resources.callback(context.spark.catalog.dropTempView, view)
     columns = [quote_name(each) for each in values.columns]
     equal = " AND ".join(f"q.{column} <=> d.v{at}" for at, column in enumerate(columns))
-    where = " AND ".join(_listed(values))
+    where = " AND ".join(values.bounds)
     inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
     return _run(scope, f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}", binder)
 
@@ -111,31 +106,3 @@ def _run(scope: StatementScope, text: str, binder: TableBinder) -> DataFrame:
         scope.context, text, source, binder=binder, driver_bytes=scope.settings.get(DRIVER_MAX_BYTES)
     )
     return query_plan.run_prepared(scope.context, prepared, source)
-
-
-def _listed(values: MaintainedValues) -> list[str]:
-    """Conditions that Spark pushes to the files: the values of each column, where they are few and plain."""
-    if values.few is None:
-        return []
-    found = []
-    for at, column in enumerate(values.columns):
-        distinct = pc.unique(values.few.column(at).combine_chunks())
-        texts = _literals(distinct) if len(distinct) <= _MOST_LISTED else None
-        if texts is None:
-            continue
-        name = quote_name(column)
-        listed = f"{name} IN ({', '.join(texts)})" if texts else "false"
-        found.append(f"({name} IS NULL OR {listed})" if distinct.null_count else listed)
-    return found
-
-
-def _literals(values: pa.Array) -> list[str] | None:
-    kind = values.type
-    known = values.drop_null().to_pylist()
-    if pa.types.is_integer(kind):
-        return [str(each) for each in known]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [quote_string(each) for each in known]
-    if pa.types.is_date(kind):
-        return [f"DATE '{each.isoformat()}'" for each in known]
-    return None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.meta_columns import is_meta_column
+from hudisql.sql.ddl.create_table import COMMENT
+from hudisql.sql.ddl.table_options import ORDERING, PRIMARY_KEY, properties_of_table
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.derived_key import derived_key
 from hudisql.sql.incremental_tables.sources import read_sources
 from hudisql.sql.query import query_plan
-from hudisql.sql.schema.table_definition import read_table_definition
+from hudisql.sql.query.target_table import open_hudi_entry
+from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
@@ -28,12 +32,14 @@ if TYPE_CHECKING:
 class DefinitionChange:
     """How a CREATE INCREMENTAL TABLE differs from the table of its name.
 
-    `query` says that the query is another one, `added` are its new columns with their types. `refused` says
-    why the table cannot become this; empty if it can.
+    `query` says that the query is another one, `added` are its new columns with their types, `properties`
+    the TBLPROPERTIES and the comment that the table has not, or with other values. `refused` says why the
+    table cannot become this; empty if it can.
     """
 
     query: bool
     added: tuple[tuple[str, str], ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
 
 
@@ -63,8 +69,11 @@ def definition_change(
             for each in frame.schema
             if each.name.lower() not in known
         )
-    refused = _refused(context, statement, entry, (stored, given), gone)
-    return DefinitionChange(is_other, added, refused)
+    definition = read_table_definition(context, statement.definition, [])
+    properties = _changed_properties(definition, entry)
+    refused = _refused(definition, entry, (stored, given), gone)
+    refused = refused or _refused_properties(context, definition, entry, properties)
+    return DefinitionChange(is_other, added, properties, refused)
 
 
 def columns_of(entry: MetastoreTable) -> set[str]:
@@ -73,9 +82,39 @@ def columns_of(entry: MetastoreTable) -> set[str]:
     return {name for name in names if not is_meta_column(name)}
 
 
+def refuse_key_properties(definition: TableDefinition) -> None:
+    """Raise InvalidArgumentError for TBLPROPERTIES that name the key or the ordering column."""
+    for name in definition.properties:
+        if name.lower() in (*PRIMARY_KEY, *ORDERING):
+            raise InvalidArgumentError(
+                f"{name} is no property of an incremental table",
+                hint="KEY (column, …) names the key, ORDERING column says which row of a key stays",
+            )
+
+
+def _changed_properties(definition: TableDefinition, entry: MetastoreTable) -> dict[str, str]:
+    wanted = dict(definition.properties)
+    if definition.comment is not None:
+        wanted[COMMENT] = definition.comment
+    return {name: value for name, value in wanted.items() if entry.parameters.get(name) != value}
+
+
+def _refused_properties(
+    context: Context, definition: TableDefinition, entry: MetastoreTable, changed: Mapping[str, str]
+) -> str:
+    own = {name: value for name, value in changed.items() if name != COMMENT}
+    if not own:
+        return ""
+    try:
+        refuse_key_properties(definition)
+        properties_of_table(open_hudi_entry(context, entry), own)
+    except (InvalidArgumentError, UnsupportedTableError) as error:
+        return error.message
+    return ""
+
+
 def _refused(
-    context: Context,
-    statement: st.CreateIncrementalTableStatement,
+    definition: TableDefinition,
     entry: MetastoreTable,
     definitions: tuple[IncrementalDefinition, IncrementalDefinition],
     gone: set[str],
@@ -87,7 +126,7 @@ def _refused(
         return f"the key is {', '.join(given.key)} now, and the rows lie by {', '.join(stored.key)}"
     if (given.ordering or "").lower() != (stored.ordering or "").lower():
         return f"ORDERING is {given.ordering or 'not there'} now, and was {stored.ordering or 'not there'}"
-    partitions = read_table_definition(context, statement.definition, []).partition_columns
+    partitions = definition.partition_columns
     now = [column.name for column in entry.partition_columns]
     if _folded(partitions) != _folded(now):
         given_text, stored_text = (", ".join(each) or "nothing" for each in (partitions, now))

@@ -17,11 +17,14 @@ from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
 from hudisql.sql.incremental_tables.sources import QuerySources
+from hudisql.sql.incremental_tables.value_bounds import value_bounds
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from hudisql.table.hudi_table import HudiTable
 
 MOST_VALUES: Final = 50_000
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
@@ -31,13 +34,15 @@ _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Dist
 class MaintainedValues:
     """The affected values: `frame` has them in columns v0, v1 … for `columns` of the target.
 
-    `few` are the same values on the driver, if they are few.
+    `few` are the same values on the driver, if they are few. `bounds` are conditions on the columns that hold
+    for all of them.
     """
 
     columns: tuple[str, ...]
     frame: DataFrame
     few: pa.Table | None
     way: str
+    bounds: tuple[str, ...] = ()
 
 
 def affected_values(
@@ -45,17 +50,20 @@ def affected_values(
     analyzed: tuple[Any, QuerySources],
     over_rows: Callable[[], tuple[Any, QuerySources]],
     changes: Mapping[str, Sequence[GroupChange]],
+    target: HudiTable,
     key: Sequence[str],
     most_bytes: int,
     resources: ExitStack,
 ) -> MaintainedValues:
     """The values that changes of the sources (by base path) can affect in the query's result.
 
-    `analyzed` are the query's analyzed plan over empty tables, and its sources by the names in it;
-    `over_rows` gives those over the sources' rows, which joins need. Raises NotTraceableError.
+    `key` is that of the rows of `target`. `analyzed` are the query's analyzed plan over empty tables, and its
+    sources by the names in it; `over_rows` gives those over the sources' rows, which joins need. Raises
+    NotTraceableError.
     """
     root, sources = analyzed
-    chosen = _choose(_walk(spark, sources, dict.fromkeys(changes)), root, key)
+    partitions = [each.name for each in target.partition_columns]
+    chosen = _choose(_walk(spark, sources, dict.fromkeys(changes)), root, key, partitions)
     walk = _walk(spark, sources, dict.fromkeys(changes))
     walk.plans(root, chosen)
     if walk.joins_back:
@@ -73,9 +81,10 @@ def affected_values(
     if not frames:
         # Compactions and clusterings move rows and change none.
         none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
-        return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows")
+        return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", ("false",))
     frame = reduce(lambda one, two: one.unionAll(two), frames).distinct()
-    return MaintainedValues(columns, *_held(frame, resources), _way(root, walk))
+    frame, few = _held(frame, resources)
+    return MaintainedValues(columns, frame, few, _way(root, walk), value_bounds(columns, frame, few))
 
 
 def _walk(
@@ -92,8 +101,11 @@ def _walk(
     return AffectedValues(spark, changed, frozenset(others) | sources.constant)
 
 
-def _choose(walk: AffectedValues, root: Any, key: Sequence[str]) -> list[Any]:
-    """The columns of the result to maintain by: the key if that is possible, else as many as possible."""
+def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Sequence[str]) -> list[Any]:
+    """The columns of the result to maintain by: the key if that is possible, else as many as possible.
+
+    With the key those that say in which partitions of the table the rows are, so that others are not read.
+    """
     output = [each for each in items_of(root.output()) if cat.is_exact(each)]
     by_name = {str(each.name()).lower(): each for each in output}
     own = [by_name[name.lower()] for name in key if name.lower() in by_name]
@@ -101,7 +113,8 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str]) -> list[Any]:
     if len(own) == len(key):
         try:
             walk.plans(root, own)
-            return own
+            given = [by_name[each.lower()] for each in partitions if each.lower() in by_name]
+            return _with_partitions(walk, root, own, given)
         except NotTraceableError as error:
             reason = error
     single = [each for each in output if _is_traceable(walk, root, [each])]
@@ -113,6 +126,21 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str]) -> list[Any]:
     if not chosen:
         raise reason or NotTraceableError("no column of the result tells which of its rows a change affects")
     return chosen
+
+
+def _with_partitions(
+    walk: AffectedValues, root: Any, columns: list[Any], partitions: Sequence[Any]
+) -> list[Any]:
+    """The columns, and those of the partitions that can be told without reading rows that did not change."""
+    known = {cat.attribute_id(each) for each in columns}
+    joins_back = walk.joins_back
+    for each in partitions:
+        if cat.attribute_id(each) in known:
+            continue
+        if _is_traceable(walk, root, [*columns, each]) and walk.joins_back == joins_back:
+            columns = [*columns, each]
+        walk.joins_back = joins_back
+    return columns
 
 
 def _is_traceable(walk: AffectedValues, root: Any, columns: list[Any]) -> bool:

@@ -118,6 +118,7 @@ def _plan_changes(
                 (root, sources),
                 lambda: _over_rows(scope, sources),
                 {path: each for path, each in changes.items() if each},
+                scope.table,
                 definition.key,
                 scope.settings.get(DRIVER_MAX_BYTES),
                 scope.resources,

@@ -16,13 +16,14 @@ from hudisql.errors import (
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table import (
+    COMMENT,
     begun_table,
     create_table_of_rows,
     drop_incomplete_table,
     register_table,
 )
 from hudisql.sql.ddl.generator_options import with_generator_settings
-from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, ORDERING, PRIMARY_KEY, user_properties
+from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.dml.dml_execution import retry_on_conflict
 from hudisql.sql.dml.statement_scope import StatementScope, open_scope
 from hudisql.sql.incremental_tables.changed_rows import DELETED
@@ -33,7 +34,11 @@ from hudisql.sql.incremental_tables.definition import (
     definition_of,
     properties_clause,
 )
-from hudisql.sql.incremental_tables.definition_change import analyzed_definition, columns_of
+from hudisql.sql.incremental_tables.definition_change import (
+    analyzed_definition,
+    columns_of,
+    refuse_key_properties,
+)
 from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
 from hudisql.sql.incremental_tables.refresh_checkpoint import find_place
 from hudisql.sql.incremental_tables.sources import settings_of_session, with_settings
@@ -43,6 +48,7 @@ from hudisql.sql.text import statements as st
 from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.commit_files import WriteResult
 
@@ -141,12 +147,7 @@ def _table_definition(
 ) -> TableDefinition:
     definition = read_table_definition(context, statement.definition, frame.schema.jsonValue()["fields"])
     definition = with_generator_settings(definition, context.spark.conf)
-    for name in definition.properties:
-        if name.lower() in (*PRIMARY_KEY, *ORDERING):
-            raise InvalidArgumentError(
-                f"{name} is no property of an incremental table",
-                hint="KEY (column, …) names the key, ORDERING column says which row of a key stays",
-            )
+    refuse_key_properties(definition)
     properties = {**definition.properties, "primaryKey": ",".join(incremental.key)}
     return replace(definition, properties=properties)
 
@@ -209,6 +210,8 @@ def show_create_incremental_table(
     clauses = []
     if table.properties.partition_fields:
         clauses.append(f"PARTITIONED BY ({', '.join(map(quote_name, table.properties.partition_fields))})")
+    if comment := entry.parameters.get(COMMENT):
+        clauses.append(f"COMMENT {quote_string(comment)}")
     options = {"type": "mor" if table.is_merge_on_read else "cow", **user_properties(entry.parameters)}
     known = {name.lower() for names in KNOWN_PROPERTIES for name in names} - {"type"}
     clauses.append(

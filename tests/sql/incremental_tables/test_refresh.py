@@ -63,6 +63,8 @@ def test_definition_is_shown_changed_and_dropped(layers: Session) -> None:
     layers.sql(text.replace("`t`", "`t2`", 1))
     assert layers.sql("SHOW CREATE TABLE t2").rows[0][0] == text.replace("`t`", "`t2`", 1)
     layers.sql("UPDATE orders SET day = 'sat' WHERE id = 1")
+    explained = {row["fact"]: row["value"] for row in layers.sql("EXPLAIN REFRESH INCREMENTAL TABLE t2").rows}
+    assert explained["recomputed"] == "rows of 2 values of id, day"
     assert refresh(layers, "t2")["way"] == "rows"
     assert_fresh(layers, "SELECT id, amount, day FROM orders", "t2")
     with pytest.raises(InvalidArgumentError, match="not those of"):
@@ -93,6 +95,24 @@ def test_up_to_reads_the_sources_as_of_an_instant(layers: Session) -> None:
     assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == 11
     refresh(layers)
     assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == 12
+
+
+@pytest.mark.soak
+def test_a_source_that_was_cleaned_since_is_run_as_a_whole(layers: Session) -> None:
+    query = "SELECT id, amount FROM orders"
+    layers.sql(f"CREATE INCREMENTAL TABLE IF NOT EXISTS t AS {query}")
+    for amount in (11, 12, 13):
+        layers.sql(f"UPDATE orders SET amount = {amount} WHERE id = 1")
+    assert layers.sql("CALL run_clean(table => 'layers.orders', retain_commits => 1)").rows
+    explained = {row["fact"]: row["value"] for row in layers.sql("EXPLAIN REFRESH INCREMENTAL TABLE t").rows}
+    row = refresh(layers)
+    assert (row["way"], row["rows_updated"]) == (explained["way"], 1) == ("whole", 1)
+    assert "is gone" in row["reason"]
+    assert_fresh(layers, query)
+    layers.sql("UPDATE orders SET amount = 14 WHERE id = 1")
+    assert refresh(layers)["way"] == "rows"
+    assert layers.sql(f"CREATE INCREMENTAL TABLE IF NOT EXISTS t AS {query}").rows == []
+    assert refresh(layers, rest="FULL")["reason"] == "FULL"
 
 
 @pytest.mark.soak
