@@ -20,7 +20,7 @@ SCHEMA = fastavro.parse_schema(
         ],
     }
 )
-RECORD = {"name": "a", "sizes": {"b": 3}}
+RECORD: dict[str, object] = {"name": "a", "sizes": {"b": 3}}
 
 
 def _container(*records: dict[str, object], codec: str = "null") -> bytes:
