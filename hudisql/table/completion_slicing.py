@@ -34,25 +34,46 @@ class CompletionSlicing:
     def slice_partition(
         self, partition_path: str, groups: Mapping[str, FileGroupVersions]
     ) -> dict[str, FileGroupVersions]:
-        """The versions of the partition's file groups by base instant; `groups` has those of the names.
+        """`slice_partitions` of one partition."""
+        return self.slice_partitions({partition_path: groups})[partition_path]
+
+    def slice_partitions(
+        self, partitions: Mapping[str, Mapping[str, FileGroupVersions]]
+    ) -> dict[str, dict[str, FileGroupVersions]]:
+        """The versions of the partitions' file groups by base instant; `partitions` has those of the names.
 
         Raises CorruptTableError, StorageError.
         """
+        bases = {path: self._base_instants(path, groups) for path, groups in partitions.items()}
+        self._look_up(
+            {
+                time
+                for path, groups in partitions.items()
+                for file_id, versions in groups.items()
+                for time, version in versions.items()
+                if version.log_files
+                and bases[path][file_id]
+                and _goes_by_completion(time, bases[path][file_id])
+            }
+        )
+        return {
+            path: {
+                file_id: self._sliced(versions, bases[path][file_id]) for file_id, versions in groups.items()
+            }
+            for path, groups in partitions.items()
+        }
+
+    def _base_instants(
+        self, partition_path: str, groups: Mapping[str, FileGroupVersions]
+    ) -> dict[str, list[str]]:
+        """The base instants of each file group, oldest first."""
         timeline = self.table.timeline
         bases: dict[str, list[str]] = {}
         for file_id, versions in groups.items():
             found = {time for time, each in versions.items() if each.base_files and timeline.is_visible(time)}
             compaction = self.compactions.get((partition_path, file_id))
             bases[file_id] = sorted(found | ({compaction} if compaction else set()))
-        self._look_up(
-            {
-                time
-                for file_id, versions in groups.items()
-                for time, version in versions.items()
-                if version.log_files and bases[file_id] and _goes_by_completion(time, bases[file_id])
-            }
-        )
-        return {file_id: self._sliced(versions, bases[file_id]) for file_id, versions in groups.items()}
+        return bases
 
     def _look_up(self, instant_times: Collection[str]) -> None:
         missing = set(instant_times) - self._completions.keys()

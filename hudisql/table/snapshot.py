@@ -72,8 +72,7 @@ def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
     named = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
     if not table.timeline.layout.has_completion_times:
         return named
-    slicing = completion_slicing(table)
-    return {path: slicing.slice_partition(path, groups) for path, groups in named.items()}
+    return completion_slicing(table).slice_partitions(named)
 
 
 def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:

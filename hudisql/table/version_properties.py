@@ -38,8 +38,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     """The properties of a new table of version 9, given those that it would have in version 6.
 
     Rows are ordered by event time if there is an ordering column and no `payload_class` says otherwise.
-    Raises UnsupportedTableError for key generators that make directory names of values, and for
-    `check_key_form`.
+    Raises UnsupportedTableError for key generators that make directory names of values.
     """
     changed = dict(values)
     for key in (keys.PAYLOAD_CLASS, keys.MERGER_STRATEGY):
@@ -56,7 +55,6 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
             f"hudisql makes no tables of version 9 with the key generator {generator}",
             hint="make the table in version 6, and upgrade it with Hudi 1.x",
         )
-    check_key_form(generator, changed.get(keys.RECORD_KEY_FIELDS, "").split(","))
     if changed.pop(keys.BOOTSTRAP_INDEX_CLASS, None) is not None:
         changed[keys.BOOTSTRAP_INDEX_TYPE] = _BOOTSTRAP_INDEX
     return changed | {
@@ -71,19 +69,24 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     }
 
 
-def check_key_form(key_generator: str, record_key: Sequence[str]) -> None:
-    """Raise UnsupportedTableError for new tables of version 9 whose keys Hudi 1.2 writes in another form.
+def begins_with_key_pairs(version: int, key_generator: str, record_key: Sequence[str]) -> bool:
+    """True if the record keys of a table that was made in this version are `column:value` pairs.
 
-    It writes `id:k` for one key column of the complex key generator, and hudisql and others `k`: an upsert
-    would add rows to those that it should change.
+    Those of several key columns are. For one key column of the complex key generator Hudi 1.2 writes `id:k`,
+    and an upsert would add rows to those that it should change if others wrote `k`; in version 6 Hudi 0.15
+    writes `k`. `key_generator` is a class or a type.
     """
-    name = key_generator.rpartition(".")[2]
-    if name == "ComplexKeyGenerator" and len(record_key) == 1 and all(record_key):
-        raise UnsupportedTableError(
-            f"hudisql makes no tables of version 9 with the one key column {record_key[0]} and {name}, which "
-            "tables with several partition columns need: Hudi 1.2 writes such keys in another form",
-            hint="make the table in version 6, or give several key columns or one partition column",
-        )
+    if len(record_key) != 1:
+        return len(record_key) > 1
+    generator = _GENERATOR_TYPES.get(key_generator.rpartition(".")[2], key_generator)
+    return version == NEW_TABLE_VERSIONS[-1] and generator.startswith("COMPLEX")
+
+
+def made_with_key_pairs(properties: TableProperties) -> bool:
+    """`begins_with_key_pairs` of a table that may have been upgraded, which leaves its keys as they are."""
+    version = int(properties.get(keys.INITIAL_VERSION) or WRITTEN_VERSION)
+    generator = properties.key_generator_class or properties.key_generator_type or ""
+    return begins_with_key_pairs(version, generator, properties.record_key_fields)
 
 
 def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
@@ -155,6 +158,13 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
             "table version 6 has no such table: it merges rows by a rule of its own, orders them by several "
             "columns, or has a key generator that hudisql does not know",
             hint="downgrade it with Hudi 1.x",
+        )
+    if len(properties.record_key_fields) == 1 and made_with_key_pairs(properties):
+        name = properties.record_key_fields[0]
+        raise UnsupportedTableError(
+            f"the record keys of the table are '{name}:value'. Of one key column of the complex key "
+            "generator Hudi 0.15 writes the plain value: it would add rows to those that it should change",
+            hint="write its rows into a new table of version 6: CREATE TABLE … AS SELECT",
         )
     return {
         keys.VERSION: "6",

@@ -12,7 +12,8 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.resynced_sources import ResyncState, read_resync_lists
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
-from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
+from tests.oracle.newer_tables import NewerTable
+from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 from tests.oracle.sources import sample_rows, write_readable
 from tests.soak import parameters
 
@@ -82,3 +83,97 @@ def test_both_hudis_read_and_change_what_a_resync_took(
     assert upserted[-1]["detail"].startswith("1 new file taken: 0 rows inserted, 1 updated")
     notes = dict(zip(*(check()[column].to_pylist() for column in ("seq", "note")), strict=True))
     assert notes[201] == "again 名 201"
+
+
+# Hudi 1.2 refuses to upgrade tables with one key column beside several partition columns.
+NEWER_CASES = [
+    (shape, version) for shape in CASES for version in (8, 9) if (shape.name, version) != ("two_columns", 8)
+]
+ARCHIVES = {
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.metadata.enable": "false",
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "version"),
+    parameters(NEWER_CASES, in_ci=[]),
+    ids=lambda value: value.name if isinstance(value, Shape) else str(value),
+)
+def test_hudi_12_reads_and_changes_what_a_resync_of_a_newer_table_took(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape, version: int
+) -> None:
+    made, source = _newer_table(oracle_120, session, tmp_path, shape, version)
+    call = f"CALL resync_bootstrap(table => '{made.name}')"
+
+    def come(start: int, stop: int, note: str) -> None:
+        path = source / (shape.partition_path(start) if shape.partition_columns else "")
+        path.mkdir(exist_ok=True)
+        rows = sample_rows(start, stop)
+        noted = rows.set_column(rows.column_names.index("note"), "note", [[note] * len(rows)])
+        write_readable(noted, path / f"late-{start}-{note}.parquet")
+        made.notes |= dict.fromkeys(range(start, stop), note)
+
+    for first in (200, 201):
+        come(first, first + 1, "late")
+    taken = session.sql(call).rows[-1]
+    assert (taken["files"], taken["rows"]) == (2, 2)
+    made.check()
+    rows = session.sql(f"SELECT * FROM {made.name} WHERE seq >= 200").arrow()
+    assert set(rows["_hoodie_commit_time"].to_pylist()) == {taken["instant"]}
+    prefix = "id:" if shape.name == "two_columns" else ""
+    keys = {prefix + shape.record_key_of(seq) for seq in (200, 201)}
+    assert set(rows["_hoodie_record_key"].to_pylist()) == keys
+
+    made.theirs(0, 2, "theirs")
+    made.theirs(200, 202, "theirs")
+    made.ours("ours", (1, 201))
+    made.check()
+    assert _states(made) == [ResyncState.COMMITTED]
+    come(202, 203, "undone")
+    undone = session.sql(call).rows[-1]["instant"]
+    made.call_ours("rollback_to_instant", f"instant_time => '{undone}'")
+    del made.notes[202]
+    made.check()
+    come(201, 202, "again")
+    upserted = session.sql(call.replace("')", "', mode => 'upsert')")).rows[-1]
+    assert upserted["detail"].startswith("2 new files taken: 1 rows inserted, 1 updated")
+    made.notes[202] = "undone"
+    made.check()
+
+    where = """, where => 'dt = "2024-03-01"'""" if shape.partition_columns else ""
+    rewrite = f"CALL rewrite_bootstrap_files(table => '{made.name}', only_unsafe => false{where})"
+    assert session.sql(rewrite).rows
+    made.check()
+    made.theirs(3, 6, "theirs")
+    made.ours("again", range(4, 8))
+    made.check()
+
+    for start in range(0, 12, 3):
+        made.theirs(start, start + 3, "archived by 1.2", ARCHIVES)
+    assert set(_states(made)) == {ResyncState.ARCHIVED}
+    again = session.sql(call).rows[-1]
+    assert again["detail"] == "no new files: nothing was done; 0 changed, 0 gone"
+    made.check()
+
+
+def _newer_table(
+    oracle: HudiOracle, session: Any, directory: Path, shape: Shape, version: int
+) -> tuple[NewerTable, Path]:
+    """A table that hudisql bootstrapped, in version 9, or in version 6 before 1.2 upgraded it; its source."""
+    arguments = {"table_version": "9"} if version == 9 else {}
+    path = bootstrap_shape(session, shape, directory, **arguments)
+    name = f"oracle.{shape.name}"
+    rows = session.sql(f"SELECT seq, note FROM {name}").rows
+    notes = {row["seq"]: row["note"] for row in rows}
+    made = NewerTable(oracle, session, path.path, name, shape, version, notes)
+    made.theirs(100, 102, "upgraded", {"hoodie.write.auto.upgrade": "true"})
+    made.check()
+    return made, Path(path.source)
+
+
+def _states(made: NewerTable) -> list[ResyncState]:
+    lists = read_resync_lists(made.opened())
+    return [lists.states[each.number] for each in lists.lists]

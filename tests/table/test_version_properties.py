@@ -10,7 +10,12 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.table_properties import TableProperties
 from hudisql.table.new_table import NewTable, new_table_properties
-from hudisql.table.version_properties import changes_to_version_6, changes_to_version_9
+from hudisql.table.version_properties import (
+    begins_with_key_pairs,
+    changes_to_version_6,
+    changes_to_version_9,
+    made_with_key_pairs,
+)
 
 NEW = NewTable("t", "db", keys.MERGE_ON_READ, ("id",), ("dt",), precombine="seq", version=9)
 PACKAGE = "org.apache.hudi.keygen"
@@ -45,13 +50,27 @@ def test_a_generator_that_makes_directory_names_is_refused() -> None:
         new_table_properties(replace(NEW, key_generator_class=f"{PACKAGE}.CustomKeyGenerator"))
 
 
-def test_one_key_column_beside_several_partition_columns_is_for_version_6() -> None:
-    table = replace(NEW, partition_fields=("region", "dt"))
-    with pytest.raises(UnsupportedTableError, match="the one key column id and ComplexKeyGenerator"):
-        new_table_properties(table)
-    for made in (replace(table, version=6), replace(table, record_key=("id", "dt"))):
-        assert new_table_properties(made)[keys.PARTITION_FIELDS] == "region,dt"
-    new_table_properties(replace(table, record_key=()))
+@pytest.mark.parametrize(
+    ("version", "generator", "record_key", "expected"),
+    [
+        (9, f"{PACKAGE}.ComplexKeyGenerator", ("id",), True),
+        (9, "COMPLEX", ("id",), True),
+        (9, "SIMPLE", ("id",), False),
+        (9, "COMPLEX", (), False),
+        (6, f"{PACKAGE}.ComplexKeyGenerator", ("id",), False),
+        (6, f"{PACKAGE}.ComplexKeyGenerator", ("id", "dt"), True),
+    ],
+)
+def test_one_key_column_of_the_complex_generator_is_a_pair_in_version_9(
+    version: int, generator: str, record_key: tuple[str, ...], expected: bool
+) -> None:
+    assert begins_with_key_pairs(version, generator, record_key) is expected
+
+
+def test_keys_stay_as_they_are_in_an_upgraded_table() -> None:
+    made = {keys.VERSION: "9", keys.KEY_GENERATOR_TYPE: "COMPLEX", keys.RECORD_KEY_FIELDS: "id"}
+    for initial, expected in (("9", True), ("6", False)):
+        assert made_with_key_pairs(TableProperties({**made, keys.INITIAL_VERSION: initial})) is expected
 
 
 @pytest.mark.parametrize(
@@ -95,3 +114,11 @@ def test_an_upgrade_chooses_the_merge_mode_as_hudi_does(
 def test_what_version_6_does_not_have_is_not_downgraded(changes: dict[str, str]) -> None:
     with pytest.raises(UnsupportedTableError, match="version 6"):
         changes_to_version_6(TableProperties(new_table_properties(NEW) | changes))
+
+
+def test_pairs_of_one_key_column_are_not_for_version_6() -> None:
+    values = new_table_properties(replace(NEW, partition_fields=("region", "dt")))
+    with pytest.raises(UnsupportedTableError, match="are 'id:value'"):
+        changes_to_version_6(TableProperties(values))
+    several = new_table_properties(replace(NEW, record_key=("id", "dt"), partition_fields=("region", "dt")))
+    assert changes_to_version_6(TableProperties(several))[keys.VERSION] == "6"

@@ -45,6 +45,8 @@ from hudisql.format import table_properties as keys
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
 from hudisql.format.spark_schema import quote_name
+from hudisql.table.new_table import key_generator_class
+from hudisql.table.version_properties import begins_with_key_pairs
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -156,7 +158,8 @@ class BootstrapPlan:
     @property
     def uses_complex_key_encoding(self) -> bool:
         """True if keys are rendered as `a:1,b:2`."""
-        return len(self.record_key) > 1
+        generator = key_generator_class(self.record_key, self.partition_columns)
+        return begins_with_key_pairs(self.request.table_version, generator, self.record_key)
 
     @property
     def key_check(self) -> str:
@@ -227,7 +230,6 @@ def plan_bootstrap(
         found += _check_register_only(verdict.modes)
     record_key = tuple(_spelled(path, schema) for path in request.record_key)
     checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
-    checks.check_key_form(request.table_version, record_key, source.partition_columns)
     return BootstrapPlan(
         request,
         target,

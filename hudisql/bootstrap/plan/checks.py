@@ -28,8 +28,6 @@ from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join
-from hudisql.table import version_properties
-from hudisql.table.hudi_table import WRITTEN_VERSION
 from hudisql.table.new_table import key_generator_class
 
 _META_PREFIX = "_hoodie_"
@@ -291,14 +289,6 @@ def check_key_generator(
         f" {', '.join(record_key)} and {len(partition_columns)} partition columns",
         hint=f"it needs {needed}",
     )
-
-
-def check_key_form(
-    table_version: int, record_key: Sequence[str], partition_columns: Sequence[PartitionColumn]
-) -> None:
-    """Raise UnsupportedTableError for keys that Hudi 1.2 writes in another form in this version."""
-    if table_version != WRITTEN_VERSION:
-        version_properties.check_key_form(key_generator_class(record_key, partition_columns), record_key)
 
 
 def check_keys_in_files(

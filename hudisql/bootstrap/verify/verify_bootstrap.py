@@ -42,6 +42,7 @@ from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.replaced_groups import replaced_file_groups
 from hudisql.table.resynced_sources import read_resync_lists
 from hudisql.table.snapshot import load_file_slices
+from hudisql.table.version_properties import made_with_key_pairs
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -147,7 +148,13 @@ def verify_bootstrap(
     verdicts: list[FileVerdict] = run_on_files(
         context.spark,
         files,
-        partial(verify_files, storage, table.full_schema, table.properties.record_key_fields),
+        partial(
+            verify_files,
+            storage,
+            table.full_schema,
+            table.properties.record_key_fields,
+            made_with_key_pairs(table.properties),
+        ),
         weight=partial(_bytes_to_read, level),
         console=context.console,
         label=f"Verifying {table.name}, files",

@@ -110,21 +110,30 @@ def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]
 
 
 def verify_files(
-    storage: Storage, schema: pa.Schema, record_key: tuple[str, ...], files: Iterable[FileToVerify]
+    storage: Storage,
+    schema: pa.Schema,
+    record_key: tuple[str, ...],
+    complex_keys: bool,
+    files: Iterable[FileToVerify],
 ) -> Iterator[FileVerdict]:
     """A verdict per slice, in order. `schema` is the table's, meta columns first.
 
     Raises StorageError only if the store itself fails: whatever a file has wrong is in its verdict.
     """
     for file in files:
-        yield _FileCheck(storage, schema, record_key, file).verdict()
+        yield _FileCheck(storage, schema, record_key, complex_keys, file).verdict()
 
 
 class _FileCheck:
     """The checks of one slice, from the cheapest on; each stops the ones that need what it found broken."""
 
     def __init__(
-        self, storage: Storage, schema: pa.Schema, record_key: tuple[str, ...], file: FileToVerify
+        self,
+        storage: Storage,
+        schema: pa.Schema,
+        record_key: tuple[str, ...],
+        complex_keys: bool,
+        file: FileToVerify,
     ) -> None:
         file_slice = file.file_slice
         assert file_slice.base_file is not None  # only bootstrapped slices are verified
@@ -132,6 +141,7 @@ class _FileCheck:
         self._storage = storage
         self._schema = schema
         self._record_key = record_key
+        self._complex_keys = complex_keys
         self._file = file
         self._skeleton = file_slice.base_file
         self._source: ExternalFile = file_slice.external_file
@@ -271,8 +281,7 @@ class _FileCheck:
                         field = self._schema.field(name)
                         constant = constant_column(values[name], field.type, batch.num_rows)
                         batch = batch.append_column(field, constant)
-                has_complex_keys = len(self._record_key) > 1
-                keys = render_record_keys(batch, self._record_key, complex_keys=has_complex_keys).keys
+                keys = render_record_keys(batch, self._record_key, complex_keys=self._complex_keys).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)
         return compared

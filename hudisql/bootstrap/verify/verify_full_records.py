@@ -38,6 +38,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import replaced_file_groups
+from hudisql.table.version_properties import made_with_key_pairs
 from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
@@ -104,7 +105,12 @@ def verify_full_records(
     checked: list[_Checked] = run_on_files(
         context.spark,
         files,
-        partial(_check_files, storage, table.properties.record_key_fields),
+        partial(
+            _check_files,
+            storage,
+            table.properties.record_key_fields,
+            made_with_key_pairs(table.properties),
+        ),
         weight=lambda _file: 0,
         console=context.console,
         label=f"Verifying {table.name}, rewritten files",
@@ -158,13 +164,15 @@ def _unseen(
 
 
 def _check_files(
-    storage: Storage, record_key: tuple[str, ...], files: Iterable[_FileToCheck]
+    storage: Storage, record_key: tuple[str, ...], complex_keys: bool, files: Iterable[_FileToCheck]
 ) -> Iterator[_Checked]:
     for file in files:
-        yield _check_file(storage, record_key, file)
+        yield _check_file(storage, record_key, complex_keys, file)
 
 
-def _check_file(storage: Storage, record_key: tuple[str, ...], file: _FileToCheck) -> _Checked:
+def _check_file(
+    storage: Storage, record_key: tuple[str, ...], complex_keys: bool, file: _FileToCheck
+) -> _Checked:
     base_file, partition_path = file.file_slice.base_file, file.file_slice.partition_path
     assert base_file is not None  # only slices of the bootstrap's second commit come here
     found = []
@@ -180,7 +188,7 @@ def _check_file(storage: Storage, record_key: tuple[str, ...], file: _FileToChec
                 detail = f"it has {rows:,} rows, the commit says {stat.num_writes:,}"
                 found.append(Discrepancy(FILE_CHANGED, partition_path, base_file.path, detail))
             if file.compares_rows and rows:
-                compared, wrong = _compare_keys(parquet, record_key, file.file_slice)
+                compared, wrong = _compare_keys(parquet, record_key, complex_keys, file.file_slice)
                 if wrong:
                     found.append(Discrepancy(META_DIFFERS, partition_path, base_file.path, wrong))
     except (pa.ArrowException, OSError) as error:
@@ -190,7 +198,7 @@ def _check_file(storage: Storage, record_key: tuple[str, ...], file: _FileToChec
 
 
 def _compare_keys(
-    parquet: pq.ParquetFile, record_key: tuple[str, ...], file_slice: FileSlice
+    parquet: pq.ParquetFile, record_key: tuple[str, ...], complex_keys: bool, file_slice: FileSlice
 ) -> tuple[int, str | None]:
     """Rows of the first row group whose meta columns were compared, and what is wrong with them."""
     assert file_slice.base_file is not None
@@ -204,7 +212,7 @@ def _compare_keys(
     for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[0], use_threads=False):
         # A generated key is the sequence number that the bootstrap gave the row.
         expected = (
-            render_record_keys(batch, record_key, complex_keys=len(record_key) > 1).keys
+            render_record_keys(batch, record_key, complex_keys=complex_keys).keys
             if record_key
             else batch.column(meta_columns.COMMIT_SEQNO)
         )

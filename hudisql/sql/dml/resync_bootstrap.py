@@ -144,10 +144,11 @@ def _commit(scope: StatementScope, plan: ResyncPlan) -> WriteResult:
     """Run the plan, then services and the metastore's sync."""
     from hudisql.bootstrap.resync.run_resync import run_resync
     from hudisql.sql.dml.after_commit import warn_if_metadata_table_dropped
+    from hudisql.table.written_versions import ANY_CHANGE
     from hudisql.write.transaction.commit import check_writable
 
     context, table = scope.context, scope.table
-    check_writable(table)
+    check_writable(table, ANY_CHANGE)
     with warn_if_metadata_table_dropped(context, scope.entry, table):
         result = run_resync(context, table, plan, scope.write_options(table), scope.resources)
     _follow_commit(scope, table, result)

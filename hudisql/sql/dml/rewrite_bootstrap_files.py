@@ -71,6 +71,7 @@ def rewrite_bootstrap_files(
     from hudisql.sql.dml.dml_execution import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.query.target_table import open_hudi_entry
+    from hudisql.table.written_versions import ANY_CHANGE
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
     from hudisql.write.transaction.commit import check_writable
@@ -90,7 +91,7 @@ def rewrite_bootstrap_files(
 
     def rewrite(scope: StatementScope) -> WriteResult:
         table = scope.table
-        check_writable(table)
+        check_writable(table, ANY_CHANGE)
         plan(table)
         if not planned:
             return WriteResult(None)

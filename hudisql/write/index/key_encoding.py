@@ -1,7 +1,8 @@
 """The encoding of a table's record keys: the plain value, or `column:value` pairs.
 
 Follows `KeyGenUtils` of Hudi. A complex key generator with one key column wrote `id:k` up to Hudi 0.14.0 and
-from 1.1 on, and `k` in between, so the encoding is read from the table's own files.
+from 1.1 on, and `k` in between, so the encoding is read from the table's own files. A table of version 9
+without files gets `id:k`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
+from hudisql.table.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.index.slice_key_lookup import read_key_footer
 
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
@@ -49,7 +51,7 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
             "some files and as the plain value in others",
             hint="writers of several Hudi versions have mixed them; rewrite the table with one of them",
         )
-    return forms == {True}
+    return forms == {True} or (not forms and table.version == NEW_TABLE_VERSIONS[-1])
 
 
 def _sample_keys(table: HudiTable, file_slice: FileSlice, prefix: str) -> list[str]:

@@ -6,7 +6,6 @@ import pytest
 from hudisql.bootstrap.plan import checks
 from hudisql.bootstrap.source.footers import FileFooter, SourceColumn, SourceSchema
 from hudisql.bootstrap.source.source_files import BootstrapSource, PartitionColumn, SourcePartition
-from hudisql.errors import UnsupportedTableError
 from hudisql.storage import Storage
 
 _DT = [PartitionColumn("dt", pa.string())]
@@ -204,11 +203,3 @@ def test_a_target_that_cannot_be_made_is_a_blocker(tmp_path, monkeypatch):
     (finding,) = checks.check_target(storage, str(tmp_path / "new" / "t"), source)
     assert f"cannot be made: {tmp_path} cannot be written" in finding.message
     assert storage.creation_problem("s3a://bucket/new/t") is None
-
-
-def test_one_key_column_beside_several_partition_columns_is_refused_in_version_9():
-    two = [*_DT, PartitionColumn("region", pa.string())]
-    with pytest.raises(UnsupportedTableError, match="the one key column id"):
-        checks.check_key_form(9, ("id",), two)
-    for version, record_key, columns in ((6, ("id",), two), (9, ("id", "dt"), two), (9, ("id",), _DT)):
-        checks.check_key_form(version, record_key, columns)
