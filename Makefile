@@ -32,7 +32,7 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 demo-ingest: $(STAMP) ## events from a local Kafka broker (fetched by Maven) into Hudi tables, on the embedded metastore
 	$(BIN)/python -m sql.demo_ingest demo-warehouse/ingest
 
-demo-warehouse: $(STAMP) ## ODS, DWD, DWS and ADS of TPC-H through rounds of changes, on the embedded metastore
+demo-warehouse: $(STAMP) ## ODS (fed from a local Kafka broker, or by MERGE), DWD, DWS and ADS of TPC-H through rounds of changes
 	$(BIN)/python -m sql.demo_warehouse demo-warehouse/layers
 
 test: $(STAMP) ## everything that CI runs: lint, types, tests, Apache Hudi, Apache Hive
