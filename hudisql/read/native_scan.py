@@ -22,6 +22,7 @@ import pyarrow as pa
 from hudisql.errors import QueryError, SourceChangedError
 from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
+from hudisql.read.scan_method import has_floats_in_structs
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import java_class
 from hudisql.spark.versions import sequence_of_array
@@ -243,12 +244,15 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
 
     Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
     filters on decimals: where a file's decimal has fewer digits than the table's, Spark fails on values that
-    the file's type cannot hold. INT96 timestamps are taken as UTC, as the slice reader takes them.
+    the file's type cannot hold; and by none if structs have floats (see `_floating`). INT96 timestamps are
+    taken as UTC, as the slice reader takes them.
     """
     scanning = session.cloneSession()
     configuration = scanning.sessionState().conf()
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
+    if has_floats_in_structs(plan.columns):
+        configuration.setConfString("spark.sql.parquet.filterPushdown", "false")
     configuration.setConfString("spark.sql.parquet.int96TimestampConversion", "false")
     # A struct of which the file has none of the members asked for is not NULL for that.
     configuration.setConfString("spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing", "false")

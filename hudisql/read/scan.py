@@ -112,6 +112,7 @@ class ScanPlan:
             self.columns,
             names,
             has_partial_blocks=config is not None and config.merge_mode.has_partial_blocks,
+            has_predicate=self.predicate is not None,
         )
 
     def scanned_files(self) -> list[str]:
@@ -238,7 +239,14 @@ def plan_scan(
     only = None if changes is None else changes.own_instants
     log_merge_config = log_merge_config_of(table, as_of, only) if merges else None
     has_partial_blocks = log_merge_config is not None and log_merge_config.merge_mode.has_partial_blocks
-    mode = _mode_of(wanted, partition_names, slices, has_partial_blocks)
+    methods = scan_methods(
+        [each for each, _ in slices],
+        wanted,
+        partition_names,
+        has_partial_blocks=has_partial_blocks,
+        has_predicate=bool(row_parts),
+    )
+    mode: Literal["native", "stitched"] = "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
     is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
     on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
     if on_driver:
@@ -367,18 +375,6 @@ def _slices_of(
         written = {each.partition_path for each in slices}
         slices = [*slices, *registered_slices(table, chosen, written)]
     return tuple((each, values_of[each.partition_path]) for each in slices)
-
-
-def _mode_of(
-    wanted: pa.Schema,
-    partition_names: Sequence[str],
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
-    has_partial_blocks: bool,
-) -> Literal["native", "stitched"]:
-    methods = scan_methods(
-        [each for each, _ in slices], wanted, partition_names, has_partial_blocks=has_partial_blocks
-    )
-    return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
 
 
 def _fits_driver(

@@ -54,12 +54,14 @@ def scan_methods(
     partition_columns: Sequence[str],
     *,
     has_partial_blocks: bool = False,
+    has_predicate: bool = False,
 ) -> list[ScanMethod]:
     """The method for each slice of a scan that reads `columns`.
 
-    Where log blocks may hold a part of the columns, log files are merged by the slice reader.
+    Where log blocks may hold a part of the columns, log files are merged by the slice reader. It also reads
+    what has floats in structs if there is a predicate by which it can skip row groups: Spark must skip none.
     """
-    if any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns):
+    if has_predicate and has_floats_in_structs(columns):
         return [ScanMethod.STITCHED] * len(slices)
     needs_data = needs_data_columns(columns, partition_columns)
     needs_meta = any(name in META_COLUMNS for name in columns.names)
@@ -90,11 +92,15 @@ def scan_methods(
     return [method_of(each) for each in slices]
 
 
-def _has_floats(struct: pa.StructType) -> bool:
-    """True if Spark would skip row groups by bounds of a member that know no NaN.
+def has_floats_in_structs(columns: pa.Schema) -> bool:
+    """True if Spark would skip row groups by bounds of a struct's member that know no NaN.
 
-    For top-level columns `native_scan` prevents it.
+    For top-level columns `native_scan` prevents it one by one.
     """
+    return any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns)
+
+
+def _has_floats(struct: pa.StructType) -> bool:
     return any(
         pa.types.is_floating(each.type) or (pa.types.is_struct(each.type) and _has_floats(each.type))
         for each in struct

@@ -265,18 +265,20 @@ def test_a_scan_on_the_driver_reads_all_columns(
     assert read_plan(few).sort_by("_hoodie_record_key") == whole.sort_by("_hoodie_record_key")
 
 
-def test_floats_in_structs_are_read_by_the_slice_reader() -> None:
+def test_floats_in_structs_are_filtered_by_the_slice_reader() -> None:
     time = "20240101000000000"
     base = BaseFile(f"/t/p/f_0_{time}.parquet", 1, "f", "0", time)
     file_slice = FileSlice("p", "f", time, base)
 
-    def method_of(value_type: pa.DataType) -> ScanMethod:
-        (method,) = scan_methods([file_slice], pa.schema([pa.field("s", value_type)]), [])
+    def method_of(value_type: pa.DataType, *, has_predicate: bool = True) -> ScanMethod:
+        schema = pa.schema([pa.field("s", value_type)])
+        (method,) = scan_methods([file_slice], schema, [], has_predicate=has_predicate)
         return method
 
     # Spark prunes row groups by their bounds, which leave NaN out, for any filter of the query.
     assert method_of(pa.struct([("x", pa.float64())])) is ScanMethod.STITCHED
     assert method_of(pa.struct([("y", pa.struct([("x", pa.float32())]))])) is ScanMethod.STITCHED
+    assert method_of(pa.struct([("x", pa.float64())]), has_predicate=False) is ScanMethod.NATIVE
     assert method_of(pa.struct([("x", pa.int32())])) is ScanMethod.NATIVE
     assert method_of(pa.list_(pa.float64())) is ScanMethod.NATIVE
     assert method_of(pa.float64()) is ScanMethod.NATIVE

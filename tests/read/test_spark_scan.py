@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -314,6 +315,52 @@ def test_filters_and_columns_reach_sparks_own_scan(
     assert "PartitionFilters: [isnotnull(region" in text
     assert "GreaterThan(seq,3)" in text
     assert "ReadSchema: struct<seq:int,st:struct<b:string>>" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "native", "bootstrapped"),
+    [("mor_compacted", 3, 3), ("cow_bootstrap_then_upsert_delete", 3, 3), ("v9_cow_clustered", 3, 0)],
+)
+def test_meta_columns_of_native_slices_do_not_cross_python(
+    spark: Any,
+    golden: Any,
+    open_golden: Callable[[str], HudiTable],
+    name: str,
+    native: int,
+    bootstrapped: int,
+) -> None:
+    table = open_golden(name)
+    plan = plan_scan(table, table.full_schema)
+    frame = scan_to_dataframe(spark, plan)
+    slices = [file_slice for file_slice, _ in plan.slices]
+    apart = [each for each in slices if each.is_bootstrapped]
+    assert (len(slices) - len(apart), len(apart)) == (native, bootstrapped)
+    scanned = {Path(unquote(urlparse(each).path)).name for each in frame.inputFiles()}
+    assert scanned == {
+        Path(each.base_file.path).name for each in slices if each.base_file and each not in apart
+    }
+    executed = frame._jdf.queryExecution().executedPlan().toString()
+    assert executed.count("MapInArrow") == min(len(apart), 1)
+    assert f"ReadSchema: struct<{META_COLUMNS[0]}:string,{META_COLUMNS[1]}:string" in executed
+    assert json_rows(frame.select(*META_COLUMNS)) == _sorted_json(golden(name).meta_rows)
+    assert json_rows(frame.select(*table.schema.names)) == _sorted_json(golden(name).rows)
+
+
+def _sorted_json(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_no_row_group_is_skipped_by_bounds_of_floats_in_structs(
+    spark: Any, tmp_path: Path, plan_of: Callable[..., ScanPlan], write_slice: Callable[..., FileSlice]
+) -> None:
+    schema = pa.schema([("id", pa.int32()), ("st", pa.struct([("x", pa.float64())]))])
+    values = [1.0, 2.0, 3.0, math.nan]
+    rows = pa.Table.from_pylist([{"id": at, "st": {"x": value}} for at, value in enumerate(values)], schema)
+    plan = plan_of([(write_slice(tmp_path, rows), {})], schema, (), ["id", "st"], mode="native")
+    assert plan.methods() == [ScanMethod.NATIVE]
+    frame = scan_to_dataframe(spark, plan)
+    # For Spark NaN is greater than any number; the file's bounds say that there is nothing above 3.
+    assert [row.id for row in frame.where("st.x > 3").select("id").collect()] == [3]
 
 
 def test_a_scan_has_all_columns_but_evaluating_an_unplanned_one_is_an_error(
