@@ -119,6 +119,12 @@ def test_changed_properties_and_comment_are_set_and_run_no_query(project: LayerP
     assert "'team' = 'a'" in shown
     assert "'hoodie.keep.min.commits' = '40'" in shown
     assert project.states("plan")["paid"] == ("nothing", None)
+    project.sql("ALTER TABLE {db}.paid ALTER COLUMN amount COMMENT 'in <euro>'")
+    pages = project.directory.parent / "pages"
+    project.run("docs", "--output", str(pages))
+    page = (pages / f"{project.database}.paid.html").read_text()
+    assert "<code>amount</code></td><td>int</td><td>in &lt;euro&gt;</td>" in page
+    assert "<p>it&#x27;s paid</p>" in page
     project.sql("UPDATE {db}.orders SET amount = 12 WHERE id = 1")
     project.write("dwd/paid.sql", PAID.replace("KEY (id) AS", clauses.format("b")))
     assert project.states("plan") == {"paid": ("alter", "joined rows"), "buyers": ("refresh", None)}
