@@ -93,5 +93,6 @@ def _options(table: LivingTable, number: int) -> dict[str, str]:
         "hoodie.archive.automatic": str(number % 3 == 0).lower(),
         "hoodie.keep.min.commits": "3",
         "hoodie.keep.max.commits": "4",
+        "hoodie.archive.beyond.savepoint": "false",
         "hoodie.compact.inline": "false",
     }
