@@ -36,8 +36,8 @@ CALLS = (
     "delete_directory",
 )
 ROOT = Path(__file__).parents[1]
-# By driver: Spark uses a worker again for the statements of other drivers.
-_steps: dict[int, int] = {}
+# By driver and step: Spark uses a worker again for other statements.
+_steps: dict[tuple[int, int], int] = {}
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,10 @@ class FaultyStorage(Storage):
     """A storage that injects a fault before the `step`-th change of a process.
 
     `process` is "driver", "worker" (a task's own steps) or "task" (the task that begins the `step`-th
-    skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "stop" (this process stops
-    until SIGCONT), "disk_full" (the kernel lets this process write no byte from here on) or "barrier" (this
-    process waits until a second one has reached its step; both create a file named after their process
+    skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "kill_executor" (SIGKILL to
+    the executor of this worker, once: it leaves a file in the directory `barrier`), "stop" (this process
+    stops until SIGCONT), "disk_full" (the kernel lets this process write no byte from here on) or "barrier"
+    (this process waits until a second one has reached its step; both create a file named after their process
     number in the directory `barrier`). With `counted` only changes of this kind are steps of the driver:
     "metastore" or one of `CALLS`.
     """
@@ -66,8 +67,8 @@ class FaultyStorage(Storage):
         if is_driver and self.counted not in ("", method):
             return
         if self.process == ("driver" if is_driver else "worker"):
-            step = _steps.get(self.driver, 0)
-            _steps[self.driver] = step + 1
+            step = _steps.get((self.driver, self.step), 0)
+            _steps[self.driver, self.step] = step + 1
             if step == self.step:
                 self._inject()
         elif not is_driver and self.process == "task" and method in self._task_methods():
@@ -82,6 +83,9 @@ class FaultyStorage(Storage):
     def _inject(self) -> None:
         if self.fault == "kill":
             os.kill(self.target_pid or os.getpid(), signal.SIGKILL)
+            return
+        if self.fault == "kill_executor":
+            self._kill_executor()
             return
         if self.fault == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -99,6 +103,13 @@ class FaultyStorage(Storage):
             Thread(target=_wait_for_space, args=(mark,), daemon=True).start()
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    def _kill_executor(self) -> None:
+        with suppress(FileExistsError):
+            Path(self.barrier, "killed").touch(exist_ok=False)
+            # Between an executor and its workers stands Spark's daemon.
+            executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+            os.kill(int(executor), signal.SIGKILL)
 
 
 def _wait_for_space(mark: Path) -> None:

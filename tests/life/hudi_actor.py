@@ -104,6 +104,7 @@ def _options(table: LivingTable, number: int) -> dict[str, str]:
         "hoodie.archive.automatic": str(number % 3 == 0).lower(),
         "hoodie.keep.min.commits": "3",
         "hoodie.keep.max.commits": "4",
+        "hoodie.archive.beyond.savepoint": "false",
         "hoodie.compact.inline": "false",
         "hoodie.write.table.version": str(table.version),
         "hoodie.write.auto.upgrade": "false",

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.format.instant import Instant
@@ -88,3 +89,42 @@ def test_both_archive_the_same_instants_and_go_on(
     )
     assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), oracle_015.read(path), sort_by=["seq"])
     session.sql(f"CALL hive_sync(table => '{name}')")
+
+
+@pytest.mark.soak
+def test_hudi_015_alone_reads_rows_that_it_replaced_once_it_archives_beyond_a_savepoint(
+    oracle_015: HudiOracle, tmp_path: Path
+) -> None:
+    """A fault of Apache Hudi's own: hudisql has no part in this table."""
+    path = str(tmp_path / "table")
+    options = {
+        "hoodie.table.name": "saved",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+    }
+    cleans = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
+    archives = {
+        "hoodie.archive.automatic": "true",
+        "hoodie.archive.beyond.savepoint": "true",
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+    }
+
+    def rows(id_: int, note: str, ts: int) -> pa.Table:
+        return pa.table({"id": [id_], "note": [note], "ts": [ts], "dt": ["a"]})
+
+    oracle_015.upsert(rows(1, "saved", 1), path, options)
+    saved = open_table(Storage(), path).timeline.commits[0].timestamp
+    oracle_015.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{saved}')")
+    overwrite = {"hoodie.datasource.write.operation": "insert_overwrite"}
+    oracle_015.write(rows(1, "overwritten", 2), path, {**options, **overwrite})
+    for number in range(4):
+        oracle_015.upsert(rows(2, "other", 3 + number), path, {**options, **cleans})
+    assert sorted(oracle_015.read(path)["note"].to_pylist()) == ["other", "overwritten"]
+    oracle_015.upsert(rows(2, "other", 7), path, {**options, **cleans, **archives})
+    actions = [each.action for each in open_table(Storage(), path).timeline.commits]
+    assert "replacecommit" not in actions
+    assert sorted(oracle_015.read(path)["note"].to_pylist()) == ["other", "overwritten", "saved"]

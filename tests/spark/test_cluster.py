@@ -130,6 +130,48 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "500ms",
 }
 
+# Clusters three partitions again and again; of the tasks one kills its executor before a change of the store,
+# each time a later one, until there are no more.
+CLUSTERING_DRIVER = """
+import itertools, json, os, sys
+root, warehouse, directory, master = sys.argv[1:5]
+sys.path.insert(0, root)
+from pyspark import cloudpickle
+import hudisql
+import tests.fault_injection as faults
+from hudisql.console import SilentConsole
+from hudisql.context import Context
+from hudisql.settings import Settings
+from hudisql.sql.dispatch import execute
+from tests.sql.changed_tables import ChangedTable
+
+cloudpickle.register_pickle_by_value(faults)
+settings = Settings(master=master, warehouse=warehouse)
+with hudisql.connect(settings=settings, console=SilentConsole()) as session:
+    session.sql("CREATE DATABASE lake")
+    session.sql("CREATE TABLE lake.t (id bigint, value bigint, day string) USING hudi PARTITIONED BY (day) "
+                "TBLPROPERTIES (primaryKey = 'id', 'hoodie.clustering.plan.strategy.sort.columns' = 'value')")
+    table = ChangedTable(session, "lake.t", os.path.join(warehouse, "lake.db", "t"))
+    session.sql("INSERT INTO lake.t SELECT id, id % 7, concat('d', id % 3) FROM range(3000)")
+    kills, found = 0, []
+    for step in itertools.count():
+        session.sql(f"UPDATE lake.t SET value = value + {step} WHERE id % 5 = 0")
+        before = table.rows("id, value, day")
+        mark = os.path.join(directory, str(step))
+        os.mkdir(mark)
+        storage = faults.FaultyStorage(
+            target=table.path, process="worker", fault="kill_executor", step=step, barrier=mark)
+        context = Context(session.context.spark, session.context.metastore, storage)
+        execute(context, "CALL run_clustering(table => 'lake.t')")
+        after, last = table.rows("id, value, day"), table.instants()[-1]
+        found.append([before == after, last.split()[1], table.orphans()])
+        if not os.listdir(mark):
+            break
+        kills += 1
+    rows = table.rows("id, value")
+    print(json.dumps({"kills": kills, "found": found, "rows": rows}))
+"""
+
 
 @pytest.mark.parametrize(
     ("master", "cluster"),
@@ -331,3 +373,26 @@ def test_an_attempt_that_loses_to_its_speculative_copy_leaves_no_rows(
         answer = run_driver(tmp_path, spark_home, Path(sys.executable), directory, *more, driver=LOAD_DRIVER)
     assert answer["seen"] == ["copied", "waited"]
     assert_all_rows_are_there(answer, oracle_015, tmp_path / "warehouse" / "lake.db" / "t")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.soak
+def test_a_clustering_outlives_executors_that_die_at_any_step(
+    tmp_path: Path, spark_home: Path, oracle_015: HudiOracle
+) -> None:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    more = ("local-cluster[2,1,1024]",)
+    answer = run_driver(
+        tmp_path, spark_home, Path(sys.executable), directory, *more, driver=CLUSTERING_DRIVER
+    )
+    assert answer["kills"] > 1
+    assert answer["found"] == [[True, "replacecommit", []]] * (answer["kills"] + 1)
+    theirs = oracle_015.read(str(tmp_path / "warehouse" / "lake.db" / "t")).sort_by("id")
+    assert len(answer["rows"]) == 3000
+    assert [
+        list(row) for row in zip(*(theirs[name].to_pylist() for name in ("id", "value")), strict=True)
+    ] == (answer["rows"])
