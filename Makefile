@@ -67,6 +67,7 @@ bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/ben
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.change_scale
+	$(BIN)/python -m benchmarks.version_scale
 
 lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .
