@@ -8,11 +8,12 @@ Spark's own classes moved to. Whatever is replaced here does the same, some of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SettingsError, UnsupportedStatementError
-from hudisql.spark.java_objects import items_of, java_class, scala_object
+from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +48,52 @@ def check_pyspark(version: tuple[int, int] | None = None) -> None:
 def called_since(version: tuple[int, int], owner: Any, method: str, default: Any) -> Any:
     """What a method of a JVM object gives; `default` before the version of Spark that has it."""
     return getattr(owner, method)() if pyspark_version() >= version else default
+
+
+@dataclass(frozen=True)
+class AlteredColumn:
+    """What ALTER COLUMN says of one column, as JVM objects: a `FieldName`, and an `Option` of each clause."""
+
+    field: Any
+    data_type: Any
+    nullability: Any
+    comment: Any
+    position: Any
+    default: Any
+    drops_comment: bool = False
+    drops_default: bool = False
+
+
+def altered_columns(plan: Any) -> Sequence[AlteredColumn] | None:
+    """The columns that a parsed ALTER TABLE … ALTER COLUMN changes; None for another plan."""
+    kind = class_name(plan)
+    if kind == "AlterColumn":
+        # Spark 3.5 takes one column a statement.
+        clauses = (plan.dataType(), plan.nullable(), plan.comment(), plan.position())
+        return [AlteredColumn(plan.column(), *clauses, plan.setDefaultExpression())]
+    if kind != "AlterColumns":
+        return None
+    return [
+        AlteredColumn(
+            *(each.column(), each.newDataType(), each.newNullability(), each.newComment()),
+            *(each.newPosition(), each.newDefaultExpression()),
+            drops_comment=_called_if_there(each, "dropComment"),
+            drops_default=_called_if_there(each, "dropDefault"),
+        )
+        for each in items_of(plan.specs())
+    ]
+
+
+def _called_if_there(owner: Any, method: str) -> bool:
+    """What a method of a JVM object says that only newer versions of Spark have, else False."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(getattr(owner, method)())
+    except Py4JError as error:
+        if "does not exist" in str(error):
+            return False
+        raise
 
 
 def columns_of_create_table(plan: Any) -> Sequence[Any] | None:
@@ -142,6 +189,19 @@ def local_iterator(served: Any) -> Any:
     older: Any = rdd
     module: Any = older if pyspark_version() < _SPARK_4 else util
     return module._local_iterator_from_socket(served, NoOpSerializer())
+
+
+def rebalance(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows in partitions of a fitting size, those of equal columns (names in quotes) together."""
+    if pyspark_version() >= _SPARK_4 or not columns:
+        return frame.hint("rebalance", *columns)
+    from pyspark.sql import functions as sf
+
+    # Spark 3.5 takes texts for values, not for names of columns.
+    given: Any = frame
+    spark = frame.sparkSession
+    parameters = scala_sequence(spark, [expression_of(spark, sf.col(name)) for name in columns])
+    return frame_of_java(spark, given._jdf.hint("rebalance", parameters))
 
 
 def repartition_by_id(frame: DataFrame, partitions: int, number: Column) -> DataFrame:

@@ -37,6 +37,10 @@ STATEMENTS: Mapping[str, str] = {
     "update": "UPDATE lake.buckets SET amount = amount + 1 WHERE id % 2 = 0",
     "buckets": "SELECT d, count(*), count(DISTINCT _hoodie_file_name), max(big), sum(amount), "
     "max(at) > timestamp_seconds(0) FROM lake.buckets WHERE id < 50000 GROUP BY d ORDER BY d",
+    "create_as": "CREATE TABLE lake.days USING hudi PARTITIONED BY (d) TBLPROPERTIES (primaryKey = 'id') "
+    "AS SELECT id, concat('d', id % 2) AS d FROM range(10)",
+    "comment": "ALTER TABLE lake.days ALTER COLUMN id COMMENT 'the key'",
+    "days": "SELECT d, count(*), count(DISTINCT _hoodie_file_name) FROM lake.days GROUP BY d ORDER BY d",
 }
 EXPECTED: Mapping[str, object] = {
     "merged": [["oslo", 96, 1124.75, 1000], ["rome", 95, 1117.5, 199]],
@@ -45,6 +49,7 @@ EXPECTED: Mapping[str, object] = {
         ["d0", 25_000, 3, 9007199254790991, "625000000.00", True],
         ["d1", 25_000, 3, 9007199254790992, "625000000.00", True],
     ],
+    "days": [["d0", 5, 1], ["d1", 5, 1]],
 }
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hudisql.errors import UnsupportedStatementError
 from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.versions import AlteredColumn, altered_columns
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.schema.table_definition import column_schema, data_type_document
 
@@ -111,8 +112,8 @@ def read_alteration(context: Context, text: str) -> Alteration:
         return UnsetProperties(names, bool(plan.ifExists()))
     if kind == "AddColumns":
         return AddColumns(column_schema([_added_column(each) for each in items_of(plan.columnsToAdd())]))
-    if kind == "AlterColumns":
-        return ChangeColumns(tuple(_changed_column(each) for each in items_of(plan.specs())))
+    if (altered := altered_columns(plan)) is not None:
+        return ChangeColumns(tuple(_changed_column(each) for each in altered))
     if kind == "DropPartitions":
         return _dropped_partitions(plan)
     if kind == "TruncateTable":
@@ -161,28 +162,25 @@ def _added_column(column: Any) -> dict[str, Any]:
     }
 
 
-def _changed_column(specification: Any) -> ChangeColumn:
-    parts = [str(part) for part in items_of(specification.column().name())]
+def _changed_column(column: AlteredColumn) -> ChangeColumn:
+    parts = [str(part) for part in items_of(column.field.name())]
     name = ".".join(parts)
-    for clause, given in _refused_clauses(specification, len(parts)):
+    for clause, given in _refused_clauses(column, len(parts)):
         if given:
             raise UnsupportedStatementError(
                 f"column {name}: {clause} is not supported on Hudi tables: nothing was run",
                 hint="a column's comment can be changed, and its type widened",
             )
-    data_type, comment = specification.newDataType(), specification.newComment()
     wanted = None
-    if data_type.isDefined():
-        document = {"name": name, "type": data_type_document(data_type.get(), name), "nullable": True}
+    if column.data_type.isDefined():
+        document = {"name": name, "type": data_type_document(column.data_type.get(), name), "nullable": True}
         wanted = column_schema([document]).field(0).type
-    text = str(comment.get()) if comment.isDefined() else None
-    return ChangeColumn(name, wanted, "" if specification.dropComment() else text)
+    text = str(column.comment.get()) if column.comment.isDefined() else None
+    return ChangeColumn(name, wanted, "" if column.drops_comment else text)
 
 
-def _refused_clauses(specification: Any, depth: int) -> Iterator[tuple[str, bool]]:
+def _refused_clauses(column: AlteredColumn, depth: int) -> Iterator[tuple[str, bool]]:
     yield "changing a member of a struct", depth > 1
-    nullability = specification.newNullability()
-    yield "SET NOT NULL", nullability.isDefined() and not nullability.get()
-    yield "moving it (FIRST, AFTER)", specification.newPosition().isDefined()
-    default = specification.newDefaultExpression()
-    yield "a DEFAULT value", default.isDefined() or bool(specification.dropDefault())
+    yield "SET NOT NULL", column.nullability.isDefined() and not column.nullability.get()
+    yield "moving it (FIRST, AFTER)", column.position.isDefined()
+    yield "a DEFAULT value", column.default.isDefined() or column.drops_default

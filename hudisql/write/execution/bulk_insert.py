@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.conform import conform_batch
+from hudisql.spark.versions import rebalance
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition
@@ -172,7 +173,7 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
     if options.sort_mode == "local" and (partition or keys):
         return rows.sortWithinPartitions(*partition, *keys)
     if options.sort_mode == "partition" and (partition or _estimated_bytes(rows) < _FEW_BYTES):
-        rows = rows.hint("rebalance", *partition)
+        rows = rebalance(rows, partition)
     return rows.sortWithinPartitions(*partition) if partition else rows
 
 

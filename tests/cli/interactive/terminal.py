@@ -17,8 +17,8 @@ CONTROL_C: Final = "\x03"
 
 
 class _AnsweringScreen(pyte.Screen):
-    def __init__(self, process: pexpect.spawn, lines: int) -> None:
-        super().__init__(_COLUMNS, lines)
+    def __init__(self, process: pexpect.spawn, lines: int, columns: int) -> None:
+        super().__init__(columns, lines)
         self._process = process
 
     def write_process_input(self, data: str) -> None:
@@ -26,11 +26,11 @@ class _AnsweringScreen(pyte.Screen):
 
 
 class Terminal:
-    """A terminal of 100 columns that answers what programs ask it."""
+    """A terminal that answers what programs ask it."""
 
-    def __init__(self, process: pexpect.spawn, lines: int = _LINES) -> None:
+    def __init__(self, process: pexpect.spawn, lines: int = _LINES, columns: int = _COLUMNS) -> None:
         self._process = process
-        self._screen = _AnsweringScreen(process, lines)
+        self._screen = _AnsweringScreen(process, lines, columns)
         self._stream = pyte.Stream(self._screen)
 
     def type(self, text: str) -> None:
@@ -41,6 +41,14 @@ class Terminal:
     def screen(self) -> str:
         """What is on the screen, without blanks at the lines' ends."""
         return "\n".join(line.rstrip() for line in self._screen.display)
+
+    @property
+    def characters(self) -> list[list[pyte.screens.Char]]:
+        """The characters on the screen with their colours, line by line."""
+        screen = self._screen
+        return [
+            [screen.buffer[line][column] for column in range(screen.columns)] for line in range(screen.lines)
+        ]
 
     def wait_for(self, text: str, seconds: float = 60) -> None:
         """Read until the text is on the screen. Fails with the screen if it does not come."""
@@ -69,7 +77,7 @@ class Terminal:
 
 @contextmanager
 def open_terminal(
-    command: Sequence[str], environment: Mapping[str, str], lines: int = _LINES
+    command: Sequence[str], environment: Mapping[str, str], lines: int = _LINES, columns: int = _COLUMNS
 ) -> Iterator[Terminal]:
     """Run the command on a terminal; it is killed at the end if it still runs."""
     # The size is the terminal's, not that of the one that the tests run on.
@@ -79,9 +87,9 @@ def open_terminal(
         list(command[1:]),
         env={**inherited, "TERM": "xterm", **environment},
         encoding="utf-8",
-        dimensions=(lines, _COLUMNS),
+        dimensions=(lines, columns),
     )
     try:
-        yield Terminal(process, lines)
+        yield Terminal(process, lines, columns)
     finally:
         process.close(force=True)
