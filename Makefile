@@ -63,6 +63,7 @@ bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/ben
 	$(BIN)/python -m benchmarks.changes
 	$(BIN)/python -m benchmarks.merged_reads
 	$(BIN)/python -m benchmarks.services
+	$(BIN)/python -m benchmarks.incremental_tables
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
