@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.errors import UnsupportedTableError
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.newer_tables import NewerTable, new_table
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
@@ -134,7 +135,19 @@ def _process(metastore_uri: str, texts: Sequence[str], log: Path) -> subprocess.
 
 @pytest.mark.soak
 @pytest.mark.parametrize("shape", parameters(CHOSEN, in_ci=[]), ids=lambda shape: shape.name)
-@pytest.mark.parametrize("other", ["hudisql", "hudi"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "hudisql",
+        pytest.param(
+            "hudi",
+            marks=pytest.mark.xfail(
+                raises=UnsupportedTableError,
+                reason="a metadata table beside a pending commit of Apache Hudi is an error, not a conflict",
+            ),
+        ),
+    ],
+)
 def test_no_row_is_lost_or_there_twice(
     oracle_120: HudiOracle,
     session: Any,
