@@ -20,12 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import UnsupportedTableError
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.newer_tables import NewerTable, new_table
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.oracle.test_several_writers import SHARED, WAIT_SECONDS
-from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -134,20 +132,8 @@ def _process(metastore_uri: str, texts: Sequence[str], log: Path) -> subprocess.
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("shape", parameters(CHOSEN, in_ci=[]), ids=lambda shape: shape.name)
-@pytest.mark.parametrize(
-    "other",
-    [
-        "hudisql",
-        pytest.param(
-            "hudi",
-            marks=pytest.mark.xfail(
-                raises=UnsupportedTableError,
-                reason="a metadata table beside a pending commit of Apache Hudi is an error, not a conflict",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("shape", CHOSEN, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("other", ["hudisql", "hudi"])
 def test_no_row_is_lost_or_there_twice(
     oracle_120: HudiOracle,
     session: Any,

@@ -156,8 +156,18 @@ def _prepare_table(
     _check_no_conflict(opened, table.timeline, changed, concurrency)
     delete_stale_files(table, concurrency.known_by_heartbeats_ms)
     check_not_clustered(table, changed)
-    dropped = drop_metadata_table(table)
+    dropped = _drop_metadata_table(table, concurrency)
     return (table.reopened() if dropped else table), dropped
+
+
+def _drop_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
+    """Drop it, which must wait for other writers: one of Apache Hudi writes to it when it commits."""
+    try:
+        return drop_metadata_table(table)
+    except UnsupportedTableError as error:
+        if not concurrency.optimistic:
+            raise
+        raise WriteConflictError(error.message, hint=error.hint) from error
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
