@@ -65,6 +65,7 @@ PAGES = (
         },
     ),
     Page("docs/tutorial.md"),
+    Page("docs/benchmarks-layers.md", {}),
     Page("docs/ingest.md", {}),
     Page("docs/ingest-push.md", {}),
     Page(
