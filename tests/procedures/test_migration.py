@@ -356,18 +356,3 @@ def test_the_metastore_moves_directories_of_managed_tables_only(plain, name):
         assert plain.metastore.drop_table("store", renamed.name, delete_data=True)
         assert directory.exists() is not moves
         assert not Path(f"{directory}_new").exists()
-
-
-def test_a_rename_of_the_metastore_keeps_column_statistics_and_marks_them_as_accurate(plain, name):
-    plain.make(name, kind="EXTERNAL_TABLE", EXTERNAL="TRUE")
-    statistics = [_counted("seq", "bigint", None)]
-    plain.metastore.set_column_statistics(plain.entry(name), statistics)
-    marked = plain.entry(name)
-    parameters = {key: text for key, text in marked.parameters.items() if key != ACCURATE_STATISTICS}
-    plain.metastore.alter_table(replace(marked, parameters=parameters))
-    entry = plain.entry(name)
-    assert ACCURATE_STATISTICS not in entry.parameters
-    plain.metastore.alter_table(replace(entry, name=f"{entry.name}_new"), name=entry.name)
-    renamed = plain.entry(f"{name}_new")
-    assert "seq" in renamed.parameters[ACCURATE_STATISTICS]
-    assert _listed(plain.metastore.list_column_statistics(renamed)) == _listed(statistics)
