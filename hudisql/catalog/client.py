@@ -23,7 +23,6 @@ from hudisql.catalog.connection import (
     parse_metastore_uris,
 )
 from hudisql.catalog.metastore_table import (
-    ColumnStatistics,
     ListedLock,
     MetastoreDatabase,
     MetastorePartition,
@@ -334,31 +333,6 @@ class MetastoreClient:
         bag = thrift_values.grants_to_thrift(table, grants, getpass.getuser())
         with _translated(f"grant privileges on {table.full_name}"):
             self._connection.call(methodcaller("grant_privileges", bag), repeatable=False)
-
-    def list_column_statistics(self, table: MetastoreTable) -> list[ColumnStatistics]:
-        """What ANALYZE TABLE has counted: of each partition if there are any. Raises MetastoreError."""
-        with _translated(f"read the column statistics of {table.full_name}"):
-            if not table.partition_columns:
-                request = thrift_values.statistics_request(table, None)
-                found = self._find(methodcaller("get_table_statistics_req", request))
-                return thrift_values.statistics_from_thrift(found.tableStats if found else ())
-            statistics: list[ColumnStatistics] = []
-            for some in _batches(self.list_partition_names(table.database, table.name), _READ_BATCH):
-                request = thrift_values.statistics_request(table, some)
-                found = self._connection.call(methodcaller("get_partitions_statistics_req", request))
-                for name, counted in sorted(found.partStats.items()):
-                    statistics += thrift_values.statistics_from_thrift(counted, name)
-            return statistics
-
-    def set_column_statistics(self, table: MetastoreTable, statistics: Sequence[ColumnStatistics]) -> None:
-        """Store statistics of the table, or of its partitions; the server marks them as accurate.
-
-        Raises MetastoreError.
-        """
-        with _translated(f"set the column statistics of {table.full_name}"):
-            for some in _batches(thrift_values.statistics_to_thrift(table, statistics), ADD_BATCH):
-                request = thrift_values.set_statistics_request(some)
-                self._connection.call(methodcaller("set_aggr_stats_for", request))
 
     def lock_table(self, database: str, name: str, user: str, host: str) -> int | None:
         """Lock the table for this client alone; the lock's number, None if others have it.

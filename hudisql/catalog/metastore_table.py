@@ -27,9 +27,6 @@ FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
 """What a merge-on-read table's further names add to its own."""
 NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
 
-ACCURATE_STATISTICS = "COLUMN_STATS_ACCURATE"
-"""By this property Hive answers `count(*)` and `max(…)` from statistics, which no writer of Hudi keeps."""
-
 SOURCE_DIRECTORIES_PROPERTY = "hudisql_bootstrap_source"
 """The directories of a bootstrapped table's source, as a JSON list. Filters of the metastore take no dots."""
 
@@ -62,16 +59,6 @@ class TableGrant:
     privilege: str
     grant_option: bool = False
     column: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """What ANALYZE TABLE has counted of a column, in the table or in the partition of this name."""
-
-    column: str
-    type: str
-    partition: str | None = None
-    raw: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,20 +102,6 @@ class SyncPlan:
         )
         return replace(self, entries=entries)
 
-    def with_partition_parameters(self, parameters: Mapping[tuple[str, ...], Mapping[str, str]]) -> SyncPlan:
-        """The plan in which partitions that are added get the properties given for their values, too."""
-        entries = tuple(
-            replace(
-                entry,
-                added_partitions=tuple(
-                    replace(each, parameters={**parameters.get(each.values, {}), **each.parameters})
-                    for each in entry.added_partitions
-                ),
-            )
-            for entry in self.entries
-        )
-        return replace(self, entries=entries)
-
     def with_owner(self, owner: str | None) -> SyncPlan:
         """The plan in which entries that are made belong to `owner`; None changes nothing."""
         entries = tuple(

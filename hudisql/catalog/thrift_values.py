@@ -13,7 +13,6 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from hudisql.catalog.metastore_table import (
-    ColumnStatistics,
     ListedLock,
     MetastoreColumn,
     MetastoreDatabase,
@@ -104,38 +103,6 @@ def grants_to_thrift(table: MetastoreTable, grants: Sequence[TableGrant], granto
             for grant in grants
         ]
     )
-
-
-def statistics_request(table: MetastoreTable, partitions: Sequence[str] | None) -> Any:
-    """A TableStatsRequest for all columns, or a PartitionsStatsRequest for those of these partitions."""
-    columns = [column.name for column in table.columns]
-    if partitions is None:
-        return ttypes.TableStatsRequest(table.database, table.name, columns)
-    return ttypes.PartitionsStatsRequest(table.database, table.name, columns, list(partitions))
-
-
-def statistics_from_thrift(found: Sequence[Any], partition: str | None = None) -> list[ColumnStatistics]:
-    """ColumnStatisticsObj as values."""
-    return [ColumnStatistics(each.colName, each.colType, partition, each) for each in found]
-
-
-def statistics_to_thrift(table: MetastoreTable, statistics: Sequence[ColumnStatistics]) -> list[Any]:
-    """ColumnStatistics of `table`, one for each partition that there are some of."""
-    by_partition: dict[str | None, list[Any]] = {}
-    for each in statistics:
-        by_partition.setdefault(each.partition, []).append(each.raw)
-    now = int(time.time())
-    return [
-        ttypes.ColumnStatistics(
-            ttypes.ColumnStatisticsDesc(partition is None, table.database, table.name, partition, now), found
-        )
-        for partition, found in by_partition.items()
-    ]
-
-
-def set_statistics_request(statistics: Sequence[Any]) -> Any:
-    """A SetPartitionsStatsRequest."""
-    return ttypes.SetPartitionsStatsRequest(colStats=list(statistics))
 
 
 def is_acquired(response: Any) -> bool:

@@ -164,13 +164,11 @@ def _preview_rows(names: MigrationNames, preview: MigrationPreview) -> Iterator[
             yield MigrationRow(action="warning", name=names.full_name, detail=str(warning))
     yield from _renames(names, preview.step.name, "would rename")
     if preview.bootstrap is not None:
-        properties, statistics = (
-            ", ".join(names) or "none" for names in (preview.properties, preview.statistics)
-        )
+        carried = ", ".join(preview.properties) or "none"
         yield MigrationRow(
             action="would carry",
             name=names.full_name,
-            detail=f"{preview.grants} grants; properties: {properties}; statistics: {statistics}",
+            detail=f"{preview.grants} grants; properties: {carried}",
         )
     for finding in preview.blockers:
         yield MigrationRow(action="blocker", name=names.full_name, detail=str(finding))

@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some
-from hudisql.bootstrap.migration.carried_metadata import (
-    carried_properties,
-    carried_statistics,
-    carry_column_statistics,
-    carry_grants,
-    partition_statistics,
-)
+from hudisql.bootstrap.migration.carried_metadata import carried_properties, carry_grants
 from hudisql.bootstrap.migration.exchange_names import (
     complete_exchange,
     exchange_names,
@@ -65,7 +59,6 @@ class MigrationPreview:
     target_path: str
     bootstrap: BootstrapPreview | ExistingBootstrap | None
     properties: tuple[str, ...]
-    statistics: tuple[str, ...]
     grants: int
     blockers: tuple[Finding, ...]
 
@@ -97,7 +90,6 @@ def preview_migration(
         target,
         preview,
         tuple(sorted(carried_properties(state.source))),
-        tuple(sorted(carried_statistics(state.source.parameters))),
         len(context.metastore.list_grants(state.source)),
         blockers,
     )
@@ -132,7 +124,6 @@ def migrate_table(
             exchange_names(context.metastore, names, lock)
         elif state.step is MigrationStep.BETWEEN:
             complete_exchange(context.metastore, names, lock)
-        _carry_column_statistics(context, names, lock)
         _register_further_names(context, names, request, lock)
     return MigrationReport(state.step, request.target_path or "", bootstrapped)
 
@@ -190,21 +181,11 @@ def _stage(context: Context, names: MigrationNames, table: HudiTable, request: B
     kinds = (_staged_kind(table, names, options),)
     existing = read_entries(metastore, table, names.database, kinds, options)
     plan = plan_sync(table, names.database, names.staged, existing, options, kinds)
-    counts = carried_statistics(source.parameters)
-    parameters = {**carried_properties(source), **counts, MIGRATION_PROPERTY: "hudi"}
-    plan = plan.with_parameters(parameters).with_owner(source.owner)
-    run_sync(metastore, plan.with_partition_parameters(partition_statistics(metastore, source)))
+    parameters = {**carried_properties(source), MIGRATION_PROPERTY: "hudi"}
+    run_sync(metastore, plan.with_parameters(parameters).with_owner(source.owner))
     staged = metastore.get_table(names.database, names.staged)
     assert staged is not None
     carry_grants(metastore, source, staged)
-
-
-def _carry_column_statistics(context: Context, names: MigrationNames, lock: MigrationLock) -> None:
-    """From the plain table under its new name, which keeps its own; a rename would mark them as accurate."""
-    lock.check_held()
-    state = read_migration_state(context.metastore, names)
-    if state.hudi is not None:
-        carry_column_statistics(context.metastore, state.source, state.hudi)
 
 
 def _staged_kind(table: HudiTable, names: MigrationNames, options: SyncOptions) -> EntryKind:
