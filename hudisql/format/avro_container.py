@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any, cast
 
 import fastavro
+from fastavro.schema import SchemaParseException
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.varints import encode_protobuf_varint
@@ -23,6 +24,18 @@ from hudisql.format.varints import encode_protobuf_varint
 CONTAINER_MAGIC = b"Obj\x01"
 """What every Avro object container file begins with."""
 _SYNC_BYTES = 16
+_LONGEST_SHIFT = 63
+# What damaged bytes, and schemas that are none, make fastavro raise.
+_DAMAGED = (
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    StopIteration,
+    SchemaParseException,
+)
 _MOST_SCHEMAS = 64
 
 
@@ -63,11 +76,9 @@ class AvroRecordCodec:
             stream = io.BytesIO(content)
             stream.seek(start)
             try:
-                count = _read_avro_long(stream)
-                _read_avro_long(stream)
-                if count == 1:
-                    return cast("dict[str, Any]", fastavro.schemaless_reader(stream, self._parsed, None))
-            except (EOFError, ValueError, IndexError) as error:
+                if _read_avro_long(stream) == 1:
+                    return cast("dict[str, Any]", _read_record(stream, self._parsed))
+            except _DAMAGED as error:
                 raise CorruptTableError(f"cannot decode {name}: {error}") from error
         return decode_container(content, name)
 
@@ -79,7 +90,7 @@ def decode_container(content: bytes, name: str) -> dict[str, Any]:
         if record is not None:
             return record
         records = list(fastavro.reader(io.BytesIO(content)))
-    except (EOFError, ValueError, IndexError, KeyError, StopIteration) as error:
+    except _DAMAGED as error:
         raise CorruptTableError(f"cannot decode {name}: {error}") from error
     if len(records) != 1 or not isinstance(records[0], dict):
         raise CorruptTableError(f"{name} holds {len(records)} Avro records, one was expected")
@@ -99,16 +110,25 @@ def _decode_plain(content: bytes) -> dict[str, Any] | None:
         if entries < 0:
             return None
         for _ in range(entries):
-            key = stream.read(_read_avro_long(stream))
-            metadata[key] = stream.read(_read_avro_long(stream))
+            key = _read_avro_bytes(stream)
+            metadata[key] = _read_avro_bytes(stream)
     sync = stream.read(_SYNC_BYTES)
-    count, length = _read_avro_long(stream), _read_avro_long(stream)
-    is_whole = stream.tell() + length + _SYNC_BYTES == len(content) and content.endswith(sync)
-    if count != 1 or not is_whole or metadata.get(b"avro.codec", b"null") != b"null":
+    if not content.endswith(sync) or metadata.get(b"avro.codec", b"null") != b"null":
         return None
-    schema = _parsed_schema(metadata[b"avro.schema"])
-    record = fastavro.schemaless_reader(stream, schema, None)
-    return record if isinstance(record, dict) else None
+    if _read_avro_long(stream) != 1:
+        return None
+    record = _read_record(stream, _parsed_schema(metadata[b"avro.schema"]))
+    is_last = stream.tell() + _SYNC_BYTES == len(content)
+    return record if is_last and isinstance(record, dict) else None
+
+
+def _read_record(stream: io.BytesIO, schema: Any) -> Any:
+    """The record of a block that has one alone. Raises ValueError if it ends before, what fastavro raises."""
+    body = io.BytesIO(_read_avro_bytes(stream))
+    record = fastavro.schemaless_reader(body, schema, None)
+    if body.read(1):
+        raise ValueError("the record ends before its block")
+    return record
 
 
 @lru_cache(_MOST_SCHEMAS)
@@ -133,6 +153,16 @@ def encode_long(value: int) -> bytes:
     return encode_protobuf_varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
+def _read_avro_bytes(stream: io.BytesIO) -> bytes:
+    length = _read_avro_long(stream)
+    if length < 0:
+        raise ValueError("a length is negative")
+    content = stream.read(length)
+    if len(content) < length:
+        raise EOFError("the Avro container is cut off")
+    return content
+
+
 def _read_avro_long(stream: io.BytesIO) -> int:
     value = shift = 0
     while True:
@@ -143,3 +173,5 @@ def _read_avro_long(stream: io.BytesIO) -> int:
         if byte[0] < 0x80:
             return (value >> 1) ^ -(value & 1)
         shift += 7
+        if shift > _LONGEST_SHIFT:
+            raise ValueError("a number has more than 64 bits")

@@ -34,9 +34,15 @@ from hudisql.table.registered_partitions import refuse_any_registered
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table, update_table_properties
-from hudisql.table.version_properties import EVENT_TIME, changes_to_version_6, changes_to_version_9
+from hudisql.table.version_properties import (
+    EVENT_TIME,
+    changes_to_version_6,
+    changes_to_version_9,
+    key_pairs_error,
+)
 from hudisql.table.written_versions import ANY_CHANGE, check_written
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
@@ -102,6 +108,13 @@ class VersionChangePlan:
         )
 
 
+def _check_plain_keys(table: HudiTable) -> None:
+    """Raise UnsupportedTableError if keys of one column are pairs, which the properties need not say."""
+    fields = table.properties.record_key_fields
+    if len(fields) == 1 and uses_complex_key_encoding(table):
+        raise key_pairs_error(fields[0])
+
+
 def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     """Plan an upgrade to version 9 or a downgrade to version 6; nothing is written.
 
@@ -125,6 +138,8 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
         if each.action == CLUSTERING or is_clustering(table, each):
             raise _not_quiet(table, each)
     changes = _changes_of(table.properties, to_version)
+    if to_version == WRITTEN_VERSION:
+        _check_plain_keys(table)
     slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
     compacted = sum(1 for each in slices if each.log_files)
     if compacted:

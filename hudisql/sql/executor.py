@@ -29,6 +29,7 @@ from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.procedure_call import call_procedure
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
+from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
 from hudisql.sql.query.path_guard import (
     refuse_directories_of_hudi_tables,
     refuse_overwriting_what_is_read,
@@ -55,6 +56,9 @@ def execute_placed(context: Context, statement: st.Statement, source: SourceText
     """
     try:
         with translated_spark_errors(source):
+            # Also for texts inside of a statement that never come to the parser, such as arguments of CALL.
+            if names := called_hive_functions(statement.text):
+                provide_hive_functions(context.spark, names)
             return execute_statement(context, statement, source)
     except UnplacedSyntaxError as error:
         cause = error.__cause__ or error

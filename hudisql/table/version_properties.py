@@ -140,6 +140,15 @@ def _check_upgradable(properties: TableProperties) -> None:
         )
 
 
+def key_pairs_error(name: str) -> UnsupportedTableError:
+    """The error for the downgrade of a table whose keys of one column are pairs."""
+    return UnsupportedTableError(
+        f"the record keys of the table are '{name}:value'. Of one key column of the complex key "
+        "generator Hudi 0.15 writes the plain value: it would add rows to those that it should change",
+        hint="write its rows into a new table of version 6: CREATE TABLE … AS SELECT",
+    )
+
+
 def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     """What a downgrade from version 8 or 9 changes (None: is removed), as Hudi 1.2 does it.
 
@@ -160,12 +169,7 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
             hint="downgrade it with Hudi 1.x",
         )
     if len(properties.record_key_fields) == 1 and made_with_key_pairs(properties):
-        name = properties.record_key_fields[0]
-        raise UnsupportedTableError(
-            f"the record keys of the table are '{name}:value'. Of one key column of the complex key "
-            "generator Hudi 0.15 writes the plain value: it would add rows to those that it should change",
-            hint="write its rows into a new table of version 6: CREATE TABLE … AS SELECT",
-        )
+        raise key_pairs_error(properties.record_key_fields[0])
     return {
         keys.VERSION: "6",
         keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[6]),

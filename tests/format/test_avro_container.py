@@ -49,3 +49,30 @@ def test_a_container_whose_block_does_not_end_with_its_marker_is_an_error() -> N
     content = _container(RECORD)
     with pytest.raises(CorruptTableError, match="cannot decode it"):
         decode_container(content[:-1] + bytes([content[-1] ^ 1]), "it")
+
+
+def test_a_length_that_runs_into_the_marker_is_an_error() -> None:
+    whole = _container(RECORD)
+    body = whole[whole.rindex(b"\x02a") :]
+    damaged = whole[: -len(body)] + bytes([2 * 9]) + body[1:]
+    with pytest.raises(CorruptTableError, match="cannot decode it"):
+        decode_container(damaged, "it")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Obj\x01\x02" + b"\xfe" * 11 + b"\x01" + bytes(40),
+        b"Obj\x01\x02\x16avro.schema\x021" + b"\0" + bytes(16) + b"\x02\x02\x02" + bytes(16),
+        b"Obj\x01\x02\x16avro.schema\x22"
+        + b'{"type":"record"}'
+        + b"\0"
+        + bytes(16)
+        + b"\x02\x02\x02"
+        + bytes(16),
+    ],
+    ids=["number", "schema_number", "schema_incomplete"],
+)
+def test_damaged_headers_are_an_error(content: bytes) -> None:
+    with pytest.raises(CorruptTableError, match="cannot decode it"):
+        decode_container(content, "it")

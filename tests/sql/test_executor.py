@@ -152,6 +152,9 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
         with pytest.raises(QueryError, match="does not support") as refused:
             shop.sql(text)
         assert "migrate_table" in str(refused.value.hint)
+    with pytest.raises(QueryError) as refused:
+        shop.sql("ALTER TABLE shop.plain RENAME COLUMN seq TO n")
+    assert "migrate_table" not in str(refused.value.hint)
 
 
 @pytest.mark.usefixtures("unchanged")

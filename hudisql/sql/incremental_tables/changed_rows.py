@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
 DELETED: Final = "_hudisql_deleted"
 """The column that marks rows to delete."""
@@ -93,11 +94,22 @@ def rows_of_values(
     view = f"__hudisql_values_{uuid4().hex[:8]}"
     values.frame.createOrReplaceTempView(view)
     scope.resources.callback(context.spark.catalog.dropTempView, view)
-    columns = [quote_name(each) for each in values.columns]
-    equal = " AND ".join(f"q.{column} <=> d.v{at}" for at, column in enumerate(columns))
+    equal = " AND ".join(
+        _is_one_of(quote_name(name), at, field.dataType)
+        for at, (name, field) in enumerate(zip(values.columns, values.frame.schema, strict=True))
+    )
     where = " AND ".join(values.bounds)
     inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
     return _run(scope, f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}", binder)
+
+
+def _is_one_of(column: str, at: int, kind: DataType) -> str:
+    """An empty text is one with NULL here: as a partition value the table gives it as NULL."""
+    from pyspark.sql.types import StringType
+
+    if isinstance(kind, StringType):
+        return f"coalesce(q.{column}, '') = coalesce(d.v{at}, '')"
+    return f"q.{column} <=> d.v{at}"
 
 
 def _run(scope: StatementScope, text: str, binder: TableBinder) -> DataFrame:

@@ -96,7 +96,9 @@ def _changed_properties(definition: TableDefinition, entry: MetastoreTable) -> d
     wanted = dict(definition.properties)
     if definition.comment is not None:
         wanted[COMMENT] = definition.comment
-    return {name: value for name, value in wanted.items() if entry.parameters.get(name) != value}
+    # An empty comment is none in the metastore.
+    there = {COMMENT: "", **entry.parameters}
+    return {name: value for name, value in wanted.items() if there.get(name) != value}
 
 
 def _refused_properties(

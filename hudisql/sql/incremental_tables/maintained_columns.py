@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudisql.table.hudi_table import HudiTable
 
 MOST_VALUES: Final = 50_000
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
@@ -50,19 +49,19 @@ def affected_values(
     analyzed: tuple[Any, QuerySources],
     over_rows: Callable[[], tuple[Any, QuerySources]],
     changes: Mapping[str, Sequence[GroupChange]],
-    target: HudiTable,
     key: Sequence[str],
+    partitions: Sequence[str],
     most_bytes: int,
     resources: ExitStack,
 ) -> MaintainedValues:
     """The values that changes of the sources (by base path) can affect in the query's result.
 
-    `key` is that of the rows of `target`. `analyzed` are the query's analyzed plan over empty tables, and its
+    `key` is that of the target's rows, `partitions` are those of its partition columns whose values are the
+    query's. `analyzed` are the query's analyzed plan over empty tables, and its
     sources by the names in it; `over_rows` gives those over the sources' rows, which joins need. Raises
     NotTraceableError.
     """
     root, sources = analyzed
-    partitions = [each.name for each in target.partition_columns]
     chosen = _choose(_walk(spark, sources, dict.fromkeys(changes)), root, key, partitions)
     walk = _walk(spark, sources, dict.fromkeys(changes))
     walk.plans(root, chosen)

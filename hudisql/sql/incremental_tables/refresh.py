@@ -112,14 +112,15 @@ def _plan_changes(
     if reason is None:
         assert checkpoint.previous is not None
         try:
+            partitions = [each.name for each in scope.table.partition_columns]
             changes = _changes_of_sources(scope, sources, checkpoint.previous)
             values = affected_values(
                 scope.context.spark,
                 (root, sources),
                 lambda: _over_rows(scope, sources),
                 {path: each for path, each in changes.items() if each},
-                scope.table,
                 definition.key,
+                [each for each in partitions if _reason_of_types(scope, empty, [each]) is None],
                 scope.settings.get(DRIVER_MAX_BYTES),
                 scope.resources,
             )

@@ -16,7 +16,7 @@ from hudisql.sql.incremental_tables.definition import SETTINGS
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
-from hudisql.table.completion_times import instant_time_of_millis
+from hudisql.table.completion_times import completion_times, instant_time_of_millis
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
@@ -156,15 +156,10 @@ def _as_of(
     binder: TableBinder, bound: BoundText, tables: Mapping[str, HudiTable], until: str
 ) -> tuple[BoundText, dict[str, str]]:
     last = instant_time_of_bound(until, "UP TO")
-    ends = {}
+    ends: dict[str, str] = {}
+    instants: dict[str, str] = {}
     for path, table in tables.items():
-        before = [each.timestamp for each in table.timeline.commits if each.timestamp <= last]
-        if not before:
-            raise InvalidArgumentError(
-                f"UP TO {until} is before the oldest commit of the timeline of the source at {path}",
-                hint="name a later instant",
-            )
-        ends[path] = before[-1]
+        instants[path], ends[path] = _state_up_to(table, last, until)
     if bound.view_relations or any(each.time_travel is not None for each in bound.hudi_relations):
         raise UnsupportedStatementError(
             "UP TO is not supported for a query over views or past states",
@@ -174,11 +169,36 @@ def _as_of(
     clauses = []
     for (start, stop), _ in bound.replacements:
         if start in at:
-            instant = quote_string(ends[at[start].entry.path])
+            instant = quote_string(instants[at[start].entry.path])
             clauses.append(((start, stop), f"{bound.original[start:stop]} TIMESTAMP AS OF {instant}"))
     if len(clauses) != len(at):
         raise UnsupportedStatementError("UP TO is not supported for this form of the query's table names")
     return binder.bind(replace_spans(bound.original, clauses)), ends
+
+
+def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
+    """The newest instant of the table up to `last`, and the end of the window of changes that it stands for.
+
+    With timeline layout 2 windows go by times of completion. Raises InvalidArgumentError.
+    """
+    commits = table.timeline.commits
+    taken = [each for each in commits if each.timestamp <= last]
+    if not taken:
+        raise InvalidArgumentError(
+            f"UP TO {until} is before the oldest commit of the timeline of the source at {table.base_path}",
+            hint="name a later instant",
+        )
+    if not table.timeline.layout.has_completion_times:
+        return taken[-1].timestamp, taken[-1].timestamp
+    times = completion_times(table, commits)
+    end = max(times[each] for each in taken)
+    if any(times[each] <= end for each in commits if each.timestamp > last):
+        raise InvalidArgumentError(
+            f"commits that began after {until} were completed before earlier ones in the source at "
+            f"{table.base_path}: no window of its changes ends there",
+            hint="name a later instant",
+        )
+    return taken[-1].timestamp, end
 
 
 def settings_of_session(context: Context) -> dict[str, str]:

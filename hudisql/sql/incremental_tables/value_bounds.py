@@ -18,8 +18,11 @@ from hudisql.sql_literals import quote_string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
 MOST_LISTED: Final = 1_000
+_MARKS: Final = "'\\$"
+_YEARS: Final = pa.array(range(1, 10_000), pa.int64())
 
 
 def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None) -> tuple[str, ...]:
@@ -28,11 +31,13 @@ def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None)
     Computes the frame, which must be cached, if they are not.
     """
     found = []
-    for at, name in enumerate(columns):
+    for at, (name, field) in enumerate(zip(columns, frame.schema, strict=True)):
+        if not _has_literals(field.dataType):
+            continue
         values = _distinct_of_frame(frame, at) if few is None else pc.unique(few.column(at).combine_chunks())
-        literals = _literals(values)
-        if literals is not None:
-            found.append(_condition(quote_name(name), literals, values.null_count > 0))
+        condition = _condition(quote_name(name), values)
+        if condition is not None:
+            found.append(condition)
     return tuple(found)
 
 
@@ -47,7 +52,22 @@ def _distinct_of_frame(frame: DataFrame, at: int) -> pa.Array:
     return pc.unique(to_arrow(some.union(outer).union(nulls)).column(0).combine_chunks())
 
 
-def _condition(name: str, literals: Sequence[str], has_null: bool) -> str:
+def _has_literals(kind: DataType) -> bool:
+    from pyspark.sql.types import DateType, IntegralType, StringType
+
+    return isinstance(kind, IntegralType | DateType | StringType)
+
+
+def _condition(name: str, values: pa.Array) -> str | None:
+    """The condition that holds for all values; None if one of them has no plain literal.
+
+    An empty text is looked for as NULL, too: as a partition value it is read as such.
+    """
+    known = values.drop_null()
+    literals = _literals(known.take(pc.array_sort_indices(known)))
+    if literals is None:
+        return None
+    has_null = len(known) < len(values) or "''" in literals
     if not literals:
         return f"{name} IS NULL" if has_null else "false"
     if len(literals) <= MOST_LISTED:
@@ -58,14 +78,15 @@ def _condition(name: str, literals: Sequence[str], has_null: bool) -> str:
 
 
 def _literals(values: pa.Array) -> list[str] | None:
-    """The values as SQL, in their order; None for types that have no plain literals."""
-    kind = values.type
-    known = values.drop_null()
-    known = known.take(pc.array_sort_indices(known)).to_pylist()
-    if pa.types.is_integer(kind):
-        return [str(each) for each in known]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [quote_string(each) for each in known]
-    if pa.types.is_date(kind):
-        return [f"DATE '{each.isoformat()}'" for each in known]
-    return None
+    """The values as SQL that means the same under all settings of Spark's parser; None if one has none."""
+    if pa.types.is_date(values.type):
+        if not pc.all(pc.is_in(pc.year(values), value_set=_YEARS)).as_py():
+            return None
+        return [f"DATE '{each.isoformat()}'" for each in values.to_pylist()]
+    texts = [str(each) for each in values.to_pylist()]
+    if pa.types.is_integer(values.type):
+        return texts
+    # A quote or backslash depends on spark.sql.parser.escapedStringLiterals, `${name}` is substituted.
+    if any(mark in text for text in texts for mark in _MARKS):
+        return None
+    return [quote_string(each) for each in texts]

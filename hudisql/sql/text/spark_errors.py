@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -26,12 +26,11 @@ _TASK_ERROR: Final = re.compile(
 _STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]+[\w$.<>/]*\(|Caused by: )")
 _SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
 _PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
-_HINTS: Final[Mapping[str | None, str]] = {
-    "UNSUPPORTED_FEATURE.TABLE_OPERATION": (
-        "Hudi tables take it: CALL migrate_table(…) makes one of a parquet table and keeps the name, "
-        "CREATE TABLE … USING hudi an empty one"
-    ),
-}
+_CHANGES_ROWS: Final = re.compile(r"does not support (?:UPDATE TABLE|DELETE|MERGE INTO TABLE)\b")
+_CHANGES_ROWS_HINT: Final = (
+    "Hudi tables take it: CALL migrate_table(…) makes one of a parquet table and keeps the name, "
+    "CREATE TABLE … USING hudi an empty one"
+)
 # Spark begins each of its messages with the name of the condition.
 _CONDITION: Final = re.compile(r"\[(?P<name>[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
@@ -143,11 +142,8 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
         text = f"{text}\n{place}"
     named = _CONDITION.match(message.lstrip())
     condition = None if named is None else named["name"]
-    made = (
-        SqlSyntaxError(text)
-        if isinstance(error, ParseException)
-        else QueryError(text, hint=_HINTS.get(condition))
-    )
+    hint = _CHANGES_ROWS_HINT if _CHANGES_ROWS.search(text) else None
+    made = SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text, hint=hint)
     made.condition = condition
     return made
 

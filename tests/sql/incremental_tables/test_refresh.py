@@ -86,6 +86,47 @@ def test_a_key_that_repeats_is_an_error_and_leaves_no_table(layers: Session) -> 
     assert_fresh(layers, "SELECT customer, max(id) AS id FROM orders GROUP BY customer")
 
 
+def test_rows_whose_partition_value_is_an_empty_text_are_found(layers: Session) -> None:
+    query = "SELECT id, amount, CASE WHEN id < 3 THEN '' ELSE day END AS p FROM orders"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) PARTITIONED BY (p) AS {query}")
+    layers.sql("UPDATE orders SET amount = 11 WHERE id = 1")
+    assert refresh(layers)["way"] == "rows"
+    layers.sql("DELETE FROM orders WHERE id = 2")
+    assert refresh(layers)["rows_deleted"] == 1
+    stored = layers.sql("SELECT id, amount, coalesce(p, '') FROM t ORDER BY id").rows
+    assert stored == layers.sql(f"{query} ORDER BY id").rows
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("escaped", ["false", "true"])
+def test_texts_that_literals_cannot_hold_under_all_settings_are_found(layers: Session, escaped: str) -> None:
+    layers.sql(r"INSERT INTO orders VALUES (7, 1, 'sun', 7, 'C:\\x'), (8, 1, 'sun', 8, '\${env:HOME}')")
+    query = "SELECT note, sum(amount) AS total FROM orders WHERE note IS NOT NULL GROUP BY note"
+    layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
+    layers.sql("UPDATE orders SET amount = 70 WHERE id IN (7, 8)")
+    layers.sql(f"SET spark.sql.parser.escapedStringLiterals = {escaped}")
+    try:
+        assert refresh(layers)["rows_updated"] == 2
+    finally:
+        layers.sql("RESET spark.sql.parser.escapedStringLiterals")
+    assert_fresh(layers, query)
+
+
+@pytest.mark.soak
+def test_up_to_goes_by_completion_in_version_9(layers: Session) -> None:
+    layers.sql(
+        "CREATE TABLE newer USING hudi TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '9') "
+        "AS SELECT id, amount FROM orders"
+    )
+    layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM newer")
+    instant = layers.sql("UPDATE newer SET amount = 11 WHERE id = 1").rows[0]["instant"]
+    layers.sql("UPDATE newer SET amount = 12 WHERE id = 1")
+    for rest, amount in ((f"UP TO '{instant}'", 11), ("", 12)):
+        row = refresh(layers, rest=rest)
+        assert (row["way"], row["rows_updated"]) == ("rows", 1)
+        assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == amount
+
+
 @pytest.mark.soak
 def test_up_to_reads_the_sources_as_of_an_instant(layers: Session) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
