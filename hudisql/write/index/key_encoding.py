@@ -8,7 +8,9 @@ without files gets `id:k`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -16,18 +18,20 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.version_properties import NEW_TABLE_VERSIONS
-from hudisql.write.index.slice_key_lookup import read_key_footer
+from hudisql.write.index.slice_key_lookup import SliceLookup, read_key_footer, read_keys
 
+_THREADS: Final = 16
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 
 
 def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
-    """True if keys are `column:value` pairs, as found in the newest of `slices` of each instant.
+    """True if keys are `column:value` pairs, as found in one of `slices` of each instant.
 
     Without `slices` the table's own are listed if necessary. Raises UnsupportedTableError if the table's
     files do not agree.
@@ -42,9 +46,8 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
     if not is_complex:
         return False
     slices = load_file_slices(table) if slices is None else slices
-    samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
     prefix = f"{fields[0]}:"
-    forms = {key.startswith(prefix) for each in samples.values() for key in _sample_keys(table, each, prefix)}
+    forms = {key.startswith(prefix) for key in _sample_keys_of_table(table, list(slices), prefix)}
     if len(forms) > 1:
         raise UnsupportedTableError(
             f"the record keys of the Hudi table at {table.base_path} are written as '{prefix}value' in "
@@ -52,6 +55,24 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
             hint="writers of several Hudi versions have mixed them; rewrite the table with one of them",
         )
     return forms == {True} or (not forms and table.version == NEW_TABLE_VERSIONS[-1])
+
+
+def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:
+    """Keys of a base file of each instant; of the newest logs that hold rows if no slice has a base file."""
+    samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
+    if samples:
+        with ThreadPoolExecutor(min(len(samples), _THREADS)) as threads:
+            return list(
+                chain.from_iterable(
+                    threads.map(lambda each: _sample_keys(table, each, prefix), samples.values())
+                )
+            )
+    config = log_merge_config_of(table) if slices else None
+    for each in sorted(slices, key=lambda each: each.base_instant_time, reverse=True):
+        for batch in read_keys(table.storage, SliceLookup(each, log_merge_config=config)):
+            if batch.num_rows:
+                return _one_of_each_form(batch.column(0), prefix)
+    return []
 
 
 def _sample_keys(table: HudiTable, file_slice: FileSlice, prefix: str) -> list[str]:

@@ -8,16 +8,20 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import Instant, InstantState
+from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, TableProperties
 from hudisql.format.timeline import Timeline
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
+from hudisql.write.handle.log_file import data_blocks, delete_block, write_log_file
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 
 SCHEMA = pa.schema([pa.field("id", pa.string())])
 STORAGE = Storage()
+LOG_INSTANT = "20240301000000009"
 
 
 def _table(directory: Path, generator: str = "ComplexKeyGenerator", fields: str = "id") -> HudiTable:
@@ -44,6 +48,28 @@ def _slice(directory: Path, number: int, keys: list[str]) -> FileSlice:
     )
 
 
+def _logs_alone(directory: Path, number: int, keys: list[str]) -> FileSlice:
+    count = len(keys)
+    schema = pa.schema([*META_SCHEMA, *SCHEMA])
+    rows = pa.record_batch(
+        [
+            pa.array([LOG_INSTANT] * count, pa.string()),
+            pa.array([f"0_{at}" for at in range(count)], pa.string()),
+            pa.array(keys, pa.string()),
+            pa.array([""] * count, pa.string()),
+            pa.array([f"f{number}"] * count, pa.string()),
+            pa.array(keys, pa.string()),
+        ],
+        schema=schema,
+    )
+    avro = base_file_avro_schema(SCHEMA, "t")
+    blocks = [block for block, _ in data_blocks(rows, SCHEMA, avro, LOG_INSTANT)]
+    blocks.append(delete_block(pa.array(["gone"]), "", avro, LOG_INSTANT))
+    instant = f"2024030100000000{number}"
+    log = write_log_file(STORAGE, str(directory), f"f{number}", instant, 1, "0-0-0", blocks)
+    return FileSlice("", f"f{number}", instant, None, (log,))
+
+
 @pytest.mark.parametrize(
     ("fencing_epochs", "expected"),
     [
@@ -67,6 +93,20 @@ def test_a_mix_of_both_forms_is_refused(tmp_path: Path, fencing_epochs: list[lis
     slices = [_slice(tmp_path, number, keys) for number, keys in enumerate(fencing_epochs)]
     with pytest.raises(UnsupportedTableError, match="'id:value' in some files and as the plain value"):
         uses_complex_key_encoding(_table(tmp_path), slices)
+
+
+@pytest.mark.parametrize(("keys", "expected"), [(["id:a", "id:b"], True), (["a", "b"], False)])
+def test_tables_whose_rows_are_in_logs_alone_say_it_by_them(
+    tmp_path: Path, keys: list[str], expected: bool
+) -> None:
+    committed = HudiTable(
+        str(tmp_path),
+        _table(tmp_path).properties,
+        Timeline((Instant(LOG_INSTANT, "deltacommit", InstantState.COMPLETED),)),
+        STORAGE,
+    )
+    slices = [_logs_alone(tmp_path, 1, keys), _logs_alone(tmp_path, 2, [])]
+    assert uses_complex_key_encoding(committed, slices) is expected
 
 
 def test_other_generators_say_it_by_the_number_of_fields(tmp_path: Path) -> None:
