@@ -1,7 +1,8 @@
 """A worker: owns tables, reads their sources, and commits their events when they are due.
 
-Everything runs in one thread; more cores are used by more workers. A table that fails is left for a time that
-doubles, and the other tables go on. Knows tables by a protocol, and neither SQL text nor the metastore.
+Events are taken and committed in one thread; more cores are used by more workers. A table that fails is left
+for a time that doubles, and the other tables go on. Knows tables by a protocol, and neither SQL text nor the
+metastore.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ class IngestTable(Protocol):
 
     def feed(self, owner: str) -> TableFeed:
         """A new feed of the table."""
+
+    def settle(self) -> None:
+        """Wait until what follows its commits in other threads has ended."""
 
 
 @dataclass
@@ -124,6 +128,8 @@ class IngestWorker:
             self._flush_all()
             if until_caught_up:
                 self._split_all()
+            for fed in self._fed.values():
+                fed.table.settle()
             return all(each.is_running or not each.failures for each in self._fed.values())
         finally:
             self.ownership.close()
@@ -349,6 +355,7 @@ class IngestWorker:
         self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
         fed.feed.close()
+        fed.table.settle()
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
         """Read the table's source no longer; what is in memory is dropped when it begins again."""

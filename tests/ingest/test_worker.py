@@ -177,6 +177,9 @@ class Table:
     def feed(self, _owner: str) -> Any:
         return self.fed
 
+    def settle(self) -> None:
+        pass
+
 
 @dataclass
 class Observed:

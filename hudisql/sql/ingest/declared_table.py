@@ -54,6 +54,7 @@ from hudisql.services.automatic import AutomaticServices
 from hudisql.services.compaction import compaction_options, is_compaction_due
 from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.ingest.background_syncs import BackgroundSyncs
 from hudisql.sql.ingest.new_columns import add_new_columns
 from hudisql.sql.services.service_call import ServiceCall, open_registered
 from hudisql.storage import Storage
@@ -77,17 +78,28 @@ _LOCK_RETRIES: Final = 2
 
 
 @dataclass(frozen=True)
+class WorkerParts:
+    """What a worker has for the tables that it feeds.
+
+    `compact` is called with the name of a table whose compaction is due; `accepted` are the tables that take
+    pushes in this process; `syncs` are run after commits.
+    """
+
+    syncs: BackgroundSyncs
+    compact: Callable[[str], None] | None = None
+    accepted: AcceptedTables | None = None
+
+
+@dataclass(frozen=True)
 class DeclaredTable:
-    """An `IngestTable`; `storage` needs no Spark."""
+    """An `IngestTable`; `storage` needs no Spark. One that is fed has a `worker`."""
 
     context: Context
     storage: Storage
     entry: MetastoreTable
     declaration: IngestDeclaration
     clients: ClientConfig = NO_CLIENT_CONFIG
-    compact: Callable[[str], None] | None = None
-    accepted: AcceptedTables | None = None
-    """Which tables take pushes in this process."""
+    worker: WorkerParts | None = None
 
     @property
     def name(self) -> str:
@@ -100,6 +112,11 @@ class DeclaredTable:
         add = self.add_columns if self.declaration.new_columns == ADD else None
         return TableFeed(self.name, self.declaration, self.open, make, self.keep_bad_events, owner, add)
 
+    def settle(self) -> None:
+        """Wait until the syncs of its commits have ended."""
+        if self.worker is not None:
+            self.worker.syncs.settle(self.name)
+
     def open(self) -> IngestTarget:
         """The table as it is now, with its properties as they are now, if the metastore answers.
 
@@ -110,8 +127,8 @@ class DeclaredTable:
         check_ingestible(call.table, options)
         check_splittable(call.table, options, self.declaration)
         target = IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
-        if self.accepted is not None:
-            self._offer_check(self.accepted, target)
+        if self.worker is not None and self.declaration.source == PUSH and self.worker.accepted is not None:
+            self._offer_check(self.worker.accepted, target)
         return target
 
     def _call(self) -> ServiceCall:
@@ -158,18 +175,20 @@ class DeclaredTable:
         self._sync(lambda: sync_table(self.context.metastore, table.reopened(), entry.database, name))
 
     def _after_commit(self, call: ServiceCall) -> None:
-        """Clean and archive if that is due, then sync; what fails is a warning, for the commit stands."""
+        """Clean and archive if that is due, then have it synced; what fails is a warning."""
         console = self.context.console
         if self.declaration.services:
             services = AutomaticServices(
                 call.table.reopened(), call.config, call.write_options, console.warning, self.name
             )
             services.run_without_spark()
-        self._sync(call.sync)
-        if self.compact is not None and self.declaration.compaction == WORKER:
-            self._ask_for_compaction(call)
+        if self.worker is None:
+            return
+        self.worker.syncs.submit(self.name, call.sync)
+        if self.worker.compact is not None and self.declaration.compaction == WORKER:
+            self._ask_for_compaction(call, self.worker.compact)
 
-    def _ask_for_compaction(self, call: ServiceCall) -> None:
+    def _ask_for_compaction(self, call: ServiceCall, compact: Callable[[str], None]) -> None:
         table = call.table.reopened()
         pending = [each for each in table.timeline.pending if each.action == COMPACTION]
         try:
@@ -178,8 +197,8 @@ class DeclaredTable:
         except SettingsError as error:
             self.context.console.warning(f"{self.name}: {error.message}")
             return
-        if self.compact is not None and table.is_merge_on_read and (pending or is_due):
-            self.compact(self.name)
+        if table.is_merge_on_read and (pending or is_due):
+            compact(self.name)
 
     def _sync(self, sync: Callable[[], object]) -> None:
         try:
@@ -189,17 +208,11 @@ class DeclaredTable:
 
 
 def declared_tables(
-    context: Context,
-    storage: Storage,
-    compact: Callable[[str], None] | None = None,
-    accepted: AcceptedTables | None = None,
+    context: Context, storage: Storage, worker: WorkerParts | None = None
 ) -> list[DeclaredTable]:
     """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
 
-    `compact` is called with the name of a table whose compaction is due; `accepted` are the tables that take
-    pushes in this process.
-
-    A declaration that cannot be read is a warning.
+    `worker` is that of this process which feeds them. A declaration that cannot be read is a warning.
     """
     found = []
     clients = read_client_config(context.settings.kafka_config)
@@ -210,8 +223,7 @@ def declared_tables(
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            takes = accepted if declaration.source == PUSH else None
-            found.append(DeclaredTable(context, storage, entry, declaration, clients, compact, takes))
+            found.append(DeclaredTable(context, storage, entry, declaration, clients, worker))
     return found
 
 

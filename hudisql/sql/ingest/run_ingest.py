@@ -25,7 +25,8 @@ from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import IngestObserver, Observers
 from hudisql.ingest.watch.watch_server import WorkerHealth, watch_server
 from hudisql.ingest.worker import IngestWorker
-from hudisql.sql.ingest.declared_table import DeclaredTable
+from hudisql.sql.ingest.background_syncs import BackgroundSyncs
+from hudisql.sql.ingest.declared_table import DeclaredTable, WorkerParts
 from hudisql.sql.ingest.workers_tables import WorkersTables
 from hudisql.sql.services.run_services import storage_without_spark
 
@@ -83,7 +84,10 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
             observers.append(metrics)
             address = resources.enter_context(watch_server(given.metrics, metrics, health))
             context.console.info(f"metrics and health at http://{address}/metrics, /healthz and /readyz")
-        look = WorkersTables(context, storage_without_spark(context), given.compact, service)
+        syncs = BackgroundSyncs(context.metastore, context.console)
+        resources.callback(syncs.close)
+        parts = WorkerParts(syncs, given.compact, service.accepted if service else None)
+        look = WorkersTables(context, storage_without_spark(context), parts, service)
         if not _find_tables(look, stop, given, health):
             return True
         owner = f"{socket.gethostname()}:{os.getpid()}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.push.push_service import PushService
-from hudisql.sql.ingest.declared_table import DeclaredTable, declared_tables
+from hudisql.sql.ingest.declared_table import DeclaredTable, WorkerParts, declared_tables
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -19,21 +19,20 @@ if TYPE_CHECKING:
 class WorkersTables:
     """Looks for the declared tables that a worker may feed; those of pushes only with a `service`.
 
-    `compact` is called with the name of a table whose compaction is due. `of_topics` are the tables of
+    `parts` is what the worker has for them. `of_topics` are the tables of
     topics, as the last look found them.
     """
 
     context: Context
     storage: Storage
-    compact: Callable[[str], None] | None = None
+    parts: WorkerParts
     service: PushService | None = None
     of_topics: Sequence[DeclaredTable] = ()
 
     def __call__(self) -> Sequence[DeclaredTable]:
         """The tables as they are now. Raises MetastoreError, SettingsError."""
         service = self.service
-        accepted = service.accepted if service else None
-        tables = declared_tables(self.context, self.storage, self.compact, accepted)
+        tables = declared_tables(self.context, self.storage, self.parts)
         self.of_topics = [each for each in tables if each.declaration.source != PUSH]
         if service is None:
             return self.of_topics

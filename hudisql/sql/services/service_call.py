@@ -22,6 +22,7 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import Concurrency
 
 if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
     from hudisql.context import Context
 
 
@@ -42,18 +43,17 @@ class ServiceCall:
         """How the service shares the table with writers. Raises SettingsError, UnsupportedTableError."""
         return writer_concurrency(self.context, self.table, self.config)
 
-    def sync(self) -> None:
+    def sync(self, metastore: MetastoreClient | None = None) -> None:
         """Sync the metastore if the settings say so (`hudisql.sync`) and the table was given by name.
 
-        Raises SyncFailedError (what the service did stands), SettingsError.
+        `metastore` is the client to use, by default the context's. Raises SyncFailedError (what the service
+        did stands), SettingsError.
         """
         from hudisql.catalog.sync import sync_registered
 
         if self.entry is not None and syncs_after_commit(self.config):
-            entry = self.entry
-            sync_registered(
-                self.context.metastore, self.table.reopened(), entry.database, entry.name, incremental=True
-            )
+            entry, client = self.entry, metastore or self.context.metastore
+            sync_registered(client, self.table.reopened(), entry.database, entry.name, incremental=True)
 
 
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> ServiceCall:

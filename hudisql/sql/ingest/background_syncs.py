@@ -1,0 +1,85 @@
+"""Syncs of tables with the metastore, beside the commits of a worker.
+
+Most of a sync is waiting for the metastore's answers, five times as long as a small commit takes: a worker
+of many tables commits on meanwhile. A sync that failed is a warning, and the next commit syncs again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.console import Console
+from hudisql.errors import SyncFailedError
+
+_THREADS: Final = 4
+_TIMEOUT_SECONDS: Final = 600.0
+
+Sync = Callable[[MetastoreClient], None]
+
+
+class BackgroundSyncs:
+    """Runs syncs in threads with connections of their own, of one table one at a time.
+
+    A table that commits again before its sync has begun is synced once.
+    """
+
+    def __init__(self, metastore: MetastoreClient, console: Console) -> None:
+        self._metastore = metastore
+        self._console = console
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
+        self._connections = threading.local()
+        self._opened: list[MetastoreClient] = []
+        self._changed = threading.Condition()
+        self._waiting: dict[str, Sync] = {}
+        self._busy: set[str] = set()
+
+    def submit(self, table: str, sync: Sync) -> None:
+        """Run the sync when it is the table's turn."""
+        with self._changed:
+            self._waiting[table] = sync
+            if table not in self._busy:
+                self._busy.add(table)
+                self._threads.submit(self._run, table)
+
+    def settle(self, table: str) -> None:
+        """Wait until the table's syncs have ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: table not in self._busy)
+
+    def close(self) -> None:
+        """Wait until all syncs have ended, and close the connections."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy)
+        self._threads.shutdown()
+        for each in self._opened:
+            each.close()
+
+    def _run(self, table: str) -> None:
+        with self._changed:
+            sync = self._waiting.pop(table)
+        try:
+            sync(self._client())
+        except SyncFailedError as error:
+            self._warn(table, error.message)
+        except Exception as error:
+            self._warn(table, f"the metastore could not follow a commit: {error}")
+        with self._changed:
+            if table in self._waiting:
+                self._threads.submit(self._run, table)
+            else:
+                self._busy.remove(table)
+                self._changed.notify_all()
+
+    def _client(self) -> MetastoreClient:
+        if not hasattr(self._connections, "client"):
+            self._connections.client = self._metastore.another(timeout=_TIMEOUT_SECONDS)
+            self._opened.append(self._connections.client)
+        client: MetastoreClient = self._connections.client
+        return client
+
+    def _warn(self, table: str, problem: str) -> None:
+        self._console.warning(f"{table}: {problem}; the next commit syncs again")
