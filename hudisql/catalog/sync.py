@@ -14,8 +14,7 @@ from hudisql.catalog.client import ADD_BATCH, DROP_BATCH, MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import (
-    LAST_COMMIT_PROPERTY,
-    LAST_COMPLETION_PROPERTY,
+    COMMIT_PROPERTIES,
     is_incremental,
     partitions_written_since,
 )
@@ -51,8 +50,6 @@ __all__ = [
     "sync_registered",
     "sync_table",
 ]
-
-_COMMIT_PROPERTIES = (LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY)
 
 
 @dataclass(frozen=True)
@@ -256,8 +253,8 @@ def _read_and_plan(
 def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> None:
     # The commit that was synced is noted last: an interrupted sync is not taken for a finished one.
     earlier = entry.existing.parameters if entry.existing else {}
-    noted = {key: earlier[key] for key in _COMMIT_PROPERTIES if key in earlier}
-    others = {key: value for key, value in entry.table.parameters.items() if key not in _COMMIT_PROPERTIES}
+    noted = {key: earlier[key] for key in COMMIT_PROPERTIES if key in earlier}
+    others = {key: value for key, value in entry.table.parameters.items() if key not in COMMIT_PROPERTIES}
     first = replace(entry.table, parameters={**others, **noted})
     works_on_partitions = entry.added_partitions or entry.changed_partitions or entry.dropped_partitions
     if not works_on_partitions:
@@ -273,9 +270,7 @@ def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> No
         stored = client.get_table(first.database, first.name)
         if stored is not None:
             noted = {
-                key: entry.table.parameters[key]
-                for key in _COMMIT_PROPERTIES
-                if key in entry.table.parameters
+                key: entry.table.parameters[key] for key in COMMIT_PROPERTIES if key in entry.table.parameters
             }
             alter_guarded(client, stored, replace(stored, parameters={**stored.parameters, **noted}))
 

@@ -17,6 +17,7 @@ from hudisql.table.partitions import TablePartition, partition_of
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
+COMMIT_PROPERTIES = (LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY)
 
 
 def commit_properties(table: HudiTable) -> dict[str, str]:

@@ -5,7 +5,7 @@ Everything here only looks: `sync_entries.py` says how an entry should be, `sync
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from hudisql.catalog.metastore_table import (
     hudi_base_path,
     is_hudi_table,
 )
-from hudisql.catalog.sync_changes import is_incremental, partitions_written_since
+from hudisql.catalog.sync_changes import COMMIT_PROPERTIES, is_incremental, partitions_written_since
 from hudisql.catalog.sync_entries import (
     CREATE_VERSION_PROPERTY,
     SCHEMA_PROPERTY_PREFIX,
@@ -39,6 +39,8 @@ from hudisql.table.partitions import (
 )
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
+# Where it stands, Hive answers count(*) and the like from what ANALYZE TABLE has found.
+_ACCURATE_STATISTICS = "COLUMN_STATS_ACCURATE"
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,8 @@ def _plan_entry(
 
 def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[str, str]:
     parameters = dict(found.parameters)
+    if _has_new_commits(wanted, found):
+        parameters.pop(_ACCURATE_STATISTICS, None)
     new = {
         key: value
         for key, value in wanted.parameters.items()
@@ -276,6 +280,10 @@ def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[st
     else:
         parameters = {key: value for key, value in parameters.items() if not _is_schema_property(key)}
     return {**parameters, **new}
+
+
+def _has_new_commits(wanted: MetastoreTable, found: MetastoreTable) -> bool:
+    return any(wanted.parameters.get(key) != found.parameters.get(key) for key in COMMIT_PROPERTIES)
 
 
 def _is_schema_property(key: str) -> bool:
@@ -320,17 +328,24 @@ def _plan_partitions(
     *,
     complete: bool,
 ) -> EntrySync:
-    """Add the partitions' differences. Only where `partitions` are all there are, others are dropped."""
+    """Add the partitions' differences. Only where `partitions` are all there are, others are dropped.
+
+    After new commits, statistics of the partitions are not accurate any more.
+    """
     wanted = [wanted_partition(table, entry.table, partition) for partition in partitions]
     check_distinct(wanted, table.base_path)
     found = {partition.values: partition for partition in stored}
     columns_before = (
         {(column.name, column.type) for column in entry.existing.columns} if entry.existing else set()
     )
+    outdated = set()
+    if entry.existing is not None and _has_new_commits(entry.table, entry.existing):
+        outdated = {_ACCURATE_STATISTICS}
     changed = [
-        replace(each, parameters=found[each.values].parameters, raw=found[each.values].raw)
+        replace(each, parameters=_without(before.parameters, outdated), raw=before.raw)
         for each in wanted
-        if each.values in found and _differs(table, found[each.values], each, columns_before)
+        if (before := found.get(each.values)) is not None
+        and (outdated & before.parameters.keys() or _differs(table, before, each, columns_before))
     ]
     names = {partition.values for partition in wanted}
     return replace(
@@ -339,6 +354,10 @@ def _plan_partitions(
         changed_partitions=tuple(changed),
         dropped_partitions=tuple(values for values in found if values not in names) if complete else (),
     )
+
+
+def _without(parameters: Mapping[str, str], names: Set[str]) -> dict[str, str]:
+    return {key: value for key, value in parameters.items() if key not in names}
 
 
 def _differs(
