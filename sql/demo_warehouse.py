@@ -125,7 +125,7 @@ def main() -> None:
     hudisql(["run", "docs", str(MODELS), "--output", str(directory / "docs")])
     print(f"\nThe tables in beeline: hudisql --warehouse {directory / 'warehouse'} serve, and then")
     for name in _REPORTS:
-        print(f"  beeline -u jdbc:hive2://127.0.0.1:10000/ -e 'SELECT * FROM {name} LIMIT 5'")
+        print(f"  beeline -u jdbc:hive2://127.0.0.1:10000/ -e 'SELECT * FROM {name} LIMIT 5;'")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"```\n(?P<text>\$ make demo\n.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = "pasted> "
-_SECONDS = 600
+_SECONDS = 180
 
 
 def commands_and_rows() -> tuple[list[str], list[str]]:
