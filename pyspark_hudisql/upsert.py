@@ -57,9 +57,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         keyed = [self._with_keys(batch) for batch in complete_input(iterator) if batch.num_rows]
         sink = pa.BufferOutputStream()
         if keyed:
-            rows = precombine_rows(
-                pa.Table.from_batches(keyed), self._commit.table.properties.precombine_field
-            )
+            rows = precombine_rows(pa.Table.from_batches(keyed), self._commit.table.ordering_fields)
             options = pa.ipc.IpcWriteOptions(compression="zstd")
             with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
                 stream.write_table(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -107,20 +107,22 @@ def newest_of_keys(table: HudiTable, rows: pa.Table) -> pa.Table:
     """
     if table.properties.generates_record_keys:
         return rows
-    ordering = table.precombine_field
-    return precombine_rows(without_deleted(rows, ordering), ordering, last_of_equals=True)
+    ordering_fields = table.ordering_fields
+    return precombine_rows(without_deleted(rows, ordering_fields), ordering_fields, last_of_equals=True)
 
 
-def without_deleted(rows: pa.Table, ordering: str | None) -> pa.Table:
+def without_deleted(rows: pa.Table, ordering_fields: Sequence[str]) -> pa.Table:
     """The rows (in the order of their events) without those of a key that a later event deletes as it is.
 
     A delete that has a key alone has no ordering value, which would make it the oldest event of its key: it
     stands for all events before it.
     """
-    if ordering is None or ordering not in rows.schema.names:
+    if not ordering_fields or not set(ordering_fields) <= set(rows.schema.names):
         return rows
     is_delete = pc.fill_null(rows.column(IS_DELETED), False)
-    at = np.flatnonzero(pc.and_(is_delete, pc.is_null(rows.column(ordering))).to_numpy())
+    for field in ordering_fields:
+        is_delete = pc.and_(is_delete, pc.is_null(rows.column(field)))
+    at = np.flatnonzero(is_delete.to_numpy())
     if not len(at):
         return rows
     keys = pc.binary_join_element_wise(rows.column(PARTITION), rows.column(RECORD_KEY), "\0").combine_chunks()

@@ -61,20 +61,28 @@ def come_after(values: Sequence[pa.Array], others: Sequence[pa.Array]) -> npt.ND
     return higher
 
 
-def newest_first(
-    rows: pa.Table, key: Sequence[str], precombine_field: str | None, *, last_of_equals: bool = False
-) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
-    """The rows sorted by `key`, those of one key by descending ordering value; and which begin a key.
+def is_newer(stored: Sequence[pa.Array], incoming: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """True where stored rows stay beside incoming ones, by their values of the ordering fields.
 
-    So the rows that begin a key are the newest ones; of equal values, and without a field, the first in
+    Of one field no null keeps a row from being replaced; of several a null is lowest.
+    """
+    return is_higher(stored[0], incoming[0]) if len(stored) == 1 else come_after(stored, incoming)
+
+
+def newest_first(
+    rows: pa.Table, key: Sequence[str], ordering_fields: Sequence[str], *, last_of_equals: bool = False
+) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+    """The rows sorted by `key`, those of one key by descending ordering values; and which begin a key.
+
+    So the rows that begin a key are the newest ones; of equal values, and without fields, the first in
     `rows`, or with `last_of_equals` the last. The key columns hold no nulls.
     """
-    order, is_first = newest_order(rows, key, precombine_field, last_of_equals=last_of_equals)
+    order, is_first = newest_order(rows, key, ordering_fields, last_of_equals=last_of_equals)
     return rows.take(order), is_first
 
 
 def newest_order(
-    rows: pa.Table, key: Sequence[str], precombine_field: str | None, *, last_of_equals: bool = False
+    rows: pa.Table, key: Sequence[str], ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """The positions of the rows in the order of `newest_first`, and which of these begin a key."""
     places = np.arange(rows.num_rows)
@@ -83,10 +91,10 @@ def newest_order(
     at = pa.array(places)
     columns = {name: rows.column(name).take(at) if last_of_equals else rows.column(name) for name in key}
     sort_keys = [(name, "ascending") for name in key]
-    if precombine_field is not None:
-        values = comparable(rows.column(precombine_field).combine_chunks())
-        columns[_ORDERING] = values.take(at) if last_of_equals else values
-        sort_keys.append((_ORDERING, "descending"))
+    for place, field in enumerate(ordering_fields):
+        values = comparable(rows.column(field).combine_chunks())
+        columns[f"{_ORDERING}{place}"] = values.take(at) if last_of_equals else values
+        sort_keys.append((f"{_ORDERING}{place}", "descending"))
     order = pc.sort_indices(pa.table(columns), sort_keys=sort_keys)
     is_first = np.zeros(rows.num_rows, dtype=bool)
     is_first[:1] = True
@@ -100,14 +108,14 @@ def newest_order(
 def keep_newest(
     frame: DataFrame,
     key: Sequence[Column],
-    precombine_field: str | None,
+    ordering_fields: Sequence[str],
     schema: pa.Schema,
     *,
     combined: str,
     only: Column | None = None,
     keeps_ties: bool = False,
 ) -> DataFrame:
-    """The newest row of each key, by the column `precombine_field` of `schema`; without one any row.
+    """The newest row of each key, by the columns `ordering_fields` of `schema`; without any row.
 
     Of several rows with the highest value one stays, with `keeps_ties` all. The new column `combined` has
     the number of other rows of the key. With `only` all rows for which that is false stay, without a number;
@@ -117,7 +125,7 @@ def keep_newest(
     from pyspark.sql import functions as sf
 
     of_key = Window.partitionBy(*key)
-    order = [sf.lit(0)] if precombine_field is None else _descending(precombine_field, schema)
+    order = [each for field in ordering_fields for each in _descending(field, schema)] or [sf.lit(0)]
     rank = sf.rank() if keeps_ties else sf.row_number()
     ranked = frame.withColumn(_RANK, rank.over(of_key.orderBy(*order)))
     others = sf.count("*").over(of_key) - 1
@@ -125,6 +133,18 @@ def keep_newest(
     if only is not None:
         others, is_newest = sf.when(only, others), ~only | is_newest
     return ranked.withColumn(combined, others).filter(is_newest).drop(_RANK)
+
+
+def is_newer_column(fields: Sequence[pa.Field], stored: str) -> Column:
+    """True where stored rows stay, as `is_newer` has it; `stored` precedes the names of their columns."""
+    from pyspark.sql import functions as sf
+
+    newer = sf.lit(False)
+    for field in reversed(fields):
+        higher = is_higher_column(stored + field.name, field.name, field)
+        lower = is_higher_column(field.name, stored + field.name, field)
+        newer = higher | (~lower & newer)
+    return newer
 
 
 def is_higher_column(name: str, other: str, field: pa.Field) -> Column:

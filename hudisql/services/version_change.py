@@ -94,18 +94,14 @@ class VersionChangePlan:
             yield f"write {len(table.timeline.instants):,} instants in timeline layout {layout}"
         yield f"change hoodie.properties from version {table.version} to {self.to_version}"
         if self.changes_who_wins:
-            yield _EVENT_TIME_NOTE.format(ordering=table.precombine_field)
+            yield _EVENT_TIME_NOTE.format(ordering=", ".join(table.ordering_fields))
 
     @property
     def changes_who_wins(self) -> bool:
         """True if late rows lose from then on, and did not before."""
         properties, changes = self.table.properties, self.changes or {}
         by_event_time = changes.get(RECORD_MERGE_MODE) == EVENT_TIME
-        return (
-            by_event_time
-            and self.table.precombine_field is not None
-            and not properties.keeps_later_event_times
-        )
+        return by_event_time and bool(self.table.ordering_fields) and not properties.keeps_later_event_times
 
 
 def _check_plain_keys(table: HudiTable) -> None:

@@ -95,8 +95,8 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
     if rows.operation == "upsert":
         columns = [*table.properties.record_key_fields, *(field.name for field in table.partition_columns)]
         yield "matched by", f"equal {', '.join(columns)}"
-        if options.precombine_field is not None:
-            yield "newest by", options.precombine_field
+        if options.ordering_fields:
+            yield "newest by", ", ".join(options.ordering_fields)
     else:
         yield "matched by", "(nothing: every row is added)"
         yield from _combine_facts(table, rows)
@@ -106,7 +106,7 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
 
 def _combine_facts(table: HudiTable, rows: RowsToInsert) -> Iterator[Fact]:
     if rows.combine_before_insert:
-        yield "one row a key", f"the one with the highest {table.properties.precombine_field}"
+        yield "one row a key", f"the one with the highest {', '.join(table.ordering_fields)}"
 
 
 def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOptions) -> Iterator[Fact]:
@@ -119,7 +119,7 @@ def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOpti
             yield "when", _action_text(action)
         yield (
             "newest by",
-            options.precombine_field or "(nothing: several source rows for one row are an error)",
+            ", ".join(options.ordering_fields) or "(nothing: several source rows for one row are an error)",
         )
     elif isinstance(clauses, cl.UpdateClauses | cl.DeleteClauses):
         yield "rows", "all" if clauses.condition is None else f"WHERE {clauses.condition.text}"

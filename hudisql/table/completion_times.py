@@ -31,6 +31,15 @@ def completion_times(table: HudiTable, instants: Iterable[Instant]) -> dict[Inst
     return times
 
 
+def first_active_completion(table: HudiTable, times: Mapping[Instant, str]) -> str | None:
+    """When the first commit was completed before which none is archived; `times` has the active ones.
+
+    Around a savepointed commit others may be archived, see `Timeline.first_active_time`.
+    """
+    first = table.timeline.first_active_time or ""
+    return min((time for each, time in times.items() if each.timestamp >= first), default=None)
+
+
 def instant_time_of_millis(table: HudiTable, milliseconds: int) -> str:
     """The instant time of a moment (milliseconds since the epoch) in the time zone of the timeline."""
     zone = UTC if table.properties.timeline_timezone == "UTC" else None

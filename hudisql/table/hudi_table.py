@@ -151,13 +151,15 @@ class HudiTable:
         return tuple(by_name[name.lower()] for name in self.properties.partition_fields)
 
     @cached_property
-    def precombine_field(self) -> str | None:
-        """The ordering column, by the schema's name where the properties' differs in case; None without one.
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The ordering columns, by the schema's names where the properties' differ in case.
 
         Raises CorruptTableError.
         """
-        name = self.properties.precombine_field
-        if name is None or name in self.schema.names:
+        return tuple(self._name_in_schema(name) for name in self.properties.ordering_fields)
+
+    def _name_in_schema(self, name: str) -> str:
+        if name in self.schema.names:
             return name
         found = [each for each in self.schema.names if each.lower() == name.lower()]
         return found[0] if len(found) == 1 else name

@@ -22,6 +22,7 @@ from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.completion_times import (
     archived_completion_times,
     completion_times,
+    first_active_completion,
     instant_time_of_millis,
 )
 from hudisql.table.hudi_table import HudiTable
@@ -126,7 +127,7 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
     chosen = tuple(sorted(each for each, time in times.items() if is_inside(time)))
     active = {each.timestamp for each in times}
     # Whoever asks for what was completed since a moment of the active timeline reads no history.
-    starts = min(times.values(), default=None)
+    starts = first_active_completion(table, times)
     archived: dict[str, str] = {}
     if starts is None or first < starts:
         known = archived_completion_times(table)
@@ -199,8 +200,8 @@ def check_not_undone(table: HudiTable, taken_until: str) -> None:
     timeline = table.timeline
     starts = timeline.first_active_time
     if timeline.layout.has_completion_times:
-        known = set(completion_times(table, timeline.commits).values())
-        starts = min(known, default=None)
+        times = completion_times(table, timeline.commits)
+        known, starts = set(times.values()), first_active_completion(table, times)
     else:
         known = {each.timestamp for each in timeline.commits}
     if starts is None or taken_until < starts or taken_until in known:

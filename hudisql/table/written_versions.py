@@ -47,16 +47,15 @@ def check_written(table: HudiTable, operation: str | None) -> None:
 
 
 def unwritten_rule(table: HudiTable) -> str | None:
-    """Why rows of a table of version 8 or 9 would be merged wrongly by a write, or None."""
+    """Why rows of the table would be merged wrongly by a write, or None."""
     properties = table.properties
     if table.version == WRITTEN_VERSION:
-        return None
+        several = len(properties.ordering_fields) > 1
+        return f"it orders rows by several columns ({properties.precombine_field})" if several else None
     if properties.record_merge_mode == "CUSTOM":
         return "it merges rows by rules of its own (hoodie.record.merge.mode=CUSTOM)"
     if properties.partial_update_mode is not None:
         return (
             f"it updates rows partially (hoodie.table.partial.update.mode={properties.partial_update_mode})"
         )
-    if len(properties.ordering_fields) > 1:
-        return f"it orders rows by several columns ({', '.join(properties.ordering_fields)})"
     return None

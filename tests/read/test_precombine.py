@@ -12,6 +12,8 @@ from hudisql.read.precombine import (
     comparable,
     is_higher,
     is_higher_column,
+    is_newer,
+    is_newer_column,
     keep_newest,
     newest_first,
 )
@@ -50,7 +52,7 @@ def _rows() -> pa.Table:
 
 
 def test_the_rows_that_begin_a_key_are_its_newest() -> None:
-    ordered, is_first = newest_first(_rows(), ("key",), "v")
+    ordered, is_first = newest_first(_rows(), ("key",), ("v",))
     newest = ordered.filter(pa.array(is_first)).to_pylist()
     assert repr({row["key"]: row["v"] for row in newest}) == repr(
         {key: VALUES[key][0] for key in sorted(VALUES)}
@@ -58,7 +60,7 @@ def test_the_rows_that_begin_a_key_are_its_newest() -> None:
 
 
 def test_without_a_precombine_field_the_first_row_of_a_key_stays() -> None:
-    ordered, is_first = newest_first(_rows(), ("key",), None)
+    ordered, is_first = newest_first(_rows(), ("key",), ())
     newest = ordered.filter(pa.array(is_first)).to_pylist()
     assert repr({row["key"]: row["v"] for row in newest}) == repr(
         {key: VALUES[key][-1] for key in sorted(VALUES)}
@@ -67,8 +69,8 @@ def test_without_a_precombine_field_the_first_row_of_a_key_stays() -> None:
 
 def test_of_equal_values_the_last_row_stays_if_asked_for() -> None:
     rows = pa.table({"key": ["a", "b", "a", "a", "b"], "v": [2, 1, 2, 1, 1], "row": [0, 1, 2, 3, 4]})
-    for field, kept in ("v", [2, 4]), (None, [3, 4]):
-        ordered, is_first = newest_first(rows, ("key",), field, last_of_equals=True)
+    for fields, kept in (("v",), [2, 4]), ((), [3, 4]):
+        ordered, is_first = newest_first(rows, ("key",), fields, last_of_equals=True)
         assert ordered.filter(pa.array(is_first)).column("row").to_pylist() == kept
 
 
@@ -78,13 +80,45 @@ def test_a_null_is_lower_only_if_asked_for() -> None:
     assert is_higher(values, others, null_is_lowest=True).tolist() == [True, False, False, True]
 
 
+SEVERAL = pa.table({"key": ["a"] * 4, "one": [1, 2, 2, 2], "two": [9.0, -0.0, 0.0, None], "row": range(4)})
+
+
+def test_the_first_of_several_fields_decides_before_the_next() -> None:
+    ordered, _ = newest_first(SEVERAL, ("key",), ("one", "two"))
+    assert ordered["row"].to_pylist() == [2, 1, 3, 0]
+    columns = [SEVERAL[name].combine_chunks() for name in ("one", "two")]
+    others = [each.take(pa.array([1] * 4)) for each in columns]
+    assert is_newer(columns, others).tolist() == [False, False, True, False]
+
+
+@pytest.mark.spark
+def test_spark_compares_several_fields_as_arrow_does(spark: Any) -> None:
+    from pyspark.sql import functions as sf
+
+    fields = [SEVERAL.schema.field(name) for name in ("one", "two")]
+    rows = SEVERAL.to_pylist()
+    frame = spark.createDataFrame(
+        [tuple(row.values()) for row in rows], "key string, one int, two double, row int"
+    )
+    (kept,) = keep_newest(frame, [sf.col("key")], ["one", "two"], SEVERAL.schema, combined="others").collect()
+    assert (kept["row"], kept["others"]) == (2, 3)
+    stored = frame.select("row", *(sf.col(each.name).alias(f"stored_{each.name}") for each in fields))
+    others = frame.filter("row < 3").withColumnRenamed("row", "other")
+    pairs = stored.crossJoin(others).orderBy("row", "other")
+    found = [bool(row[0]) for row in pairs.select(is_newer_column(fields, "stored_")).collect()]
+    at = [(one, other) for one in range(4) for other in range(3)]
+    sides = [pa.array(side) for side in zip(*at, strict=True)]
+    columns = [SEVERAL[each.name].combine_chunks() for each in fields]
+    assert found == is_newer(*([each.take(side) for each in columns] for side in sides)).tolist()
+
+
 @pytest.mark.spark
 def test_spark_keeps_the_rows_that_arrow_keeps(spark: Any) -> None:
     from pyspark.sql import functions as sf
 
     rows = _rows()
     frame = spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], "key string, v double")
-    kept = keep_newest(frame, [sf.col("key")], "v", rows.schema, combined="others").collect()
+    kept = keep_newest(frame, [sf.col("key")], ["v"], rows.schema, combined="others").collect()
     assert repr({row[0]: row[1] for row in sorted(kept, key=lambda row: row[0])}) == repr(
         {key: VALUES[key][0] for key in sorted(VALUES)}
     )

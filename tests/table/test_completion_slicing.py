@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, NoSuchStateError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.commit_metadata_avro import render_commit_metadata
@@ -20,6 +20,7 @@ from hudisql.table.archived_timeline import ArchiveReader
 from hudisql.table.completion_times import history_files
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from hudisql.table.timeline_window import check_not_undone, timeline_window
 from tests.table.conftest import SCHEMA, TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -147,6 +148,20 @@ def test_completions_of_archived_commits_come_from_the_history(directory: TableD
     assert _slices(directory) == [(_time(5), True, [_time(3)])]
     _archive(directory, 3, 4, 2, "20260101000003000_20260101000003000_1.parquet")
     assert _slices(directory) == [(_time(5), True, [])]
+
+
+def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(directory: TableDirectory) -> None:
+    _complete(directory, 1, 2)
+    directory.instant(f"timeline/{_time(1)}_{_time(8)}.savepoint")
+    _archive(directory, 3, 4, 1)
+    _complete(directory, 5, 6)
+    table = open_table(Storage(), str(directory.path))
+    window = timeline_window(table, _time(2), _time(6))
+    assert window.instant_times == {_time(3), _time(5)}
+    assert window.is_open
+    check_not_undone(table, _time(4))
+    with pytest.raises(NoSuchStateError, match="was undone"):
+        check_not_undone(table, _time(7))
 
 
 def test_files_of_superseded_versions_of_the_history_are_left_aside(directory: TableDirectory) -> None:

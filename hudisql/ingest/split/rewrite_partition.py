@@ -8,7 +8,7 @@ rolls it back, and no plan is left that keeps others from writing. Runs in one p
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -108,7 +108,7 @@ def _write_buckets(commit: OpenCommit, options: WriteOptions, request: SplitRequ
         for bucket, prefix in enumerate(prefixes):
             rows = buffer.table(bucket)
             if request.joins_keys:
-                rows = _newest_of_groups(rows, table.precombine_field)
+                rows = _newest_of_groups(rows, table.ordering_fields)
             written += _write_bucket(context, request.path, bucket, prefix, rows.drop_columns([_GROUP]))
     return written
 
@@ -140,13 +140,13 @@ def _add_rows(
             start = end
 
 
-def _newest_of_groups(rows: pa.Table, precombine_field: str | None) -> pa.Table:
+def _newest_of_groups(rows: pa.Table, ordering_fields: Sequence[str]) -> pa.Table:
     """The rows without those of keys that another file group has a newer row of.
 
     Several rows of a key in one file group stay: their writer wanted them.
     """
     in_order = rows.sort_by([(COMMIT_TIME, "ascending")]).combine_chunks()
-    ordered, is_first = newest_first(in_order, (RECORD_KEY,), precombine_field, last_of_equals=True)
+    ordered, is_first = newest_first(in_order, (RECORD_KEY,), ordering_fields, last_of_equals=True)
     groups = ordered.column(_GROUP).to_numpy()
     newest = groups[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
     return ordered.filter(pa.array(groups == newest))

@@ -41,8 +41,7 @@ def insert_operation(config: HudiConfig, table: HudiTable) -> InsertOperation:
         raise SettingsError(
             f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
         )
-    has_ordering = table.properties.precombine_field is not None
-    default = effective_operation(table, "upsert" if has_ordering else "insert")
+    default = effective_operation(table, "upsert" if table.properties.ordering_fields else "insert")
     return cast(InsertOperation, config.get(INSERT_OPERATION, default))
 
 

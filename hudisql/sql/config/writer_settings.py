@@ -78,7 +78,7 @@ def write_options_by(
     `write_options`.
     """
     refuse_unserved_writes(config, table.version)
-    ordering = table.precombine_field
+    ordering_fields = table.ordering_fields
     by_event_time = table.properties.keeps_later_event_times
     index = record_index(config, table)
     max_file_bytes = config.get(MAX_FILE_SIZE)
@@ -97,8 +97,8 @@ def write_options_by(
             max_file_bytes=max_file_bytes,
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
-        event_time_field=ordering if by_event_time else None,
-        precombine_field=ordering,
+        event_time_fields=ordering_fields if by_event_time else (),
+        ordering_fields=ordering_fields,
         log_file_config=_log_file_config(config),
         concurrency=read_concurrency(config, table.storage, table.base_path, more_locks),
         sort_mode=_SORT_MODES[config.get(SORT_MODE)],

@@ -142,18 +142,18 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
     The tasks find repeated keys as they write, so the newest rows are looked for only then.
     """
-    ordering = plan.table.precombine_field
+    ordering_fields = plan.table.ordering_fields
     options = replace(plan.options, unique_new_keys=True)
     try:
         return _apply(plan, changes.rows, changes.operation_type, options)
     except RepeatedKeysError as error:
-        if ordering is None:
+        if not ordering_fields:
             raise
-        chosen = precombined_inserts(changes.rows, plan.table, ordering, options.key_generator)
+        chosen = precombined_inserts(changes.rows, plan.table, options.key_generator)
         try:
             return _apply(plan, chosen, changes.operation_type, options)
         except RepeatedKeysError as repeated:
-            repeated.message = f"{repeated.message}; none has the highest {ordering} alone"
+            repeated.message = f"{repeated.message}; none has the highest {', '.join(ordering_fields)} alone"
             raise repeated from error
 
 

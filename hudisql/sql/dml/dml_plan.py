@@ -287,7 +287,7 @@ class _Planner:
             table.schema,
             columns,
             self.relocation_columns,
-            table.precombine_field,
+            table.ordering_fields,
             scope.table_label,
             stored_columns=stored,
             semi_join_alias=source.semi_join_alias,

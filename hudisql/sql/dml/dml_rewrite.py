@@ -110,7 +110,7 @@ def merge_query(
     schema: pa.Schema,
     source_columns: Sequence[str],
     relocated_columns: Sequence[str],
-    ordering: str | None,
+    ordering_fields: Sequence[str],
     table_label: str,
     *,
     stored_columns: Collection[str] | None = None,
@@ -154,7 +154,7 @@ def merge_query(
         text.add(f", CASE {ACTION}")
         for number, each in enumerate(actions):
             text.add(f" WHEN {number} THEN ")
-            each.add_value(text, field, target, ordering)
+            each.add_value(text, field, target, ordering_fields)
         text.add(f" END AS {quote_name(field.name)}")
     text.add(" FROM ")
     if reduced_alias is None:
@@ -220,13 +220,16 @@ class _MergeValues:
         """What is done with the rows."""
         return int(Operation[self.action.verb])
 
-    def add_value(self, text: MappedSql, field: pa.Field, target: str, ordering: str | None) -> None:
+    def add_value(
+        self, text: MappedSql, field: pa.Field, target: str, ordering_fields: Sequence[str]
+    ) -> None:
         """Add the SQL of the column's value after the action."""
         is_stored = self._stored_columns is None or field.name in self._stored_columns
         own = f"{target}.{quote_name(field.name)}" if is_stored else None
         if self.action.verb == "DELETE":
             # Of several source rows that delete one row and others that change it, the newest decides.
-            from_source = _named(self._source_columns, field.name) if field.name == ordering else None
+            is_ordering = field.name in ordering_fields
+            from_source = _named(self._source_columns, field.name) if is_ordering else None
             is_matched = self.action.matched == "matched"
             text.add(f"{self._source}.{quote_name(from_source)}" if from_source and is_matched else "NULL")
         elif self.action.verb == "INSERT":

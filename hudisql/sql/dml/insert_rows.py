@@ -71,7 +71,7 @@ def rows_to_insert(
     rows, static = _rows_of_table(context, table, clauses, frame, table_label, source)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     properties = table.properties
-    combine = properties.precombine_field is not None and not properties.generates_record_keys
+    combine = bool(properties.ordering_fields) and not properties.generates_record_keys
     combine = combine if options.combines is None else options.combines
     if clauses.overwrite:
         return RowsToInsert(
@@ -108,19 +108,23 @@ def as_inserts(rows: DataFrame) -> DataFrame:
     )
 
 
-def precombined_inserts(
-    changes: DataFrame, table: HudiTable, ordering: str, generator: KeyGenerator | None
-) -> DataFrame:
+def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGenerator | None) -> DataFrame:
     """The changes with those new rows alone that no other of their key and partition is newer than.
 
-    Rows with the same highest value of `ordering` all stay. The column COMBINED counts for each the others.
+    Rows with the same highest ordering values all stay. The column COMBINED counts for each the others.
     """
     from pyspark.sql import functions as sf
 
     key = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
     return keep_newest(
-        changes, key, ordering, table.schema, combined=COMBINED, only=is_insert, keeps_ties=True
+        changes,
+        key,
+        table.ordering_fields,
+        table.schema,
+        combined=COMBINED,
+        only=is_insert,
+        keeps_ties=True,
     )
 
 
@@ -131,8 +135,7 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
     Raises SettingsError if the table has no ordering column.
     """
-    ordering = table.precombine_field
-    if ordering is None:
+    if not table.ordering_fields:
         raise SettingsError(
             f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
             "of several rows with one key is the newest"
@@ -140,7 +143,7 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.key_generator)
-    return keep_newest(rows, key, ordering, table.schema, combined=COMBINED)
+    return keep_newest(rows, key, table.ordering_fields, table.schema, combined=COMBINED)
 
 
 def _key_columns(table: HudiTable) -> list[Column]:

@@ -110,8 +110,7 @@ def _without_columns(
     in_case = {field.name for field in table.schema}
     members = [name for name in lacking if name not in in_case]
     properties = table.properties
-    ordering = properties.precombine_field
-    used = [*properties.record_key_fields, *properties.partition_fields, *([ordering] if ordering else [])]
+    used = [*properties.record_key_fields, *properties.partition_fields, *properties.ordering_fields]
     needed = {each.split(".")[0].lower() for each in used}
     kept = [name for name in lacking if name.lower() in needed]
     if members or kept:

@@ -25,6 +25,7 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import COMBINED
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import CreateHandle
+from hudisql.write.execution.ordering_values import check_ordering_values
 from hudisql.write.execution.task_results import collect_files, encode_written_files
 from hudisql.write.execution.write_context import (
     WriteContext,
@@ -95,6 +96,7 @@ def bulk_insert_partition(
             if COMBINED in batch.schema.names:
                 combined += pc.sum(batch.column(COMBINED)).as_py() or 0
             for values, bucket, part in _split(batch, paths, write_context.schema):
+                check_ordering_values(part, write_context.event_time_fields)
                 path = paths.path(values)
                 writer = writers.pop((path, bucket), None)
                 if writer is None:

@@ -66,7 +66,7 @@ def upsert_on_driver(
 
     Of rows with equal ordering values the first counts. Memory and errors as `upsert_newest_on_driver`.
     """
-    newest = precombine_rows(rows, commit.table.precombine_field)
+    newest = precombine_rows(rows, commit.table.ordering_fields)
     return upsert_newest_on_driver(commit, options, paths, newest, deletes=deletes)
 
 
@@ -149,15 +149,15 @@ def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> l
 
 
 def precombine_rows(
-    rows: pa.Table, precombine_field: str | None, *, last_of_equals: bool = False
+    rows: pa.Table, ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> pa.Table:
-    """One row for each key and partition: the one with the highest ordering value; of equal ones, and without
-    a field, the first, or with `last_of_equals` the last.
+    """One row for each key and partition: the one with the highest ordering values; of equal ones, and
+    without fields, the first, or with `last_of_equals` the last.
     """
     if not rows.num_rows:
         return rows
     order, is_first = newest_order(
-        rows, (PARTITION, RECORD_KEY), precombine_field, last_of_equals=last_of_equals
+        rows, (PARTITION, RECORD_KEY), ordering_fields, last_of_equals=last_of_equals
     )
     return rows.take(order.filter(pa.array(is_first)))
 

@@ -18,7 +18,7 @@ from hudisql.format.meta_columns import IS_DELETED
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import conform_batch
-from hudisql.read.precombine import is_higher_column, keep_newest
+from hudisql.read.precombine import is_newer_column, keep_newest
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.task_errors import encode_error
@@ -138,12 +138,11 @@ def _refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: Write
     refuse_registered(table, [paths.path(tuple(each)) for each in values])
 
 
-def event_time_field_of(table: HudiTable) -> str | None:
-    """The event-time field, if the table's payload class compares incoming rows with stored ones by it."""
-    properties = table.properties
-    field = table.precombine_field
-    has_rule = properties.keeps_later_event_times and field in table.schema.names
-    return field if has_rule else None
+def event_time_fields_of(table: HudiTable) -> tuple[pa.Field, ...]:
+    """The columns by which the table compares incoming rows with stored ones; none if it does not."""
+    if not table.properties.keeps_later_event_times:
+        return ()
+    return tuple(table.schema.field(each) for each in table.ordering_fields if each in table.schema.names)
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
@@ -152,8 +151,7 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
         return pa.schema([])
     if not index.moves_rows:
         return pa.schema(table.partition_columns)
-    event_time_field = event_time_field_of(table)
-    return pa.schema([] if event_time_field is None else [table.schema.field(event_time_field)])
+    return pa.schema(event_time_fields_of(table))
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
@@ -167,10 +165,9 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
     operations = sf.when(stays, _operations(Operation.UPSERT))
     operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
-    event_time_field = event_time_field_of(table)
-    if event_time_field is not None:
-        field = table.schema.field(event_time_field)
-        is_late_arriving = is_higher_column(STORED + event_time_field, event_time_field, field)
+    fields = event_time_fields_of(table)
+    if fields:
+        is_late_arriving = is_newer_column(fields, STORED)
         operations = operations.when(is_late_arriving, _operations(Operation.UPSERT))
     return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
 
@@ -210,7 +207,7 @@ def _tag_on_driver(
     """`tag_locations` in this process if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
     rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
-    newest = precombine_rows(rows, table.precombine_field)
+    newest = precombine_rows(rows, table.ordering_fields)
     slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
     if sum(map(stored_bytes, slices)) > options.driver_max_bytes:
         return None
@@ -284,4 +281,4 @@ def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> 
     from pyspark.sql import functions as sf
 
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    return keep_newest(keyed, key, table.precombine_field, table.schema, combined=COMBINED)
+    return keep_newest(keyed, key, table.ordering_fields, table.schema, combined=COMBINED)

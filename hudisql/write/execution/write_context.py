@@ -54,7 +54,7 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What all tasks of a commit share; see `MergeTask` for `event_time_field`, `precombine_field` and
+    """What all tasks of a commit share; see `MergeTask` for `event_time_fields`, `ordering_fields` and
     `log_merge_config`.
 
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
@@ -72,8 +72,8 @@ class WriteContext:
     base_file_config: BaseFileConfig
     record_key_fields: tuple[str, ...]
     complex_keys: bool
-    event_time_field: str | None
-    precombine_field: str | None
+    event_time_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
     bytes_per_row: float
     calendars: CalendarSettings
     log_merge_config: LogMergeConfig | None = None
@@ -155,8 +155,8 @@ def make_write_context(
         base_file_config=options.base_file_config,
         record_key_fields=table.properties.record_key_fields,
         complex_keys=options.complex_keys,
-        event_time_field=options.event_time_field,
-        precombine_field=options.precombine_field,
+        event_time_fields=options.event_time_fields,
+        ordering_fields=options.ordering_fields,
         bytes_per_row=options.sizing.bytes_per_row,
         calendars=calendars,
         log_merge_config=log_merge_config,

@@ -19,6 +19,7 @@ from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
+from hudisql.write.execution.ordering_values import check_ordering_values
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 from hudisql.write.execution.task_results import encode_written_files
 from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
@@ -49,6 +50,7 @@ def write_buckets(
                 for number, part in split_by(batch, BUCKET):
                     task = tasks[number].of_attempt(attempt)
                     rows = conform_batch(part, schema)
+                    check_ordering_values(rows, write_context.event_time_fields)
                     if task.file_slice is not None:
                         buffer.add(number, rows)
                         continue
@@ -109,8 +111,8 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         base_file_config=write_context.base_file_config,
         record_key_fields=write_context.record_key_fields,
         complex_keys=write_context.complex_keys,
-        event_time_field=write_context.event_time_field,
-        precombine_field=write_context.precombine_field,
+        event_time_fields=write_context.event_time_fields,
+        ordering_fields=write_context.ordering_fields,
         calendars=write_context.calendars,
         log_merge_config=write_context.log_merge_config,
         unique_new_keys=write_context.unique_new_keys,

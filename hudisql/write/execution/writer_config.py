@@ -20,9 +20,9 @@ SortMode = Literal["partition", "none", "local", "global"]
 class WriteOptions:
     """How files are written and sized, how keys are found, and how the table is shared.
 
-    - `event_time_field`: an UPSERT whose value in this column is lower than the stored row's changes nothing;
-      None if the incoming row always wins.
-    - `precombine_field`: of several changes of one row, the one with the highest value is applied.
+    - `event_time_fields`: an UPSERT whose values in these columns are lower than the stored row's changes
+      nothing, the first column that differs decides; none if the incoming row always wins.
+    - `ordering_fields`: of several changes of one row, the one with the highest values is applied.
     - `sort_mode`, `sort_columns`: how a bulk insert sorts its rows; the columns take precedence.
     - `unique_new_keys`: new rows with the same record key and partition are refused.
     - `combines`: an INSERT writes only the newest of several rows with one key (None: the statement decides).
@@ -34,8 +34,8 @@ class WriteOptions:
 
     base_file_config: BaseFileConfig = field(default_factory=BaseFileConfig)
     sizing: FileSizing = field(default_factory=FileSizing)
-    event_time_field: str | None = None
-    precombine_field: str | None = None
+    event_time_fields: tuple[str, ...] = ()
+    ordering_fields: tuple[str, ...] = ()
     log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     concurrency: Concurrency = SINGLE_WRITER
     sort_mode: SortMode = "partition"

@@ -60,7 +60,7 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     if np.isin(operations, NEW_ROWS).any():
         return False
     has_updates = bool((operations == Operation.UPDATE).any())
-    if has_updates and (task.file_slice.has_log_files or task.event_time_field is not None):
+    if has_updates and (task.file_slice.has_log_files or task.event_time_fields):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
 

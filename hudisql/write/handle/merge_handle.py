@@ -21,7 +21,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.precombine import comparable, is_higher, newest_first
+from hudisql.read.precombine import comparable, is_newer, newest_first
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -44,7 +44,7 @@ class MergeTask:
     """A slice to merge, and the configuration of its new base file.
 
     `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with a
-    higher value of `event_time_field` (None: the incoming row always wins); `precombine_field` decides
+    higher values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide
     between several changes of one row. `log_merge_config` is needed for slices with log files,
     `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
     rows.
@@ -58,8 +58,8 @@ class MergeTask:
     base_file_config: BaseFileConfig
     record_key_fields: tuple[str, ...]
     complex_keys: bool
-    event_time_field: str | None = None
-    precombine_field: str | None = None
+    event_time_fields: tuple[str, ...] = ()
+    ordering_fields: tuple[str, ...] = ()
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
     unique_new_keys: bool = False
@@ -200,7 +200,7 @@ def _count_merged(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
-    """One change for each stored row: of several the newest, by `task.precombine_field`.
+    """One change for each stored row: of several the newest, by `task.ordering_fields`.
 
     Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
     which of several changes is the newest.
@@ -213,14 +213,16 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
         return changes
     if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
         return changes.take(pc.index_in(distinct, value_set=rows))
-    if task.precombine_field is None:
+    if not task.ordering_fields:
         raise _repeated_error(task, rows)
-    ordered, starts = newest_first(changes.append_column(_ROW, rows), (_ROW,), task.precombine_field)
+    ordered, starts = newest_first(changes.append_column(_ROW, rows), (_ROW,), task.ordering_fields)
     by_row = ordered.column(_ROW).combine_chunks()
-    values = comparable(ordered.column(task.precombine_field).combine_chunks())
     is_tie = np.zeros(len(by_row), dtype=bool)
-    tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
-    is_tie[1:] = tied & ~starts[1:] & starts[:-1]
+    is_tie[1:] = ~starts[1:] & starts[:-1]
+    for field in task.ordering_fields:
+        values = comparable(ordered.column(field).combine_chunks())
+        tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True)
+        is_tie[1:] &= tied.to_numpy(zero_copy_only=False)
     moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
@@ -231,7 +233,7 @@ def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = Fa
     counted = pc.value_counts(rows)
     repeated = counted if ordered else counted.filter(pc.greater(counted.field("counts"), 1))
     keys = [key_of_identity(row) for row in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist()]
-    why = f" with the same {task.precombine_field}" if ordered else ""
+    why = f" with the same {', '.join(task.ordering_fields)}" if ordered else ""
     return WriteRefusedError(
         f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
         f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_file_group_text(task)}",
@@ -331,11 +333,12 @@ def _late_arriving(
 ) -> npt.NDArray[np.bool_]:
     """True for the UPSERTs that are older than the stored rows of their keys."""
     is_upsert = operations == Operation.UPSERT
-    if task.event_time_field is None or not is_upsert.any():
+    if not task.event_time_fields or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
-    stored = batch.column(task.event_time_field).take(pa.array(at))
-    incoming = changes.rows.column(task.event_time_field).combine_chunks().take(pa.array(change))
-    is_late_arriving: npt.NDArray[np.bool_] = is_higher(stored, incoming) & is_upsert
+    stored = [batch.column(each).take(pa.array(at)) for each in task.event_time_fields]
+    rows = changes.rows.select(list(task.event_time_fields)).combine_chunks().take(pa.array(change))
+    incoming = [each.combine_chunks() for each in rows.columns]
+    is_late_arriving: npt.NDArray[np.bool_] = is_newer(stored, incoming) & is_upsert
     return is_late_arriving
 
 

@@ -152,22 +152,36 @@ ROWS = [_row(f"k{number}", number) for number in range(10)]
 def test_an_upsert_that_is_older_than_the_stored_row_comes_late(tmp_path: Path) -> None:
     older, newer = _row("k5", 4), _row("k6", 60)
     changes = [_change(Operation.UPSERT, older), _change(Operation.UPSERT, newer)]
-    merged = _merge(tmp_path, ROWS, changes, event_time_field="seq")
+    merged = _merge(tmp_path, ROWS, changes, event_time_fields=("seq",))
     assert (merged.late_arriving, merged.updated) == (1, 1)
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist()[5:7] == [5, 60]
-    forced = _merge(tmp_path, ROWS, [_change(Operation.UPDATE, older)], event_time_field="seq")
+    forced = _merge(tmp_path, ROWS, [_change(Operation.UPDATE, older)], event_time_fields=("seq",))
     assert (forced.late_arriving, forced.updated) == (0, 1)
 
 
 def test_of_several_changes_of_one_row_the_newest_counts(tmp_path: Path) -> None:
     changes = [_change(Operation.UPDATE, _row("k5", seq)) for seq in (50, 70, 60)]
-    merged = _merge(tmp_path, ROWS, changes, precombine_field="seq")
+    merged = _merge(tmp_path, ROWS, changes, ordering_fields=("seq",))
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist()[5] == 70
-    for precombine_field in (None, "day"):
+    for ordering_fields in ((), ("day",)):
         tied = [_change(Operation.UPDATE, {**_row("k5", 5), "price": Decimal(price)}) for price in (1, 2)]
         with pytest.raises(WriteRefusedError, match="'k5'"):
-            _merge(tmp_path, ROWS, tied, precombine_field=precombine_field)
+            _merge(tmp_path, ROWS, tied, ordering_fields=ordering_fields)
     assert _merge(tmp_path, ROWS, [_change(Operation.DELETE, ROWS[3])] * 2).deleted == 1
+
+
+def test_several_ordering_fields_decide_one_after_the_other(tmp_path: Path) -> None:
+    both = ("seq", "price")
+    stored = ROWS[5]
+    for price, late in ((stored["price"] - 1, 1), (stored["price"], 0), (stored["price"] + 1, 0)):
+        change = _change(Operation.UPSERT, {**stored, "price": price})
+        merged = _merge(tmp_path, ROWS, [change], event_time_fields=both)
+        assert merged.late_arriving == late
+    changes = [_change(Operation.UPDATE, {**_row("k5", 50), "price": Decimal(price)}) for price in (2, 3, 1)]
+    merged = _merge(tmp_path, ROWS, changes, ordering_fields=both)
+    assert pq.read_table(merged.path, columns=["price"])["price"].to_pylist()[5] == 3
+    with pytest.raises(WriteRefusedError, match=r"with the same seq, price .*'k5'"):
+        _merge(tmp_path, ROWS, [*changes, changes[1]], ordering_fields=both)
 
 
 def test_a_change_with_a_sequence_number_means_one_row_of_its_key(tmp_path: Path) -> None:

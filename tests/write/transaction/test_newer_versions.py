@@ -138,7 +138,6 @@ def test_what_is_not_tested_in_the_version_is_refused_by_name(table: HudiTable, 
     [
         ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM"),
         ({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
-        ({"hoodie.table.ordering.fields": "seq,id"}, "several columns"),
     ],
 )
 def test_rules_that_writes_do_not_follow_are_refused(

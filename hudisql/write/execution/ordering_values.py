@@ -1,0 +1,36 @@
+"""What rows must have in several ordering columns.
+
+Apache Hudi 1.2 takes a NULL in one of them for the integer 0 or for a null: it fails where it compares that
+with another value, also in reads of log files, and then the table cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import WriteRefusedError
+from hudisql.write.changes import OPERATION, Operation
+
+_WITHOUT_VALUES = pa.array([int(Operation.DELETE), int(Operation.MOVE_OUT)], pa.int8())
+
+
+def check_ordering_values(rows: pa.RecordBatch, event_time_fields: Sequence[str]) -> None:
+    """Raise WriteRefusedError if rows have no value in one of several ordering columns.
+
+    Of changes only those count that leave a row.
+    """
+    if len(event_time_fields) < 2:
+        return
+    if OPERATION in rows.schema.names:
+        rows = rows.filter(pc.invert(pc.is_in(rows.column(OPERATION), value_set=_WITHOUT_VALUES)))
+    for field in event_time_fields:
+        count = rows.column(field).null_count
+        if count:
+            raise WriteRefusedError(
+                f"{count} row(s) have NULL in {field}, one of the ordering columns "
+                f"{', '.join(event_time_fields)}: Apache Hudi cannot compare it with other values",
+                hint=f"give every row a value in {field}; nothing was written",
+            )
