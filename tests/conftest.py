@@ -23,6 +23,7 @@ from hudisql.storage import Storage
 from tests.hive.server import HiveServer, start_hive_server
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.line_process import LineProcess
+from tests.spark_versions import warning_filters
 from tests.write.crashed_commits import start_committer
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # About what a test takes in seconds, by the first of these marks that it has.
 SECONDS_BY_MARK = {"slow": 10.0, "hive": 4.0, "oracle": 3.0, "spark": 1.0, "hms": 0.5}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for each in warning_filters():
+        config.addinivalue_line("filterwarnings", each)
 
 
 @pytest.hookimpl(trylast=True)

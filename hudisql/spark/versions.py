@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 OLDEST: Final = (3, 5)
 NEWEST_MAJOR: Final = 4
+# What the names of stored settings begin with among a view's properties.
+VIEW_SETTING: Final = "view.sqlConfig."
+_SEPARATOR: Final = "\x01"
 _SPARK_4: Final = (4, 0)
 # A UDF on pandas loses whole numbers beside NULL, and cannot tell NULL from NaN: these travel otherwise.
 _AS_DECIMAL: Final = "decimal(20,0)"
@@ -149,6 +152,29 @@ def column_of(spark: SparkSession, expression: Any) -> Column:
         java_column = java_class(spark, sql_class("ExpressionUtils")).column(expression)
     column: Column = make(java_column)
     return column
+
+
+def settings_stored_with_views(spark: SparkSession) -> list[str]:
+    """The names of the session's settings that Spark would store with a view now."""
+    session: Any = spark
+    helper = scala_object(spark, "org.apache.spark.sql.execution.command.ViewHelper")
+    settings = session._jsparkSession.sessionState().conf()
+    if pyspark_version() >= (4, 1):
+        stored = helper.sqlConfigsToProps(settings, VIEW_SETTING)
+    else:
+        stored = _called_in_private(spark, helper, "sqlConfigsToProps", settings)
+    names = str(stored.keys().mkString(_SEPARATOR))
+    return [each.removeprefix(VIEW_SETTING) for each in names.split(_SEPARATOR)] if names else []
+
+
+def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any) -> Any:
+    """What a private method of a JVM object gives, whose name is that of no other."""
+    (method,) = (each for each in owner.getClass().getDeclaredMethods() if each.getName() == name)
+    method.setAccessible(True)
+    gateway: Any = spark.sparkContext._gateway
+    arguments = gateway.new_array(java_class(spark, "java.lang.Object"), 1)
+    arguments[0] = argument
+    return method.invoke(owner, arguments)
 
 
 def scala_sequence(spark: SparkSession, items: Sequence[Any]) -> Any:

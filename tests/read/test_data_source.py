@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import datasource
 
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, StartsWith
-from pyspark_hudisql.filters import predicate_from_filter
-from pyspark_hudisql.read_options import instant_time
 from tests.rows import json_rows
+from tests.spark_versions import module_since, needs_spark
 
+instant_time = module_since("4.0", "Python data sources", "pyspark_hudisql.read_options").instant_time
 pytestmark = pytest.mark.spark
 
 
@@ -94,6 +93,7 @@ def filter_pushdown(spark: Any) -> Iterator[None]:
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@needs_spark("4.1", "filters of Python data sources")
 @pytest.mark.usefixtures("filter_pushdown")
 def test_filters_are_pushed_where_spark_allows_it(
     spark: Any, golden: Callable[[str], Any], tmp_path: Path
@@ -207,7 +207,12 @@ def test_a_date_reads_the_state_of_that_date(spark: Any, golden: Callable[[str],
         reader.option("as.of.instant", "yesterday").load(expected.table).collect()
 
 
+@needs_spark("4.1", "filters of Python data sources")
 def test_filters_translate_to_predicates() -> None:
+    from pyspark.sql import datasource
+
+    from pyspark_hudisql.filters import predicate_from_filter
+
     path = ("st", "b")
     assert predicate_from_filter(datasource.EqualTo(path, 1)) == Comparison(path, "=", 1)
     assert predicate_from_filter(datasource.EqualNullSafe(path, None)) == Comparison(path, "<=>", None)

@@ -14,8 +14,9 @@ from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.markers import list_markers
+from tests.spark_versions import needs_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_spark("4.0", "Python data sources")]
 
 OPERATION = "hoodie.datasource.write.operation"
 

@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.format.spark_schema import quote_name, with_local_zone
-from hudisql.spark.java_objects import pairs_of, scala_object
-from hudisql.spark.versions import frame_of_plan, scala_sequence, set_active_session
+from hudisql.spark.java_objects import pairs_of
+from hudisql.spark.versions import (
+    VIEW_SETTING,
+    frame_of_plan,
+    scala_sequence,
+    set_active_session,
+    settings_stored_with_views,
+)
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:
@@ -26,9 +32,7 @@ if TYPE_CHECKING:
 
 _NAMESPACE = "view.catalogAndNamespace."
 _QUERY_COLUMNS = "view.query.out."
-_CONFIGURATION = "view.sqlConfig."
 _SCHEMA = "spark.sql.sources.schema"
-_SEPARATOR = "\x01"
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
     changed = {
         key: value
         for key, value in {
-            **dict.fromkeys(_settings_to_store(spark)),
+            **dict.fromkeys(settings_stored_with_views(spark)),
             **definition.configuration,
         }.items()
         if spark.conf.get(key, None) != value and spark.conf.isModifiable(key)
@@ -173,15 +177,6 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
         else:
             copied.conf.set(key, value)
     return copied
-
-
-def _settings_to_store(spark: SparkSession) -> list[str]:
-    """The names of the session's settings that Spark would store with a view now."""
-    session: Any = spark
-    helper = scala_object(spark, "org.apache.spark.sql.execution.command.ViewHelper")
-    stored = helper.sqlConfigsToProps(session._jsparkSession.sessionState().conf(), "")
-    names = str(stored.keys().mkString(_SEPARATOR))
-    return names.split(_SEPARATOR) if names else []
 
 
 @contextmanager
@@ -265,8 +260,8 @@ def _query_columns(properties: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def _configuration(properties: Mapping[str, str]) -> dict[str, str]:
-    size = len(_CONFIGURATION)
-    return {key[size:]: value for key, value in properties.items() if key.startswith(_CONFIGURATION)}
+    size = len(VIEW_SETTING)
+    return {key[size:]: value for key, value in properties.items() if key.startswith(VIEW_SETTING)}
 
 
 def _numbered(properties: Mapping[str, str], count_key: str, item_prefix: str) -> list[str]:

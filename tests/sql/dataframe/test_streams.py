@@ -16,10 +16,11 @@ from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateE
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from pyspark_hudisql.stream import HudiStreamReader
 from tests.soak import parameters
+from tests.spark_versions import module_since
 from tests.sql.changed_tables import ChangedTable
 
+HudiStreamReader = module_since("4.0", "Python data sources", "pyspark_hudisql.stream").HudiStreamReader
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 POLICY = "hoodie.read.timeline.holes.resolution.policy"

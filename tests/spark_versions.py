@@ -1,0 +1,46 @@
+"""Tests on older PySparks: what needs a newer one is skipped by name, and their own faults are no failures.
+
+`docs/versions.md` says what the older ones lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from hudisql.spark.versions import pyspark_version
+
+
+def needs_spark(version: str, what: str) -> pytest.MarkDecorator:
+    """The mark of a test (or of a parameter) of `what` PySpark `version` (`4.1`) and newer can do."""
+    return pytest.mark.skipif(_is_older_than(version), reason=_reason(version, what))
+
+
+def module_since(version: str, what: str, name: str) -> Any:
+    """The module `name`, which imports on PySpark `version` and newer; the file is skipped on older ones."""
+    if _is_older_than(version):
+        pytest.skip(_reason(version, what), allow_module_level=True)
+    return import_module(name)
+
+
+def warning_filters() -> Sequence[str]:
+    """Filters, as pytest writes them, of what PySpark itself warns of in the version that is installed."""
+    filters = []
+    if _is_older_than("4.1"):
+        # `collect` leaves its socket to the garbage collector.
+        filters.append(r"ignore:unclosed <socket.*raddr=\('127\.0\.0\.1':ResourceWarning")
+    if _is_older_than("4.0"):
+        filters.append("ignore:distutils Version classes are deprecated:DeprecationWarning")
+    return filters
+
+
+def _is_older_than(version: str) -> bool:
+    major, minor = version.split(".")
+    return pyspark_version() < (int(major), int(minor))
+
+
+def _reason(version: str, what: str) -> str:
+    return f"needs PySpark {version}: {what}"
