@@ -54,7 +54,7 @@ def changes_on_driver(
     """The changes (columns of `change_schema`) that make the stored rows with these values those of `new`.
 
     `new` has the table's columns and types. None if MERGE has to do it: the rows may be many, or of nested
-    types, or a key is there twice. Raises QueryError, CorruptTableError, StorageError.
+    types, or a key is there twice. Raises CorruptTableError, StorageError, and Spark's own exceptions.
     """
     table = scope.table
     in_case = {name.lower(): name for name in table.schema.names}
@@ -111,7 +111,8 @@ def _repeats(numbers: npt.NDArray[np.int64]) -> bool:
 def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table) -> pa.Table | None:
     """The stored rows with these values, with their meta columns; None if they are in large files."""
     table = scope.table
-    predicates = [_one_of(name, values.column(at)) for at, name in enumerate(columns)]
+    one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
+    predicates = [each for each in one_of if each is not None]
     most_bytes = scope.settings.get(DRIVER_MAX_BYTES)
     plan = plan_scan(table, table.full_schema, predicates, driver_bytes=most_bytes)
     if not plan.on_driver:
@@ -130,8 +131,11 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     return rows.filter(pa.array(np.isin(of_rows, of_values)))
 
 
-def _one_of(name: str, values: pa.ChunkedArray) -> Predicate:
-    """The column has one of the values; an empty text is one with NULL."""
+def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
+    """The column has one of the values; an empty text is one with NULL. None if files know none."""
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_decimal)
+    if not any(is_kind(values.type) for is_kind in kinds):
+        return None
     known = pc.unique(values.combine_chunks()).drop_null()
     chosen = InSet((name,), known.take(pc.array_sort_indices(known)))
     has_empty = pa.types.is_string(known.type) and pc.any(pc.equal(known, "")).as_py()

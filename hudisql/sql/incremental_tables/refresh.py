@@ -146,7 +146,8 @@ def _plan_changes(
     new = rows_of_table(scope, rows_of_values(scope, sources.text, sources.binder, values))
     rows: DataFrame | pa.Table | None = None
     if values is not None:
-        rows = changes_on_driver(scope, new, definition.key, values)
+        with query_plan.bound_errors(sources.bound):
+            rows = changes_on_driver(scope, new, definition.key, values)
     if rows is None:
         old = rows_of_values(scope, stored, scope.binder, values)
         rows = changed_rows(scope, new, old, definition.key)
