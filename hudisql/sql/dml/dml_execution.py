@@ -149,7 +149,7 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
     except RepeatedKeysError as error:
         if not ordering_fields:
             raise
-        chosen = precombined_inserts(changes.rows, plan.table, options.key_generator)
+        chosen = precombined_inserts(plan.frame, plan.table, options.key_generator)
         try:
             return _apply(plan, chosen, changes.operation_type, options)
         except RepeatedKeysError as repeated:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import pyarrow as pa
+
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import Predicate, conjunction, split_conjuncts
+from hudisql.spark.few_rows import local_frame
 from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
@@ -77,10 +80,11 @@ Clauses = cl.InsertClauses | cl.UpdateClauses | cl.DeleteClauses | cl.MergeClaus
 class Changes:
     """Changes of stored rows (columns of `change_schema`), and Hudi's word for their commit.
 
-    With `unique_new_keys` new rows must differ in record key or partition.
+    Rows of the driver are an Arrow table. With `unique_new_keys` new rows must differ in record key or
+    partition.
     """
 
-    rows: DataFrame
+    rows: DataFrame | pa.Table
     operation_type: Literal["UPSERT", "DELETE"]
     unique_new_keys: bool = False
 
@@ -150,7 +154,10 @@ class DmlPlan:
     @property
     def frame(self) -> DataFrame:
         """The rows as Spark computes them."""
-        return self.write.rows
+        rows = self.write.rows
+        if isinstance(rows, pa.Table):
+            return local_frame(self.scope.context.spark, rows, spark_struct(rows.schema))
+        return rows
 
 
 def plan_dml(

@@ -31,19 +31,16 @@ NEW: Final = "_hudisql_new"
 """The column that marks rows whose key none of the compared stored rows has."""
 
 
-def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
-    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`.
+def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
+    """The query's rows with the columns of the table, and its types.
 
-    The columns are those of the table, with its types; one that the query does not give, as after a change
-    of the definition that was killed, becomes NULL. A key of several columns may have nulls.
+    A column that the query does not give, as after a change of the definition that was killed, becomes NULL.
     Raises WriteRefusedError.
     """
     from pyspark.sql import functions as sf
-    from pyspark.sql.types import MapType
 
     schema = scope.table.schema
-    new = new.drop(*(name for name in new.columns if is_meta_column(name)))
-    given = {name.lower(): name for name in new.columns}
+    given = {name.lower(): name for name in new.columns if not is_meta_column(name)}
     columns = {name: given.get(name.lower()) for name in schema.names}
     new = new.select(
         *(
@@ -51,8 +48,18 @@ def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Seq
             for name, each in columns.items()
         )
     )
-    new = with_types(scope.context, new, schema, scope.table_label)
-    names = schema.names
+    return with_types(scope.context, new, schema, scope.table_label)
+
+
+def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
+    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`.
+
+    `new` is of `rows_of_table`. A key of several columns may have nulls.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import MapType
+
+    names = scope.table.schema.names
     types = {each.name: each.dataType for each in new.schema}
     left = new.toDF(*(f"n{at}" for at in range(len(names)))).withColumn("n", sf.lit(True))
     right = old.select(*map(quote_name, names)).toDF(*(f"o{at}" for at in range(len(names))))

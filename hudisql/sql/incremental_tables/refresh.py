@@ -12,18 +12,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import pyarrow as pa
+
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
-from hudisql.sql.dml.dml_plan import plan_dml
+from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_dml
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
-from hudisql.sql.incremental_tables.changed_rows import DELETED, NEW, changed_rows, rows_of_values
+from hudisql.sql.incremental_tables.changed_rows import (
+    DELETED,
+    NEW,
+    changed_rows,
+    rows_of_table,
+    rows_of_values,
+)
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
+from hudisql.sql.incremental_tables.driver_changes import changes_on_driver
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
 from hudisql.sql.incremental_tables.sources import QuerySources, in_database, read_sources
@@ -52,7 +61,8 @@ class RefreshPlan:
     """What a refresh does: `way` is `nothing`, `whole` (for `reason`), or by what rows are recomputed.
 
     `changes` are the file groups that commits of each source (by name) changed. `rows` are to be written or,
-    where `DELETED` is true, deleted. The resources of the scope must be open while it is used.
+    where `DELETED` is true, deleted; as an Arrow table they are the commit's changes. The resources of the
+    scope must be open while it is used.
     """
 
     scope: StatementScope
@@ -61,7 +71,7 @@ class RefreshPlan:
     reason: str = ""
     changes: Mapping[str, Sequence[GroupChange]] | None = None
     values: MaintainedValues | None = None
-    rows: DataFrame | None = None
+    rows: DataFrame | pa.Table | None = None
 
 
 def plan_refresh(
@@ -133,9 +143,14 @@ def _plan_changes(
         values = None
     columns = ", ".join(map(quote_name, scope.table.schema.names))
     stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
-    old = rows_of_values(scope, stored, scope.binder, values)
-    new = rows_of_values(scope, sources.text, sources.binder, values)
-    rows = changed_rows(scope, new, old, definition.key)
+    new = rows_of_table(scope, rows_of_values(scope, sources.text, sources.binder, values))
+    rows: DataFrame | pa.Table | None = None
+    if values is not None:
+        with query_plan.bound_errors(sources.bound):
+            rows = changes_on_driver(scope, new, definition.key, values)
+    if rows is None:
+        old = rows_of_values(scope, stored, scope.binder, values)
+        rows = changed_rows(scope, new, old, definition.key)
     named = {sources.names[path]: each for path, each in (changes or {}).items()}
     way = WHOLE if values is None else values.way
     return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
@@ -210,6 +225,9 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     if plan.rows is None:
         return WriteResult(None)
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
+    if isinstance(plan.rows, pa.Table):
+        changes = Changes(plan.rows, "UPSERT", unique_new_keys=True)
+        return execute(DmlPlan(scope, scope.table, scope.write_options(scope.table), changes), syncs=syncs)
     spark = scope.context.spark
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"
     plan.rows.createOrReplaceTempView(view)

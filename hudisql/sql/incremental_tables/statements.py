@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PROVIDER_PROPERTY, MetastoreTable
 from hudisql.errors import (
@@ -50,6 +52,7 @@ from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.changes import OPERATION, Operation
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -232,10 +235,19 @@ def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
         count = plan.values.frame.count() if plan.values.few is None else plan.values.few.num_rows
         facts.append(("recomputed", f"rows of {count:,} values of {', '.join(plan.values.columns)}"))
     if plan.rows is not None:
-        counts = {row[0]: row[1] for row in plan.rows.groupBy(DELETED).count().collect()}
-        facts.append(("rows to write", f"{counts.get(False, 0):,}"))
-        facts.append(("rows to delete", f"{counts.get(True, 0):,}"))
+        written, deleted = _counts(plan.rows)
+        facts.append(("rows to write", f"{written:,}"))
+        facts.append(("rows to delete", f"{deleted:,}"))
     return facts
+
+
+def _counts(rows: DataFrame | pa.Table) -> tuple[int, int]:
+    """How many rows are to be written, and how many deleted."""
+    if isinstance(rows, pa.Table):
+        operations = [Operation(each) for each in rows.column(OPERATION).to_pylist()]
+        return sum(not each.removes for each in operations), operations.count(Operation.DELETE)
+    counts = {row[0]: row[1] for row in rows.groupBy(DELETED).count().collect()}
+    return counts.get(False, 0), counts.get(True, 0)
 
 
 def _incremental_entry(

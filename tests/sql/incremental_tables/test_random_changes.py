@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.session import Session
 from hudisql.sql.incremental_tables import maintained_columns, value_bounds
 from hudisql.sql.incremental_tables.sources import with_settings
@@ -277,6 +278,7 @@ def small(layers: Session) -> Iterator[Session]:
 @given(
     queries=some.lists(some.builds(clauses_of, QUERIES_WITH_KEYS, some.booleans()), min_size=2, max_size=4),
     limits=some.sampled_from([(50_000, 1_000), (50_000, 1), (1, 1_000), (1, 1)]),
+    driver_bytes=some.sampled_from([8 << 20, 0]),
     orders=ROWS_OF_ORDERS,
     customers=ROWS_OF_CUSTOMERS,
     rounds=some.lists(CHANGES, min_size=1, max_size=2),
@@ -285,13 +287,15 @@ def test_random_changes(
     small: Session,
     queries: list[tuple[str, str]],
     limits: tuple[int, int],
+    driver_bytes: int,
     orders: list[tuple[int, str, int, str]],
     customers: list[str],
     rounds: list[list[str]],
 ) -> None:
     """Each example begins with other rows: its sources are those of the examples before.
 
-    `limits` lower the numbers of values from which they stay in Spark, and are bounds and no list.
+    `limits` lower the numbers of values from which they stay in Spark, and are bounds and no list. Without
+    `driver_bytes` tasks read and write all.
     """
     values = ", ".join(
         f"({at}, {customer}, '{day}', {amount}, {note})"
@@ -304,5 +308,6 @@ def test_random_changes(
     with (
         mock.patch.object(maintained_columns, "MOST_VALUES", most_values),
         mock.patch.object(value_bounds, "MOST_LISTED", most_listed),
+        with_settings(small.context, {DRIVER_MAX_BYTES.name: str(driver_bytes)}),
     ):
         run_rounds(small, queries, rounds)

@@ -1,0 +1,230 @@
+"""The changes of a refresh, found on the driver: for few rows Spark runs the query alone, and no MERGE.
+
+The stored rows are read with their locations by the slice reader and compared with the query's rows as Arrow
+columns. What the driver cannot decide, as a key that repeats, is left to the MERGE, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format import meta_columns
+from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.read.arrow_scan import calendar_settings, read_task
+from hudisql.read.conform import conform_batch
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.predicates import InSet, IsNull, Or, Predicate
+from hudisql.read.scan import plan_scan
+from hudisql.spark.versions import to_arrow
+from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.changes import (
+    FILE_GROUP,
+    OPERATION,
+    PARTITION,
+    RECORD_KEY,
+    SEQUENCE_NUMBER,
+    Operation,
+    change_schema,
+)
+from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys, possible_keys, read_key_footer
+from hudisql.write.keygen.record_keys import render_record_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# The footers of more files are quicker read by tasks.
+_MOST_FOOTERS: Final = 500
+
+
+def changes_on_driver(
+    scope: StatementScope, new: DataFrame, key: Sequence[str], values: MaintainedValues
+) -> pa.Table | None:
+    """The changes (columns of `change_schema`) that make the stored rows with these values those of `new`.
+
+    `new` has the table's columns and types. None if MERGE has to do it: the rows may be many, or of nested
+    types, or a key is there twice. Raises CorruptTableError, StorageError, and Spark's own exceptions.
+    """
+    table = scope.table
+    in_case = {name.lower(): name for name in table.schema.names}
+    key = [in_case[each.lower()] for each in key]
+    maintained = [in_case[each.lower()] for each in values.columns]
+    # With the key there are no more rows than values.
+    if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
+        return None
+    old = _stored_rows(scope, maintained, values.few)
+    if old is None:
+        return None
+    found = to_arrow(new).combine_chunks().to_batches()
+    fresh = pa.Table.from_batches([conform_batch(each, table.schema) for each in found], table.schema)
+    new_keys, old_keys = equal_row_numbers([fresh.select(key), old.select(key)])
+    if _repeats(new_keys) or _repeats(old_keys):
+        return None
+    inserted = fresh.filter(pa.array(~np.isin(new_keys, old_keys)))
+    if not set(maintained) <= set(key) and _may_be_stored(scope, inserted):
+        return None
+    deleted = old.filter(pa.array(~np.isin(old_keys, new_keys)))
+    _, at_new, at_old = np.intersect1d(new_keys, old_keys, assume_unique=True, return_indices=True)
+    return pa.concat_tables(
+        [
+            _changes(table, Operation.INSERT, inserted, None),
+            _changes(table, Operation.DELETE, deleted, deleted),
+            *_updates(table, fresh.take(pa.array(at_new)), old.take(pa.array(at_old))),
+        ]
+    )
+
+
+def equal_row_numbers(tables: Sequence[pa.Table]) -> list[npt.NDArray[np.int64]]:
+    """A number for each row of tables of the same columns: equal rows have equal ones, nulls are equal."""
+    codes = np.zeros(sum(each.num_rows for each in tables), np.int64)
+    for columns in zip(*(each.columns for each in tables), strict=True):
+        chunks = [chunk for column in columns for chunk in column.chunks]
+        column = pa.chunked_array(chunks, columns[0].type).combine_chunks().dictionary_encode("encode")
+        codes = codes * max(len(column.dictionary), 1) + column.indices.to_numpy()
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return np.split(codes, np.cumsum([each.num_rows for each in tables])[:-1])
+
+
+def _is_comparable(table: HudiTable, key: Sequence[str]) -> bool:
+    if table.properties.has_register_only_partitions or table.properties.generates_record_keys:
+        return False
+    types = [each.type for each in table.schema]
+    keys = [table.schema.field(each).type for each in key]
+    return not any(map(pa.types.is_nested, types)) and not any(map(pa.types.is_floating, keys))
+
+
+def _repeats(numbers: npt.NDArray[np.int64]) -> bool:
+    return len(np.unique(numbers)) < len(numbers)
+
+
+def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table) -> pa.Table | None:
+    """The stored rows with these values, with their meta columns; None if they are in large files."""
+    table = scope.table
+    one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
+    predicates = [each for each in one_of if each is not None]
+    most_bytes = scope.settings.get(DRIVER_MAX_BYTES)
+    plan = plan_scan(table, table.full_schema, predicates, driver_bytes=most_bytes)
+    if not plan.on_driver:
+        return None
+    calendars = calendar_settings(scope.context.spark)
+    read = [
+        conform_batch(batch, table.full_schema)
+        for task in plan.tasks
+        for batch in read_task(
+            plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
+        )
+    ]
+    rows = pa.Table.from_batches(read, table.full_schema)
+    sides = [rows.select(columns), values.rename_columns(list(columns))]
+    of_rows, of_values = equal_row_numbers([_as_compared(each) for each in sides])
+    return rows.filter(pa.array(np.isin(of_rows, of_values)))
+
+
+def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
+    """The column has one of the values; an empty text is one with NULL. None if files know none."""
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_decimal)
+    if not any(is_kind(values.type) for is_kind in kinds):
+        return None
+    known = pc.unique(values.combine_chunks()).drop_null()
+    chosen = InSet((name,), known.take(pc.array_sort_indices(known)))
+    has_empty = pa.types.is_string(known.type) and pc.any(pc.equal(known, "")).as_py()
+    return Or((chosen, IsNull((name,)))) if values.null_count or has_empty else chosen
+
+
+def _as_compared(rows: pa.Table) -> pa.Table:
+    """As `changed_rows.rows_of_values` compares values: integers of all sizes, an empty text as NULL."""
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_integer(column.type):
+            columns.append(column.cast(pa.int64()))
+        elif pa.types.is_timestamp(column.type):
+            columns.append(column.cast(pa.timestamp("us", column.type.tz and "UTC")))
+        else:
+            columns.append(pc.fill_null(column, "") if pa.types.is_string(column.type) else column)
+    return pa.table(columns, names=rows.schema.names)
+
+
+def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
+    """True if a record key of the rows is anywhere in the table, or too much would be read to tell."""
+    table = scope.table
+    if not rows.num_rows:
+        return False
+    fields = table.properties.record_key_fields
+    complex_keys = uses_complex_key_encoding(table)
+    keys = render_record_keys(rows.combine_chunks(), fields, complex_keys=complex_keys).keys
+    keys = pc.unique(keys).drop_null()
+    slices = load_file_slices(table, list_partitions(table))
+    if len(slices) > _MOST_FOOTERS:
+        return True
+    candidates = [
+        each
+        for each in slices
+        if each.has_log_files
+        or each.base_file is None
+        or len(possible_keys(read_key_footer(table.storage, each.base_file.path), keys))
+    ]
+    if sum(each.length for each in candidates) > scope.settings.get(DRIVER_MAX_BYTES):
+        return True
+    config = log_merge_config_of(table) if any(each.has_log_files for each in candidates) else None
+    lookups = [
+        SliceLookup(each, log_merge_config=config if each.has_log_files else None) for each in candidates
+    ]
+    return any(
+        batch.num_rows
+        for each in lookups
+        for batch in find_keys(table.storage, each, keys, prunes_by_footer=False)
+    )
+
+
+def _updates(table: HudiTable, new: pa.Table, old: pa.Table) -> list[pa.Table]:
+    """The changes of rows that are on both sides; one whose key or partition changes goes and comes anew."""
+    differs = _differs(new, old, table.schema.names)
+    fields = {*table.properties.record_key_fields, *table.properties.partition_fields}
+    roots = {each.split(".")[0].lower() for each in fields}
+    moves = _differs(new, old, [name for name in table.schema.names if name.lower() in roots])
+    updates, moved = differs & ~moves, differs & moves
+    return [
+        _changes(table, Operation.UPDATE, new.filter(pa.array(updates)), old.filter(pa.array(updates))),
+        _changes(table, Operation.MOVE_OUT, new.filter(pa.array(moved)), old.filter(pa.array(moved))),
+        _changes(table, Operation.MOVE_IN, new.filter(pa.array(moved)), None),
+    ]
+
+
+def _differs(new: pa.Table, old: pa.Table, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    found = np.zeros(new.num_rows, np.bool_)
+    for one, two in ((new.column(name), old.column(name)) for name in names):
+        equal = pc.fill_null(pc.equal(one, two), False)
+        both = [pc.and_(pc.is_null(one), pc.is_null(two))]
+        if pa.types.is_floating(one.type):
+            both.append(pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(two)), False))
+        found |= ~np.asarray(reduce(pc.or_, both, equal).to_numpy(), np.bool_)
+    return found
+
+
+def _changes(table: HudiTable, operation: Operation, rows: pa.Table, stored: pa.Table | None) -> pa.Table:
+    """The rows with what is to be done with them, and where the stored rows are that they change."""
+    schema = change_schema(table.schema)
+    columns = {name: rows.column(name) for name in table.schema.names}
+    columns[OPERATION] = pa.repeat(pa.scalar(int(operation), pa.int8()), rows.num_rows)
+    if stored is None:
+        columns |= dict.fromkeys(
+            (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER), pa.nulls(rows.num_rows, pa.string())
+        )
+    else:
+        names = stored.column(meta_columns.FILE_NAME)
+        columns[PARTITION] = stored.column(meta_columns.PARTITION_PATH)
+        columns[FILE_GROUP] = pc.replace_substring_regex(names, pattern="_.*$", replacement="")
+        columns[RECORD_KEY] = stored.column(meta_columns.RECORD_KEY)
+        columns[SEQUENCE_NUMBER] = pc.fill_null(stored.column(meta_columns.COMMIT_SEQNO), "")
+    return pa.table([columns[name] for name in schema.names], schema=schema)
