@@ -31,18 +31,20 @@ def commit_properties(table: HudiTable) -> dict[str, str]:
     return properties
 
 
+def is_synced(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the entry's last sync was of the table's latest commit."""
+    latest = table.timeline.latest_commit
+    return latest is None or entry.parameters.get(LAST_COMMIT_PROPERTY) == latest.timestamp
+
+
 def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
     """True if the commits since the entry's last sync are all in the active timeline and replace nothing.
 
     False as well if the last synced commit has been rolled back since, or restored away.
     """
-    synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
-    first, latest = table.timeline.first_active_time, table.timeline.latest_commit
-    if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:
-        return False
-    if all(commit.timestamp != synced for commit in table.timeline.commits):
-        return False
-    return all(commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry))
+    return _has_commits_since(table, entry) and all(
+        commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry)
+    )
 
 
 def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:
@@ -54,6 +56,29 @@ def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[Ta
         metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         paths.update(metadata.partition_to_write_stats)
     return [partition_of(table, path) for path in sorted(paths)]
+
+
+def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozenset[str] | None:
+    """The paths of the partitions that commits since the entry's last sync wrote to or replaced.
+
+    None if these commits are not all in the active timeline. Raises CorruptTableError.
+    """
+    if not _has_commits_since(table, entry):
+        return None
+    paths: set[str] = set()
+    for commit in _commits_since(table, entry):
+        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        paths.update(metadata.partition_to_write_stats, metadata.partition_to_replace_file_ids or ())
+    return frozenset(paths)
+
+
+def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the active timeline has the synced commit, and with it all that came after it."""
+    synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
+    first, latest = table.timeline.first_active_time, table.timeline.latest_commit
+    if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:
+        return False
+    return any(commit.timestamp == synced for commit in table.timeline.commits)
 
 
 def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:

@@ -5,7 +5,7 @@ Everything here only looks: `sync_entries.py` says how an entry should be, `sync
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,7 +18,12 @@ from hudisql.catalog.metastore_table import (
     hudi_base_path,
     is_hudi_table,
 )
-from hudisql.catalog.sync_changes import COMMIT_PROPERTIES, is_incremental, partitions_written_since
+from hudisql.catalog.sync_changes import (
+    COMMIT_PROPERTIES,
+    is_incremental,
+    partitions_changed_since,
+    partitions_written_since,
+)
 from hudisql.catalog.sync_entries import (
     CREATE_VERSION_PROPERTY,
     SCHEMA_PROPERTY_PREFIX,
@@ -330,7 +335,7 @@ def _plan_partitions(
 ) -> EntrySync:
     """Add the partitions' differences. Only where `partitions` are all there are, others are dropped.
 
-    After new commits, statistics of the partitions are not accurate any more.
+    Statistics of partitions that new commits have changed are not accurate any more.
     """
     wanted = [wanted_partition(table, entry.table, partition) for partition in partitions]
     check_distinct(wanted, table.base_path)
@@ -338,14 +343,12 @@ def _plan_partitions(
     columns_before = (
         {(column.name, column.type) for column in entry.existing.columns} if entry.existing else set()
     )
-    outdated = set()
-    if entry.existing is not None and _has_new_commits(entry.table, entry.existing):
-        outdated = {_ACCURATE_STATISTICS}
+    outdated = _partitions_with_outdated_statistics(table, entry, zip(partitions, wanted, strict=True), found)
     changed = [
-        replace(each, parameters=_without(before.parameters, outdated), raw=before.raw)
+        replace(each, parameters=_without_mark(before) if is_outdated else before.parameters, raw=before.raw)
         for each in wanted
         if (before := found.get(each.values)) is not None
-        and (outdated & before.parameters.keys() or _differs(table, before, each, columns_before))
+        and ((is_outdated := each.values in outdated) or _differs(table, before, each, columns_before))
     ]
     names = {partition.values for partition in wanted}
     return replace(
@@ -356,8 +359,26 @@ def _plan_partitions(
     )
 
 
-def _without(parameters: Mapping[str, str], names: Set[str]) -> dict[str, str]:
-    return {key: value for key, value in parameters.items() if key not in names}
+def _partitions_with_outdated_statistics(
+    table: HudiTable,
+    entry: EntrySync,
+    partitions: Iterable[tuple[TablePartition, MetastorePartition]],
+    found: Mapping[tuple[str, ...], MetastorePartition],
+) -> set[tuple[str, ...]]:
+    """The values of stored partitions that are marked as accurate and that new commits have changed."""
+    if entry.existing is None or not _has_new_commits(entry.table, entry.existing):
+        return set()
+    marked = {values for values, each in found.items() if _ACCURATE_STATISTICS in each.parameters}
+    changed = partitions_changed_since(table, entry.existing) if marked else None
+    return {
+        stored.values
+        for partition, stored in partitions
+        if stored.values in marked and (changed is None or partition.path in changed)
+    }
+
+
+def _without_mark(partition: MetastorePartition) -> dict[str, str]:
+    return {key: value for key, value in partition.parameters.items() if key != _ACCURATE_STATISTICS}
 
 
 def _differs(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -50,9 +50,6 @@ class IngestTable(Protocol):
     def feed(self, owner: str) -> TableFeed:
         """A new feed of the table."""
 
-    def settle(self) -> None:
-        """Wait until what follows its commits in other threads has ended."""
-
 
 @dataclass
 class _Fed:
@@ -80,7 +77,8 @@ class IngestWorker:
 
     Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
     `observer` is told of commits and failures, and how the tables are. `is_compacting` says whether another
-    process works on a table for this worker, which then has not left it yet.
+    process works on a table for this worker, which then has not left it yet. `settle` waits for what other
+    threads do after commits to tables that are left.
     """
 
     tables: Callable[[], Sequence[IngestTable]]
@@ -94,6 +92,7 @@ class IngestWorker:
     observer: IngestObserver | None = None
     open_source: Callable[[str], EventSource] = KafkaSource
     is_compacting: Callable[[str], bool] = lambda _table: False
+    settle: Callable[[Collection[str]], None] = lambda _tables: None
     _fed: dict[str, _Fed] = field(default_factory=dict)
     _sources: dict[str, EventSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
@@ -128,10 +127,9 @@ class IngestWorker:
             self._flush_all()
             if until_caught_up:
                 self._split_all()
-            for fed in self._fed.values():
-                fed.table.settle()
             return all(each.is_running or not each.failures for each in self._fed.values())
         finally:
+            self.settle(self._fed)
             self.ownership.close()
             for source in self._sources.values():
                 source.close()
@@ -187,10 +185,14 @@ class IngestWorker:
 
     def _give_up_undeclared(self) -> None:
         """Give tables up whose declaration is gone, or another one."""
-        for name, fed in list(self._fed.items()):
-            declared = self._declared.get(name)
-            if declared is None or declared.declaration != fed.table.declaration:
-                self._give_up(name, commits=True)
+        left = [
+            name
+            for name, fed in self._fed.items()
+            if (declared := self._declared.get(name)) is None or declared.declaration != fed.table.declaration
+        ]
+        for name in left:
+            self._give_up(name, commits=True)
+        self.settle(left)
 
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""
@@ -346,8 +348,11 @@ class IngestWorker:
         self._flush(fed)
 
     def _hand_over(self, is_left: Callable[[str], bool], commits: bool) -> None:
-        for name in [each for each in self._fed if is_left(each)]:
+        names = [each for each in self._fed if is_left(each)]
+        for name in names:
             self._give_up(name, commits=commits)
+        if commits:
+            self.settle(names)
 
     def _give_up(self, name: str, *, commits: bool) -> None:
         fed = self._fed.pop(name)
@@ -355,7 +360,6 @@ class IngestWorker:
         self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
         fed.feed.close()
-        fed.table.settle()
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
         """Read the table's source no longer; what is in memory is dropped when it begins again."""

@@ -154,7 +154,8 @@ def is_higher_column(name: str, other: str, field: pa.Field) -> Column:
     left, right = sf.col(quote_path(name)), sf.col(quote_path(other))
     higher = left > right
     if pa.types.is_floating(field.type):
-        higher = higher | (_zero_as_text(left) > _zero_as_text(right))
+        zeros = _zero_as_text(left) > _zero_as_text(right)
+        higher = higher | sf.coalesce(zeros, sf.lit(False))
     return higher
 
 

@@ -94,11 +94,11 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     import pyarrow as pa
 
     session: Any = spark
-    stored = pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema])
+    rows = with_stored_types(rows)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, stored) as stream:
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
         # One batch: of several with empty ones among them rows were missing.
-        stream.write_table(rows.cast(stored).combine_chunks())
+        stream.write_table(rows.combine_chunks())
     data = java_class(spark, "java.io.ByteArrayInputStream")(sink.getvalue().to_pybytes())
     channel = java_class(spark, "java.nio.channels.Channels").newChannel(data)
     batches = scala_object(spark, _ARROW).getBatchesFromStream(channel)
@@ -106,6 +106,13 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     made: Any = frame_of_java(spark, frames.toDataFrame(batches, schema.json(), session._jsparkSession))
     made._schema = schema
     return made  # type: ignore[no-any-return]
+
+
+def with_stored_types(rows: pa.Table) -> pa.Table:
+    """The rows with the types that Spark's own Arrow batches have unless a setting asks for others."""
+    import pyarrow as pa
+
+    return rows.cast(pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema]))
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:

@@ -16,6 +16,8 @@ from hudisql.format.timeline_layout import TimelineLayoutV2
 from hudisql.table.hudi_table import HudiTable
 
 _MOST_FILES: Final = 64
+# How far the clocks of writers may be before that of the storage.
+_CLOCK_DIFFERENCE_MS: Final = 3_600_000
 # Files of the history never change, and no two have the same name.
 _known: Final[dict[str, Mapping[str, str]]] = {}
 
@@ -77,6 +79,28 @@ def archived_completion_times(
         if instant_times is None
         or any(each.first <= instant_time <= each.last for instant_time in instant_times)
     ]
+    return _completions_in(table, files)
+
+
+def completions_archived_since(table: HudiTable, moment: str) -> Mapping[str, str]:
+    """When commits were completed that may have been archived since a moment, which is an instant time.
+
+    A commit that took long may be archived before all that have begun after it, and be completed after them:
+    the instant times of files of the history do not tell which of them may have it, but when they were
+    written does. Raises CorruptTableError, StorageError.
+    """
+    files = history_files(table)
+    infos = table.storage.infos([each.path for each in files])
+    newer = [
+        file
+        for file, info in zip(files, infos, strict=True)
+        if info is None
+        or instant_time_of_millis(table, info.modification_time_ms + _CLOCK_DIFFERENCE_MS) >= moment
+    ]
+    return _completions_in(table, newer)
+
+
+def _completions_in(table: HudiTable, files: Iterable[HistoryFile]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for file in files:
         known = _known.get(file.path)

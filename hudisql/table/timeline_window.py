@@ -22,6 +22,7 @@ from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.completion_times import (
     archived_completion_times,
     completion_times,
+    completions_archived_since,
     first_active_completion,
     instant_time_of_millis,
 )
@@ -126,12 +127,10 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
     times = completion_times(table, table.timeline.commits)
     chosen = tuple(sorted(each for each, time in times.items() if is_inside(time)))
     active = {each.timestamp for each in times}
-    # Whoever asks for what was completed since a moment of the active timeline reads no history.
     starts = first_active_completion(table, times)
-    archived: dict[str, str] = {}
-    if starts is None or first < starts:
-        known = archived_completion_times(table)
-        archived = {each: time for each, time in known.items() if is_inside(time) and each not in active}
+    reaches_back = starts is None or first < starts
+    known = archived_completion_times(table) if reaches_back else completions_archived_since(table, first)
+    archived = {each: time for each, time in known.items() if is_inside(time) and each not in active}
     return TimelineWindow(
         first,
         chosen,
@@ -205,6 +204,9 @@ def check_not_undone(table: HudiTable, taken_until: str) -> None:
     else:
         known = {each.timestamp for each in timeline.commits}
     if starts is None or taken_until < starts or taken_until in known:
+        return
+    has_history = timeline.layout.has_completion_times
+    if has_history and taken_until in completions_archived_since(table, taken_until).values():
         return
     if taken_until > instant_time_of_millis(table, round(time.time() * 1000)):
         return

@@ -52,6 +52,9 @@ def unwritten_rule(table: HudiTable) -> str | None:
     if table.version == WRITTEN_VERSION:
         several = len(properties.ordering_fields) > 1
         return f"it orders rows by several columns ({properties.precombine_field})" if several else None
+    fields = properties.ordering_fields
+    if len(fields) > 1 and not set(fields) <= set(table.schema.names):
+        return f"it orders rows by several columns, of which some are nested ({', '.join(fields)})"
     if properties.record_merge_mode == "CUSTOM":
         return "it merges rows by rules of its own (hoodie.record.merge.mode=CUSTOM)"
     if properties.partial_update_mode is not None:

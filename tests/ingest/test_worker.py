@@ -177,9 +177,6 @@ class Table:
     def feed(self, _owner: str) -> Any:
         return self.fed
 
-    def settle(self) -> None:
-        pass
-
 
 @dataclass
 class Observed:

@@ -113,6 +113,17 @@ def test_spark_compares_several_fields_as_arrow_does(spark: Any) -> None:
 
 
 @pytest.mark.spark
+def test_equal_floats_leave_the_decision_to_the_next_field(spark: Any) -> None:
+    fields = [pa.field("score", pa.float64()), pa.field("seq", pa.int64())]
+    frame = spark.createDataFrame(
+        [(1.0, 5, 1.0, 3), (1.0, 3, 1.0, 5), (2.0, 1, 1.0, 5), (-0.0, 5, 0.0, 3)],
+        "stored_score double, stored_seq long, score double, seq long",
+    )
+    found = [bool(row[0]) for row in frame.select(is_newer_column(fields, "stored_")).collect()]
+    assert found == [True, False, True, False]
+
+
+@pytest.mark.spark
 def test_spark_keeps_the_rows_that_arrow_keeps(spark: Any) -> None:
     from pyspark.sql import functions as sf
 

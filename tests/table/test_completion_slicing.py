@@ -164,6 +164,17 @@ def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(director
         check_not_undone(table, _time(7))
 
 
+def test_a_long_commit_that_is_archived_first_belongs_to_windows(directory: TableDirectory) -> None:
+    _archive(directory, 1, 7, 1)
+    _complete(directory, 2, 3)
+    _complete(directory, 4, 5)
+    table = open_table(Storage(), str(directory.path))
+    assert timeline_window(table, _time(4)).instant_times == {_time(1), _time(4)}
+    check_not_undone(table, _time(7))
+    with pytest.raises(NoSuchStateError, match="was undone"):
+        check_not_undone(table, _time(6))
+
+
 def test_files_of_superseded_versions_of_the_history_are_left_aside(directory: TableDirectory) -> None:
     _complete(directory, 8, 9)
     _archive(directory, 2, 3, 1)

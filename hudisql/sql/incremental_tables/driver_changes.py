@@ -7,7 +7,9 @@ columns. What the driver cannot decide, as a key that repeats, is left to the ME
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,9 +24,11 @@ from hudisql.read.conform import conform_batch
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.predicates import InSet, IsNull, Or, Predicate
 from hudisql.read.scan import plan_scan
+from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 
 # The footers of more files are quicker read by tasks.
 _MOST_FOOTERS: Final = 500
+_THREADS: Final = 16
 
 
 def changes_on_driver(
@@ -63,7 +68,7 @@ def changes_on_driver(
     # With the key there are no more rows than values.
     if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
         return None
-    old = _stored_rows(scope, maintained, values.few)
+    old = _stored_rows(scope, maintained, with_stored_types(values.few))
     if old is None:
         return None
     found = to_arrow(new).combine_chunks().to_batches()
@@ -167,13 +172,14 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
     slices = load_file_slices(table, list_partitions(table))
     if len(slices) > _MOST_FOOTERS:
         return True
-    candidates = [
-        each
-        for each in slices
-        if each.has_log_files
-        or each.base_file is None
-        or len(possible_keys(read_key_footer(table.storage, each.base_file.path), keys))
-    ]
+
+    def may_have_keys(each: FileSlice) -> bool:
+        if each.has_log_files or each.base_file is None:
+            return True
+        return len(possible_keys(read_key_footer(table.storage, each.base_file.path), keys)) > 0
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        candidates = list(compress(slices, threads.map(may_have_keys, slices)))
     if sum(each.length for each in candidates) > scope.settings.get(DRIVER_MAX_BYTES):
         return True
     config = log_merge_config_of(table) if any(each.has_log_files for each in candidates) else None

@@ -7,7 +7,7 @@ of many tables commits on meanwhile. A sync that failed is a warning, and the ne
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -17,6 +17,8 @@ from hudisql.errors import SyncFailedError
 
 _THREADS: Final = 4
 _TIMEOUT_SECONDS: Final = 600.0
+# A worker that leaves tables must be back with Kafka's group in time.
+_SETTLE_SECONDS: Final = 60.0
 
 Sync = Callable[[MetastoreClient], None]
 
@@ -45,10 +47,10 @@ class BackgroundSyncs:
                 self._busy.add(table)
                 self._threads.submit(self._run, table)
 
-    def settle(self, table: str) -> None:
-        """Wait until the table's syncs have ended."""
+    def settle(self, tables: Collection[str]) -> None:
+        """Wait until the syncs of the tables have ended, at most for a minute."""
         with self._changed:
-            self._changed.wait_for(lambda: table not in self._busy)
+            self._changed.wait_for(lambda: self._busy.isdisjoint(tables), _SETTLE_SECONDS)
 
     def close(self) -> None:
         """Wait until all syncs have ended, and close the connections."""
@@ -67,12 +69,16 @@ class BackgroundSyncs:
             self._warn(table, error.message)
         except Exception as error:
             self._warn(table, f"the metastore could not follow a commit: {error}")
+        finally:
+            self._ended(table)
+
+    def _ended(self, table: str) -> None:
         with self._changed:
             if table in self._waiting:
                 self._threads.submit(self._run, table)
-            else:
-                self._busy.remove(table)
-                self._changed.notify_all()
+                return
+            self._busy.remove(table)
+            self._changed.notify_all()
 
     def _client(self) -> MetastoreClient:
         if not hasattr(self._connections, "client"):

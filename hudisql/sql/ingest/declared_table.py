@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.sync_changes import is_synced
 from hudisql.errors import (
     InvalidArgumentError,
     MetastoreUnavailableError,
@@ -112,11 +113,6 @@ class DeclaredTable:
         add = self.add_columns if self.declaration.new_columns == ADD else None
         return TableFeed(self.name, self.declaration, self.open, make, self.keep_bad_events, owner, add)
 
-    def settle(self) -> None:
-        """Wait until the syncs of its commits have ended."""
-        if self.worker is not None:
-            self.worker.syncs.settle(self.name)
-
     def open(self) -> IngestTarget:
         """The table as it is now, with its properties as they are now, if the metastore answers.
 
@@ -127,8 +123,11 @@ class DeclaredTable:
         check_ingestible(call.table, options)
         check_splittable(call.table, options, self.declaration)
         target = IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
-        if self.worker is not None and self.declaration.source == PUSH and self.worker.accepted is not None:
-            self._offer_check(self.worker.accepted, target)
+        if self.worker is not None:
+            if self.declaration.source == PUSH and self.worker.accepted is not None:
+                self._offer_check(self.worker.accepted, target)
+            if not is_synced(call.table, self.entry if call.entry is None else call.entry):
+                self.worker.syncs.submit(self.name, call.sync)
         return target
 
     def _call(self) -> ServiceCall:
@@ -144,6 +143,9 @@ class DeclaredTable:
 
         Raises what `add_new_columns` raises, but for a sync that failed: the next commit syncs again.
         """
+        if self.worker is not None:
+            # A sync that began before would take the columns off the entry again.
+            self.worker.syncs.settle([self.name])
         call = self._call()
         concurrency = ingest_options(call, call.write_options()).concurrency
         left: list[str] = []

@@ -107,6 +107,7 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
             observer=Observers(observers),
             open_source=partial(_open_source, service, clients),
             is_compacting=given.is_compacting,
+            settle=syncs.settle,
         )
         return worker.run(until_caught_up=given.until_caught_up)
 

@@ -46,10 +46,10 @@ def test_commits_before_a_tables_turn_are_synced_once_and_one_at_a_time() -> Non
     for number in (1, 2, 3):
         syncs.submit("s.t", partial(append, number))
     syncs.submit("s.other", partial(append, 9))
-    syncs.settle("s.other")
+    syncs.settle(["s.other"])
     assert done == [9]
     go.set()
-    syncs.settle("s.t")
+    syncs.settle({"s.t"})
     assert done == [9, 0, 3]
     syncs.close()
 
@@ -62,9 +62,9 @@ def test_a_sync_that_fails_is_a_warning_and_the_next_one_runs() -> None:
         raise error
 
     syncs.submit("s.t", lambda _client: fail(SyncFailedError("the entry could not follow")))
-    syncs.settle("s.t")
+    syncs.settle({"s.t"})
     syncs.submit("s.t", lambda _client: fail(OSError("no route")))
-    syncs.settle("s.t")
+    syncs.settle({"s.t"})
     syncs.submit("s.t", lambda _client: done.append(True))
     syncs.close()
     assert done == [True]
@@ -72,6 +72,20 @@ def test_a_sync_that_fails_is_a_warning_and_the_next_one_runs() -> None:
         "s.t: the entry could not follow; the next commit syncs again",
         "s.t: the metastore could not follow a commit: no route; the next commit syncs again",
     ]
+
+
+def test_a_console_that_fails_leaves_no_table_busy() -> None:
+    class Broken(Warned):
+        def warning(self, text: str) -> None:
+            raise BrokenPipeError(text)
+
+    syncs = background_syncs(Broken())
+
+    def fail(_client: MetastoreClient) -> None:
+        raise OSError("no route")
+
+    syncs.submit("s.t", fail)
+    syncs.close()
 
 
 def test_threads_have_connections_of_their_own() -> None:

@@ -174,6 +174,23 @@ def test_a_paused_table_takes_nothing_and_goes_on_later(
     session.sql(f"CALL drop_ingest(table => '{table}')")
 
 
+def test_a_worker_syncs_what_a_killed_one_has_left(session: Any, broker: KafkaBroker, database: str) -> None:
+    table, topic = f"{database}.left", "left"
+    broker.create_topic(topic)
+    make_table(session, table, "cow")
+    declare(session, table, topic, broker)
+    session.sql("SET hudisql.sync = false")
+    try:
+        session.sql(f"INSERT INTO {table} SELECT 1, 'a', 1, '2024-01-01'")
+    finally:
+        session.sql("RESET hudisql.sync")
+    assert not session.context.metastore.list_partitions(database, "left")
+    assert catch_up(session, "left")
+    (partition,) = session.context.metastore.list_partitions(database, "left")
+    assert partition.values == ("2024-01-01",)
+    session.sql(f"CALL drop_ingest(table => '{table}')")
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
