@@ -119,13 +119,19 @@ class LocalKafka:
         return name
 
     def create_topics(self, names: Iterable[str], partitions: int = 1, **config: str) -> None:
-        """Create topics."""
+        """Create topics, and wait until the broker's clients see them."""
         admin = AdminClient({"bootstrap.servers": self.servers})  # it must outlive its futures
         new = [
             NewTopic(each, num_partitions=partitions, replication_factor=1, config=config) for each in names
         ]
         for future in admin.create_topics(new).values():
             future.result()
+        missing = {each.topic for each in new}
+        deadline = time.monotonic() + 60
+        while missing := missing - admin.list_topics(timeout=10).topics.keys():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"topics that the broker does not show: {sorted(missing)}")
+            time.sleep(0.05)
 
     def produce(
         self,
