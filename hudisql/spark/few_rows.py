@@ -89,12 +89,12 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     """Rows of the driver as a DataFrame whose plan holds them: joins send it to all tasks without a job.
 
     As `SparkSession.createDataFrame`, in a tenth of its calls of the JVM. Timestamps with a time zone are
-    Spark's TIMESTAMP, those without its TIMESTAMP_NTZ.
+    Spark's TIMESTAMP, those without its TIMESTAMP_NTZ. Integers get the sizes of `schema`.
     """
     import pyarrow as pa
 
     session: Any = spark
-    rows = with_stored_types(rows)
+    rows = _with_sizes_of(schema, with_stored_types(rows))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         # One batch: of several with empty ones among them rows were missing.
@@ -113,6 +113,18 @@ def with_stored_types(rows: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     return rows.cast(pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema]))
+
+
+def _with_sizes_of(schema: StructType, rows: pa.Table) -> pa.Table:
+    """The rows with the integers of the schema, which Spark takes the bytes of a batch for."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    fields = [
+        pa.field(each.name, to_arrow_type(wanted.dataType) if pa.types.is_integer(each.type) else each.type)
+        for each, wanted in zip(rows.schema, schema, strict=True)
+    ]
+    return rows.cast(pa.schema(fields))
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:

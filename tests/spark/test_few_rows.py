@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from hudisql.read.arrow_scan import spark_struct
 from hudisql.spark import few_rows
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
@@ -20,6 +22,14 @@ _EVERY_TYPE = """
            a > 1 m, CAST(NULL AS STRING) n, TIMESTAMP'2024-03-31 02:30:00' o
     FROM VALUES (1L), (2L), (NULL) AS v(a)
 """
+
+
+@pytest.mark.parametrize("count", [3, 2_000])
+def test_integers_get_the_sizes_of_the_schema(spark: Any, count: int) -> None:
+    rows = pa.table({"one": pa.array([n % 5 for n in range(count)], pa.int8()), "two": [7] * count})
+    frame = local_frame(spark, rows, spark_struct(rows.schema))
+    assert frame.schema.simpleString() == "struct<one:int,two:bigint>"
+    assert [tuple(row) for row in frame.collect()] == [(n % 5, 7) for n in range(count)]
 
 
 def test_every_atomic_type_comes_back_as_it_was(spark: Any) -> None:
