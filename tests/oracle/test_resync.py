@@ -143,12 +143,10 @@ def test_hudi_12_reads_and_changes_what_a_resync_of_a_newer_table_took(
     made.notes[202] = "undone"
     made.check()
 
-    # Both file groups of a table without partitions may have been rewritten by now.
-    come(204, 205, "rewritten")
-    assert session.sql(call).rows[-1]["files"] == 1
     where = """, where => 'dt = "2024-03-01"'""" if shape.partition_columns else ""
     rewrite = f"CALL rewrite_bootstrap_files(table => '{made.name}', only_unsafe => false{where})"
-    assert session.sql(rewrite).rows
+    # All file groups of the table without partitions were rewritten by the changes before.
+    assert bool(session.sql(rewrite).rows) is bool(shape.partition_columns)
     made.check()
     made.theirs(3, 6, "theirs")
     made.ours("again", range(4, 8))
