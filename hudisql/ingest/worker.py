@@ -34,6 +34,8 @@ _OBSERVED_SECONDS: Final = 5.0
 # With many tables, looks for what is declared are further apart, so that they take this part of a core.
 _LOOK_SHARE: Final = 0.005
 _LONGEST_REFRESH: Final = 60.0
+# A worker that begins with a thousand tables reads and commits those that have begun in between.
+_STARTING_SECONDS: Final = 1.0
 
 
 class IngestTable(Protocol):
@@ -161,9 +163,16 @@ class IngestWorker:
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
             self._observed_at = None
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        """Begin with tables that do not run, for a time; the others' turn comes with the next look."""
+        began = self.clock()
         for fed in [each for each in self._fed.values() if not each.is_running]:
-            if now >= max(fed.not_before, self._unreachable.get(fed.source_name, 0.0)):
+            if began >= max(fed.not_before, self._unreachable.get(fed.source_name, 0.0)):
                 self._attempt(fed, self._start)
+            if self.clock() - began >= _STARTING_SECONDS:
+                break
 
     def _look_for_declarations(self) -> None:
         """Raises what `tables` raises, but only at the start: later the worker goes on with what it knows."""

@@ -102,10 +102,12 @@ class Cluster:
 
 @dataclass
 class Feed:
-    """A feed that counts; it refuses the event at `refused`, and its first `failures` starts fail."""
+    """A feed that counts; it refuses the event at `refused`, its first `failures` starts fail, and each start
+    calls `starts`."""
 
     refused: int | None = None
     failures: int = 0
+    starts: Callable[[], object] = lambda: None
     taken: int = 0
     position: dict[SourcePartition, int] = field(default_factory=dict)
     memory: int = 0
@@ -125,6 +127,7 @@ class Feed:
 
     def take_over(self) -> Mapping[SourcePartition, int]:
         self.begun += 1
+        self.starts()
         if self.failures:
             self.failures -= 1
             raise WriteRefusedError("not now")
@@ -202,10 +205,11 @@ def run(
     down: str = "",
     seconds: float | None = None,
     look: Callable[[], object] = lambda: None,
+    clock: Clock | None = None,
     **more: Any,
 ) -> bool:
     """Run a worker until its tables have caught up, or for so many seconds."""
-    clock, stop = Clock(), threading.Event()
+    clock, stop = clock or Clock(), threading.Event()
     found = {name: Cluster(clock, name, end, is_down=name == down) for name, end in clusters}
 
     def now() -> float:
@@ -257,6 +261,21 @@ def test_a_table_far_behind_does_not_keep_back_others_of_its_topic() -> None:
     run(tables, [("a", 10**9)], seconds=300)
     assert stuck.taken == 1_000
     assert other.taken - 500_000 > 0.5 * 300 / POLL_SECONDS * STEP
+
+
+def test_tables_that_have_begun_do_not_wait_for_a_thousand_others() -> None:
+    clock, first = Clock(), Feed()
+    taken: list[int] = []
+
+    def start() -> None:
+        clock.now += 0.5
+        taken.append(first.taken)
+
+    others = [Feed(starts=start) for _ in range(1_000)]
+    tables = [Table("d.0", "a", first), *(Table(f"d.t{at:04d}", "b", each) for at, each in enumerate(others))]
+    assert run(tables, [("a", 1_000), ("b", 0)], clock=clock)
+    assert taken[:20:4] == [0, 2 * STEP, 4 * STEP, 6 * STEP, 8 * STEP]
+    assert all(each.begun == 1 for each in others)
 
 
 def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:

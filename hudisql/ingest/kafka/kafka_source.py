@@ -44,14 +44,19 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.message.max.bytes": 4 << 20,
     # A request names all partitions, so a thousand idle ones cost by the request. Events do not wait for
-    # it, but a partition that is assigned meanwhile does.
+    # it, but a partition that is assigned meanwhile does, and all else that is asked of the broker on the
+    # same connection.
     "fetch.wait.max.ms": 1_000,
     "topic.metadata.refresh.interval.ms": 60_000,
 }
 
 
 class KafkaSource:
-    """A consumer of one cluster. Not for several threads at once."""
+    """A consumer of one cluster. Not for several threads at once.
+
+    Topics and offsets are asked for by a client of its own, whose answers do not wait for those of fetches.
+    It reads no events: to poll it only calls `error_cb`.
+    """
 
     def __init__(self, bootstrap_servers: str, config: Mapping[str, str] | None = None) -> None:
         """`config` are further settings of librdkafka, such as those of TLS and SASL."""
@@ -60,10 +65,12 @@ class KafkaSource:
         settings = {**_CONFIG, "bootstrap.servers": bootstrap_servers, **(config or {})}
         with checked_settings(bootstrap_servers):
             self._consumer = Consumer({**settings, "error_cb": self._refusal.heard}, logger=_LOG)
+            self._metadata = Consumer({**settings, "error_cb": self._refusal.heard}, logger=_LOG)
         self._assigned: set[SourcePartition] = set()
 
     def close(self) -> None:
         """Give the connections back."""
+        self._metadata.close()
         self._consumer.close()
 
     @property
@@ -79,7 +86,7 @@ class KafkaSource:
     def partitions(self, topic: str) -> list[int]:
         """The numbers of the topic's partitions. Raises KafkaError, also if there is no such topic."""
         with self._translated(f"list the partitions of {topic}"):
-            described = self._consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+            described = self._metadata.list_topics(topic, timeout=_TIMEOUT).topics[topic]
         if described.error is not None:
             raise KafkaError(
                 f"the topic {topic} at {self.bootstrap_servers} cannot be read: {described.error.str()}",
@@ -89,8 +96,9 @@ class KafkaSource:
 
     def all_partitions(self) -> Mapping[str, Collection[int]]:
         """The numbers of the partitions of all topics that can be read. Raises KafkaError."""
+        self._metadata.poll(0)
         with self._translated("list the topics"):
-            topics = self._consumer.list_topics(timeout=_TIMEOUT).topics
+            topics = self._metadata.list_topics(timeout=_TIMEOUT).topics
         return {name: tuple(each.partitions) for name, each in topics.items() if each.error is None}
 
     def start(
@@ -145,21 +153,21 @@ class KafkaSource:
         """
         topic, partition = source
         with self._translated(f"look for the first offset of {topic}, partition {partition}"):
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            first, end = self._metadata.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
             if start == EARLIEST:
                 return int(first)
             if start == LATEST:
                 return int(end)
             moment = IngestDeclaration(start=start).start_milliseconds()
             asked = TopicPartition(topic, partition, moment or 0)
-            found = self._consumer.offsets_for_times([asked], timeout=_TIMEOUT)[0]
+            found = self._metadata.offsets_for_times([asked], timeout=_TIMEOUT)[0]
         return int(end) if found.offset in (OFFSET_END, -1) else int(found.offset)
 
     def retained(self, source: SourcePartition) -> tuple[int, int]:
         """The first offset that the topic still has of a partition, and its end. Raises KafkaError."""
         topic, partition = source
         with self._translated(f"look for the offsets of {topic}, partition {partition}"):
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            first, end = self._metadata.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
         return int(first), int(end)
 
     def events_left(self, source: SourcePartition, offset: int) -> int | None:
@@ -228,9 +236,7 @@ class KafkaSource:
         except KafkaException as error:
             said = error.args[0]
             text = said.str() if isinstance(said, ClientError) else str(said)
-            if not self._assigned:
-                # Else it would take events.
-                self._consumer.poll(0)
+            self._metadata.poll(0)
             raise KafkaError(
                 f"Kafka at {self.bootstrap_servers} did not {operation}: {text}{self._refusal.text}",
                 hint="look whether the brokers run and can be reached from here, with what they ask for",
