@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import reduce
 from itertools import compress
 from typing import TYPE_CHECKING, Final
@@ -53,10 +54,26 @@ _MOST_FOOTERS: Final = 500
 _THREADS: Final = 16
 
 
+@dataclass(frozen=True)
+class DriverChanges:
+    """What a refresh writes: columns of `change_schema`. `query` gave the new rows, `stored_rows` were read
+    of the table.
+    """
+
+    rows: pa.Table
+    query: DataFrame
+    stored_rows: int
+
+    def counts(self) -> tuple[int, int]:
+        """How many rows are to be written, and how many deleted."""
+        operations = [Operation(each) for each in self.rows.column(OPERATION).to_pylist()]
+        return sum(not each.removes for each in operations), operations.count(Operation.DELETE)
+
+
 def changes_on_driver(
     scope: StatementScope, new: DataFrame, key: Sequence[str], values: MaintainedValues
-) -> pa.Table | None:
-    """The changes (columns of `change_schema`) that make the stored rows with these values those of `new`.
+) -> DriverChanges | None:
+    """The changes that make the stored rows with these values those of `new`.
 
     `new` has the table's columns and types. None if MERGE has to do it: the rows may be many, or of nested
     types, or a key is there twice. Raises CorruptTableError, StorageError, and Spark's own exceptions.
@@ -68,9 +85,11 @@ def changes_on_driver(
     # With the key there are no more rows than values.
     if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
         return None
-    old = _stored_rows(scope, maintained, with_stored_types(values.few))
-    if old is None:
+    few = with_stored_types(values.few)
+    stored = _stored_rows(scope, maintained, few)
+    if stored is None:
         return None
+    old = _with_values(stored, maintained, few)
     found = to_arrow(new).combine_chunks().to_batches()
     fresh = pa.Table.from_batches([conform_batch(each, table.schema) for each in found], table.schema)
     new_keys, old_keys = equal_row_numbers([fresh.select(key), old.select(key)])
@@ -81,13 +100,12 @@ def changes_on_driver(
         return None
     deleted = old.filter(pa.array(~np.isin(old_keys, new_keys)))
     _, at_new, at_old = np.intersect1d(new_keys, old_keys, assume_unique=True, return_indices=True)
-    return pa.concat_tables(
-        [
-            _changes(table, Operation.INSERT, inserted, None),
-            _changes(table, Operation.DELETE, deleted, deleted),
-            *_updates(table, fresh.take(pa.array(at_new)), old.take(pa.array(at_old))),
-        ]
-    )
+    changes = [
+        _changes(table, Operation.INSERT, inserted, None),
+        _changes(table, Operation.DELETE, deleted, deleted),
+        *_updates(table, fresh.take(pa.array(at_new)), old.take(pa.array(at_old))),
+    ]
+    return DriverChanges(pa.concat_tables(changes), new, stored.num_rows)
 
 
 def equal_row_numbers(tables: Sequence[pa.Table]) -> list[npt.NDArray[np.int64]]:
@@ -114,7 +132,7 @@ def _repeats(numbers: npt.NDArray[np.int64]) -> bool:
 
 
 def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table) -> pa.Table | None:
-    """The stored rows with these values, with their meta columns; None if they are in large files."""
+    """Stored rows, with their meta columns: all with these values, and others; None if files are large."""
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
     predicates = [each for each in one_of if each is not None]
@@ -130,7 +148,10 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
             plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
         )
     ]
-    rows = pa.Table.from_batches(read, table.full_schema)
+    return pa.Table.from_batches(read, table.full_schema)
+
+
+def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     sides = [rows.select(columns), values.rename_columns(list(columns))]
     of_rows, of_values = equal_row_numbers([_as_compared(each) for each in sides])
     return rows.filter(pa.array(np.isin(of_rows, of_values)))

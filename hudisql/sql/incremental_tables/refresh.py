@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import pyarrow as pa
-
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
@@ -32,7 +30,7 @@ from hudisql.sql.incremental_tables.changed_rows import (
     rows_of_values,
 )
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
-from hudisql.sql.incremental_tables.driver_changes import changes_on_driver
+from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes_on_driver
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
 from hudisql.sql.incremental_tables.sources import QuerySources, in_database, read_sources
@@ -61,8 +59,8 @@ class RefreshPlan:
     """What a refresh does: `way` is `nothing`, `whole` (for `reason`), or by what rows are recomputed.
 
     `changes` are the file groups that commits of each source (by name) changed. `rows` are to be written or,
-    where `DELETED` is true, deleted; as an Arrow table they are the commit's changes. The resources of the
-    scope must be open while it is used.
+    where `DELETED` is true, deleted; or they are the commit's changes, found on the driver. The resources of
+    the scope must be open while it is used.
     """
 
     scope: StatementScope
@@ -71,7 +69,7 @@ class RefreshPlan:
     reason: str = ""
     changes: Mapping[str, Sequence[GroupChange]] | None = None
     values: MaintainedValues | None = None
-    rows: DataFrame | pa.Table | None = None
+    rows: DataFrame | DriverChanges | None = None
 
 
 def plan_refresh(
@@ -144,7 +142,7 @@ def _plan_changes(
     columns = ", ".join(map(quote_name, scope.table.schema.names))
     stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     new = rows_of_table(scope, rows_of_values(scope, sources.text, sources.binder, values))
-    rows: DataFrame | pa.Table | None = None
+    rows: DataFrame | DriverChanges | None = None
     if values is not None:
         with query_plan.bound_errors(sources.bound):
             rows = changes_on_driver(scope, new, definition.key, values)
@@ -225,8 +223,8 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     if plan.rows is None:
         return WriteResult(None)
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
-    if isinstance(plan.rows, pa.Table):
-        changes = Changes(plan.rows, "UPSERT", unique_new_keys=True)
+    if isinstance(plan.rows, DriverChanges):
+        changes = Changes(plan.rows.rows, "UPSERT", unique_new_keys=True)
         return execute(DmlPlan(scope, scope.table, scope.write_options(scope.table), changes), syncs=syncs)
     spark = scope.context.spark
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PROVIDER_PROPERTY, MetastoreTable
 from hudisql.errors import (
@@ -17,6 +15,7 @@ from hudisql.errors import (
 )
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
+from hudisql.spark.scanned_rows import scanned_rows
 from hudisql.sql.ddl.create_table import (
     COMMENT,
     begun_table,
@@ -41,6 +40,7 @@ from hudisql.sql.incremental_tables.definition_change import (
     columns_of,
     refuse_key_properties,
 )
+from hudisql.sql.incremental_tables.driver_changes import DriverChanges
 from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
 from hudisql.sql.incremental_tables.refresh_checkpoint import find_place
 from hudisql.sql.incremental_tables.sources import settings_of_session, with_settings
@@ -52,7 +52,6 @@ from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.changes import OPERATION, Operation
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -235,19 +234,20 @@ def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
         count = plan.values.frame.count() if plan.values.few is None else plan.values.few.num_rows
         facts.append(("recomputed", f"rows of {count:,} values of {', '.join(plan.values.columns)}"))
     if plan.rows is not None:
-        written, deleted = _counts(plan.rows)
+        read, written, deleted = _counts(plan.rows)
+        facts.append(("rows to read", f"{read:,}"))
         facts.append(("rows to write", f"{written:,}"))
         facts.append(("rows to delete", f"{deleted:,}"))
     return facts
 
 
-def _counts(rows: DataFrame | pa.Table) -> tuple[int, int]:
-    """How many rows are to be written, and how many deleted."""
-    if isinstance(rows, pa.Table):
-        operations = [Operation(each) for each in rows.column(OPERATION).to_pylist()]
-        return sum(not each.removes for each in operations), operations.count(Operation.DELETE)
-    counts = {row[0]: row[1] for row in rows.groupBy(DELETED).count().collect()}
-    return counts.get(False, 0), counts.get(True, 0)
+def _counts(rows: DataFrame | DriverChanges) -> tuple[int, int, int]:
+    """How many rows are read of the sources and of the table, are to be written, and to be deleted."""
+    if isinstance(rows, DriverChanges):
+        return scanned_rows(rows.query) + rows.stored_rows, *rows.counts()
+    counted = rows.groupBy(DELETED).count()
+    counts = {row[0]: row[1] for row in counted.collect()}
+    return scanned_rows(counted), counts.get(False, 0), counts.get(True, 0)
 
 
 def _incremental_entry(

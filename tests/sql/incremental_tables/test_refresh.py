@@ -41,6 +41,8 @@ def test_only_the_groups_of_changed_rows_are_recomputed(layers: Session) -> None
     layers.sql("UPDATE orders SET customer = 3 WHERE id = 3")
     explained = {row["fact"]: row["value"] for row in layers.sql("EXPLAIN REFRESH INCREMENTAL TABLE t").rows}
     assert explained["recomputed"] == "rows of 2 values of customer"
+    # Four orders, two groups of the table, and the two values.
+    assert explained["rows to read"] == "8"
     row = refresh(layers)
     assert (row["way"], row["rows_updated"], row["rows_deleted"]) == ("groups", 1, 1)
     assert_fresh(layers, query)
