@@ -114,6 +114,8 @@ def _run(
         console.warning("passwords travel in the clear: give --tls-certificate")
     with listener, stoppable_session(settings, console) as (session, stop):
         session.context.start()
+        if stop.is_set():
+            return EXIT_OK
         server = ThriftServer(session, listener, limits, console, users=users, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")
         stop.wait()

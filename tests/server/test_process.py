@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,17 +18,41 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 START_SECONDS = 240
 
 
+def serve_command(directory: Path, metastore_uri: str, port: int) -> list[str]:
+    return [
+        *(sys.executable, "-m", "hudisql", "--metastore", metastore_uri, "--master", "local[1]"),
+        *("--warehouse", str(directory), "serve", "--port", str(port), "--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+    ]
+
+
+def test_a_signal_while_spark_starts_ends_the_server_before_it_takes_clients(
+    tmp_path: Path, metastore_uri: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = serve_command(tmp_path, metastore_uri, port)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            break
+        time.sleep(0.1)
+    time.sleep(1)  # the handler of signals follows the socket
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=START_SECONDS)
+    assert process.returncode == 0, said
+    assert "SIGTERM: stopping" in said
+    assert "hudisql serves on" not in said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_a_running_statement_end(
     tmp_path: Path, metastore_uri: str, number: signal.Signals
 ) -> None:
     from pyhive import hive
 
-    command = [
-        *(sys.executable, "-m", "hudisql", "--metastore", metastore_uri, "--master", "local[1]"),
-        *("--warehouse", str(tmp_path), "serve", "--port", "0", "--conf", "spark.ui.enabled=false"),
-        *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
-    ]
+    command = serve_command(tmp_path, metastore_uri, 0)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     killer = threading.Timer(START_SECONDS, process.kill)
     killer.start()
