@@ -72,7 +72,7 @@ CONF: Final = {
     "spark.sql.shuffle.partitions": "8",
 }
 WARM_UP: Final = Orders(20_000, days=10)
-WARM_ROUNDS: Final = 2
+WARM_ROUNDS: Final = 12
 
 
 @dataclass(frozen=True)
