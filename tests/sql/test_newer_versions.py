@@ -130,6 +130,18 @@ def test_what_would_change_the_table_is_refused(session: Session, statement: str
         session.sql(statement).rows  # noqa: B018
 
 
+def test_a_partition_without_its_marker_is_marked(
+    session: Session, golden: Callable[[str], Any], lake: dict[str, str]
+) -> None:
+    next(Path(lake["skeletons"]).glob("*/.hoodie_partition_metadata")).unlink()
+    expected = _ids(golden(NAMES["skeletons"]).rows)
+    query = "SELECT id, seq, note FROM newer.skeletons"
+    assert len(rows(session, query)) < len(expected)
+    repaired = rows(session, "CALL repair_add_partition_meta(table => 'newer.skeletons', dry_run => false)")
+    assert [action for _, _, action in repaired].count("Repaired") == 1
+    assert sorted(rows(session, query)) == expected
+
+
 @pytest.mark.usefixtures("unchanged")
 def test_versions_change_in_one_direction_by_each_procedure(session: Session) -> None:
     for statement in (

@@ -227,7 +227,8 @@ def ordering_of(definition: TableDefinition) -> str | None:
         return None
     if "," in found:
         raise UnsupportedTableError(
-            f"orderingFields = {found}: a table of version 6 has one ordering column", hint="name one column"
+            f"orderingFields = {found}: hudisql makes tables with one ordering column",
+            hint="name one column, or make the table with Apache Hudi 1.x: hudisql writes to it then",
         )
     name = _column(definition, found.strip(), "preCombineField")
     if len(definition.columns) and pa.types.is_nested(_type_of(definition, name)):

@@ -71,6 +71,7 @@ def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> I
     """
     from hudisql.sql.services.service_call import open_service_call
     from hudisql.table.partitions import list_data_directories, list_partition_paths
+    from hudisql.table.written_versions import ANY_CHANGE
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
@@ -80,7 +81,7 @@ def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> I
     unmarked = sorted(set(list_data_directories(table)) - marked)
     partitions = _choose_partitions(table, marked, unmarked)
     if partitions and not arguments.dry_run:
-        check_writable(table)
+        check_writable(table, ANY_CHANGE)
         concurrency = call.concurrency()
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             _mark(table, partitions)

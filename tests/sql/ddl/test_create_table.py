@@ -375,6 +375,12 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "makes tables of version 6 or 9",
         ),
         (
+            "(id INT, a INT) USING hudi TBLPROPERTIES (primaryKey='id', orderingFields='id,a', "
+            "'hoodie.write.table.version'='9')",
+            UnsupportedTableError,
+            "makes tables with one ordering column",
+        ),
+        (
             "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.version'='8')",
             UnsupportedTableError,
             "hoodie.table.version = 8",
