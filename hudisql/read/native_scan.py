@@ -25,7 +25,7 @@ from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.read.scan_method import has_floats_in_structs
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import java_class
-from hudisql.spark.versions import sequence_of_array
+from hudisql.spark.versions import metadata_column, sequence_of_array
 from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ScannedFiles:
     @property
     def _metadata(self) -> Column:
         # A column of the table may have this name, too.
-        return self.frame.metadataColumn("_metadata")
+        return metadata_column(self.frame, "_metadata")
 
 
 def native_dataframe_of(

@@ -110,6 +110,18 @@ def sql_class(name: str) -> str:
     return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
 
 
+def check_select_except(what: str) -> None:
+    """Raise UnsupportedStatementError if Spark's parser lacks `SELECT * EXCEPT (…)`, which `what` needs."""
+    if not _has_select_except():
+        raise UnsupportedStatementError(
+            f"{what} needs PySpark 4.0", hint="write a query that gives each key once, by GROUP BY, say"
+        )
+
+
+def _has_select_except() -> bool:
+    return pyspark_version() >= _SPARK_4
+
+
 def set_active_session(spark: SparkSession) -> None:
     """Make the session the active one of this thread, from which Spark's parser takes its settings."""
     session: Any = spark
@@ -215,6 +227,19 @@ def local_iterator(served: Any) -> Any:
     older: Any = rdd
     module: Any = older if pyspark_version() < _SPARK_4 else util
     return module._local_iterator_from_socket(served, NoOpSerializer())
+
+
+def metadata_column(frame: DataFrame, name: str) -> Column:
+    """A metadata column (`_metadata`) of the files that a DataFrame scans, whatever its other columns are."""
+    from pyspark.sql import Column
+
+    if pyspark_version() >= _SPARK_4:
+        return frame.metadataColumn(name)
+    # Spark 3.5 has the method that PySpark 3.5 lacks.
+    older: Any = frame
+    make: Any = Column
+    column: Column = make(older._jdf.metadataColumn(name))
+    return column
 
 
 def rebalance(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -13,7 +13,7 @@ from hudisql.sql.ddl.create_table import COMMENT
 from hudisql.sql.ddl.table_options import ORDERING, PRIMARY_KEY, properties_of_table
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.derived_key import derived_key
-from hudisql.sql.incremental_tables.sources import read_sources
+from hudisql.sql.incremental_tables.sources import check_ordering, read_sources
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
@@ -147,6 +147,7 @@ def analyzed_definition(
 
     Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
     """
+    check_ordering(incremental.ordering)
     sources = read_sources(context, incremental.query)
     parts = name.split(".")
     sources.check_permanent(parts)

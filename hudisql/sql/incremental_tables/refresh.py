@@ -33,7 +33,7 @@ from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes_on_driver
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
-from hudisql.sql.incremental_tables.sources import QuerySources, in_database, read_sources
+from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering, in_database, read_sources
 from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText
@@ -79,6 +79,7 @@ def plan_refresh(
 
     Raises QueryError, UnsupportedStatementError, HollowCommitError, CorruptTableError, StorageError.
     """
+    check_ordering(definition.ordering)
     with in_database(scope.context, definition.database):
         sources = read_sources(scope.context, definition.text, until)
         sources.check_permanent((scope.entry.database, scope.entry.name))

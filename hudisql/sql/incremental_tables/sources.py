@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import FUNCTIONS, HOLLOW_COMMITS, config_of_session
+from hudisql.spark.versions import check_select_except
 from hudisql.sql.incremental_tables.definition import SETTINGS
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
@@ -132,6 +133,12 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     else:
         bound, ends = _as_of(binder, bound, tables, until)
     return QuerySources(binder, bound, tables, names, ends, is_past=until is not None)
+
+
+def check_ordering(column: str | None) -> None:
+    """Raise UnsupportedStatementError for an ordering column before PySpark 4: see `check_select_except`."""
+    if column is not None:
+        check_select_except("ORDERING of an incremental table")
 
 
 def is_fixed_time(text: str) -> bool:

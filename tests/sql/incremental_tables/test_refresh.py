@@ -11,8 +11,10 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.session import Session
+from hudisql.spark import versions
 from hudisql.sql.incremental_tables.refresh import RefreshPlan, run_refresh
 from hudisql.write.execution.commit_files import WriteResult
+from tests.spark_versions import needs_spark
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -82,10 +84,31 @@ def test_a_key_that_repeats_is_an_error_and_leaves_no_table(layers: Session) -> 
     with pytest.raises(RepeatedKeysError):
         layers.sql("CREATE INCREMENTAL TABLE t KEY (customer) AS SELECT customer, amount FROM orders")
     assert layers.sql("SHOW TABLES LIKE 't'").rows == []
-    layers.sql("CREATE INCREMENTAL TABLE t KEY (customer) ORDERING id AS SELECT customer, id FROM orders")
+
+
+_NEWEST_OF_CUSTOMER = (
+    "CREATE INCREMENTAL TABLE t KEY (customer) ORDERING id AS SELECT customer, id FROM orders"
+)
+
+
+@pytest.mark.soak
+@needs_spark("4.0", "ORDERING of incremental tables")
+def test_of_rows_with_one_key_the_last_in_the_ordering_stays(layers: Session) -> None:
+    layers.sql(_NEWEST_OF_CUSTOMER)
     layers.sql("DELETE FROM orders WHERE id = 2")
     assert refresh(layers)["way"] == "window partitions"
     assert_fresh(layers, "SELECT customer, max(id) AS id FROM orders GROUP BY customer")
+
+
+def test_an_ordering_is_refused_by_name_before_pyspark_4(
+    layers: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "_has_select_except", lambda: False)
+    with pytest.raises(
+        UnsupportedStatementError, match=r"ORDERING of an incremental table needs PySpark 4\.0"
+    ):
+        layers.sql(_NEWEST_OF_CUSTOMER)
+    assert layers.sql("SHOW TABLES LIKE 't'").rows == []
 
 
 def test_rows_whose_partition_value_is_an_empty_text_are_found(layers: Session) -> None:

@@ -185,8 +185,7 @@ def test_past_states_are_sources_of_statements(session: Session, merge_on_read_t
     )
     assert (len(table.seqs()), table.seqs("price < 0")) == (30, [])
     table.run(
-        f"INSERT OVERWRITE {{t}} SELECT * EXCEPT (_hoodie_commit_time, _hoodie_commit_seqno, "
-        "_hoodie_record_key, _hoodie_partition_path, _hoodie_file_name) FROM {t} VERSION AS OF "
+        "INSERT OVERWRITE {t} SELECT id, seq, price, st, tags, at, dt FROM {t} VERSION AS OF "
         f"'{later[-1]}'"
     )
     assert table.rows() == now

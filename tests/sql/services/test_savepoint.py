@@ -30,7 +30,7 @@ def test_a_restored_table_has_its_earlier_rows_and_partitions(merge_on_read_tabl
     assert _call(table, "create_savepoint('{t}')") == [(True,)]
     ((saved,),) = _call(table, "show_savepoints('{t}')")
     assert saved == _latest(table)
-    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     table.run("DELETE FROM {t} WHERE dt = '2024-03-01'")
     table.session.sql(f"ALTER TABLE {table.name} DROP PARTITION (dt = '2024-03-02')")
     assert _partitions(table) != partitions
@@ -42,14 +42,14 @@ def test_a_restored_table_has_its_earlier_rows_and_partitions(merge_on_read_tabl
     assert sorted(f"dt={each.values[0]}" for each in entries) == partitions
     assert _call(table, "delete_savepoint('{t}')") == [(True,)]
     assert _call(table, "show_savepoints('{t}')") == []
-    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     assert _partitions(table) == [*partitions, "dt=2024-05-01"]
 
 
 def test_the_latest_commit_is_rolled_back_and_shown(merge_on_read_table: ChangedTable) -> None:
     table = merge_on_read_table
     before, partitions = table.rows("*"), _partitions(table)
-    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    table.run("INSERT INTO {t} SELECT id, seq, price, st, tags, at, '2024-05-01' FROM {t} WHERE seq = 1")
     latest = _latest(table)
     assert _call(table, f"rollback_to_instant('{{t}}', '{latest}')") == [(True,)]
     assert table.rows("*") == before
