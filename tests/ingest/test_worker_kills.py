@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from tests.ingest.fed_tables import FedTable, FedTables
-from tests.ingest.worker_processes import WorkerServer
+from tests.ingest.worker_processes import WorkerServer, worker_server
 from tests.soak import parameters
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
@@ -37,3 +38,21 @@ def test_a_worker_that_is_killed_at_any_step_loses_and_repeats_nothing(
         if code == 0:
             break
     assert number * every > 20
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_worker_finds_what_a_flush_needs_compiled(
+    tables: FedTables, metastore_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    compiled = tmp_path / "compiled"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(compiled))
+    table = tables.make(f"compiled_{kind}", kind)
+    with worker_server(tmp_path / "workers", metastore_uri) as workers:
+        before = sorted(compiled.rglob("*.nbc"))
+        for number in range(3):
+            produce_round(table, number)
+            workers.catch_up()
+        assert before
+        assert sorted(compiled.rglob("*.nbc")) == before
+    table.check()

@@ -2,6 +2,8 @@
 
 Run as a program this forks a worker for every line of JSON that it reads, so that a start costs milliseconds.
 A worker is that of `hudisql ingest worker`, with the same signals; without a `group` it owns all tables.
+What a flush needs is compiled before the first worker starts: that takes up to a minute on a busy machine, in
+which a worker would come to no step.
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hudisql.catalog.client import MetastoreClient
 from hudisql.cli.command_end import stop_on_signals
 from hudisql.console import PlainConsole
 from hudisql.context import Context
+from hudisql.format import table_properties as keys
 from hudisql.ingest.ownership import OwnsAll
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.push_service import PushOptions
@@ -108,6 +113,7 @@ def worker_server(directory: Path, metastore_uri: str) -> Iterator[WorkerServer]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     child = start_line_process("workers", [sys.executable, "-m", __name__], directory, environment)
     try:
+        child.request({"compile": True}, seconds=600)
         yield WorkerServer(child, metastore_uri)
     finally:
         child.close()
@@ -162,13 +168,26 @@ def push_options(
     return PushOptions(log=Path(log), tokens=Path(tokens) if tokens else None, limits=given, **more)
 
 
-def _fork(**told: Any) -> int:
+def _compile_kernels() -> int:
+    """Flush to tables of both types, and read them: numba keeps what it compiles on disk."""
+    from tests.ingest.test_table_feed import Fed, events
+
+    with TemporaryDirectory() as directory:
+        for kind in (keys.COPY_ON_WRITE, keys.MERGE_ON_READ):
+            fed = Fed(Path(directory, kind), kind)
+            fed.flush(*events(range(20), 1))
+            fed.flush(*events(range(10, 30), 2), {**events([5], 2)[0], "_hoodie_is_deleted": True})
+            assert fed.rows()
+    return 0
+
+
+def _fork(run: Callable[[], int]) -> int:
     child = os.fork()
     if not child:
         code = 3
         try:
             sys.stdin.close()
-            code = _work(**told)
+            code = run()
         finally:
             sys.stderr.flush()
             os._exit(code)
@@ -186,8 +205,11 @@ def _end(pid: int, seconds: float) -> int:
 
 
 def _answer(told: dict[str, Any], running: set[int]) -> dict[str, Any]:
+    if "compile" in told:
+        code = _end(_fork(_compile_kernels), 600)
+        return {"ok": code == 0, "error": f"compiling ended with {code}", "trace": ""}
     if "pid" not in told:
-        pid = _fork(**told)
+        pid = _fork(partial(_work, **told))
         running.add(pid)
         return {"ok": True, "pid": pid}
     try:
