@@ -428,6 +428,15 @@ DRIVER_MAX_BYTES: Final = ConfigKey(
     parse_number,
     SESSION,
 )
+REFRESH_DRIVER_MAX_BYTES: Final = ConfigKey(
+    "hudisql.refresh.driver.max.bytes",
+    "number",
+    str(32 << 20),
+    "a refresh of an incremental table that few changed rows affect reads and writes file slices of together "
+    "so many bytes on the driver, without Spark tasks; 0: always by tasks",
+    parse_number,
+    SESSION,
+)
 WRITER_TIMEOUT_HOURS: Final = number_key(
     "hudisql.services.writer.timeout.hours",
     24,

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.hudi_config import REFRESH_DRIVER_MAX_BYTES
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.sql.query import query_plan
@@ -122,6 +122,6 @@ def _is_one_of(column: str, at: int, kind: DataType) -> str:
 def _run(scope: StatementScope, text: str, binder: TableBinder) -> DataFrame:
     source = SourceText(text)
     prepared = query_plan.prepare_query(
-        scope.context, text, source, binder=binder, driver_bytes=scope.settings.get(DRIVER_MAX_BYTES)
+        scope.context, text, source, binder=binder, driver_bytes=scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
     )
     return query_plan.run_prepared(scope.context, prepared, source)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format import meta_columns
-from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.hudi_config import REFRESH_DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import calendar_settings, read_task
 from hudisql.read.conform import conform_batch
 from hudisql.read.merge_mode import log_merge_config_of
@@ -136,7 +136,7 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
     predicates = [each for each in one_of if each is not None]
-    most_bytes = scope.settings.get(DRIVER_MAX_BYTES)
+    most_bytes = scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
     plan = plan_scan(table, table.full_schema, predicates, driver_bytes=most_bytes)
     if not plan.on_driver:
         return None
@@ -201,7 +201,7 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
 
     with ThreadPoolExecutor(_THREADS) as threads:
         candidates = list(compress(slices, threads.map(may_have_keys, slices)))
-    if sum(each.length for each in candidates) > scope.settings.get(DRIVER_MAX_BYTES):
+    if sum(each.length for each in candidates) > scope.settings.get(REFRESH_DRIVER_MAX_BYTES):
         return True
     config = log_merge_config_of(table) if any(each.has_log_files for each in candidates) else None
     lookups = [

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
+from hudisql.hudi_config import HOLLOW_COMMITS, REFRESH_DRIVER_MAX_BYTES, config_of_session
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
@@ -130,7 +130,7 @@ def _plan_changes(
                 {path: each for path, each in changes.items() if each},
                 definition.key,
                 [each for each in partitions if _reason_of_types(scope, empty, [each]) is None],
-                scope.settings.get(DRIVER_MAX_BYTES),
+                scope.settings.get(REFRESH_DRIVER_MAX_BYTES),
                 scope.resources,
             )
             reason = _reason_of_types(scope, empty, values.columns)
@@ -226,7 +226,9 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
     if isinstance(plan.rows, DriverChanges):
         changes = Changes(plan.rows.rows, "UPSERT", unique_new_keys=True)
-        return execute(DmlPlan(scope, scope.table, scope.write_options(scope.table), changes), syncs=syncs)
+        most_bytes = scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
+        options = replace(scope.write_options(scope.table), driver_max_bytes=most_bytes)
+        return execute(DmlPlan(scope, scope.table, options, changes), syncs=syncs)
     spark = scope.context.spark
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"
     plan.rows.createOrReplaceTempView(view)

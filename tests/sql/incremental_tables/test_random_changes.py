@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.session import Session
 from hudisql.sql.incremental_tables import maintained_columns, value_bounds
 from hudisql.sql.incremental_tables.sources import with_settings
@@ -308,6 +308,9 @@ def test_random_changes(
     with (
         mock.patch.object(maintained_columns, "MOST_VALUES", most_values),
         mock.patch.object(value_bounds, "MOST_LISTED", most_listed),
-        with_settings(small.context, {DRIVER_MAX_BYTES.name: str(driver_bytes)}),
+        with_settings(
+            small.context,
+            {each.name: str(driver_bytes) for each in (DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES)},
+        ),
     ):
         run_rounds(small, queries, rounds)
