@@ -166,9 +166,13 @@ class IngestWorker:
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """Begin with tables that do not run, for a time; the others' turn comes with the next look."""
+        """Begin with tables that do not run, for a time; the others' turn comes with the next look.
+
+        Those that have failed least come first: tables that go on failing keep no other one waiting.
+        """
         began = self.clock()
-        for fed in [each for each in self._fed.values() if not each.is_running]:
+        waiting = [each for each in self._fed.values() if not each.is_running]
+        for fed in sorted(waiting, key=lambda each: (each.failures, each.not_before)):
             if began >= max(fed.not_before, self._unreachable.get(fed.source_name, 0.0)):
                 self._attempt(fed, self._start)
             if self.clock() - began >= _STARTING_SECONDS:

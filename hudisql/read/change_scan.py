@@ -50,15 +50,28 @@ def changed_images(
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
     is_plain = not any(pa.types.is_nested(each.type) for each in schema)
     if is_plain and sum(side.length for side in sides) <= most_bytes:
-        calendars = calendar_settings(spark)
-        batches = [
-            batch for each in changes for batch in read_changes(table.storage, each, schema, calendars)
-        ]
-        if sum(batch.nbytes for batch in batches) <= MOST_BYTES:
+        batches = _few_changes(spark, table, schema, changes)
+        if batches is not None:
             return _local_images(spark, schema, batches)
     captured = _captured(spark, table, schema, changes)
     before, after = (captured.where(f"{side} IS NOT NULL").select(f"{side}.*") for side in (BEFORE, AFTER))
     return before.unionAll(after)
+
+
+def _few_changes(
+    spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange]
+) -> list[pa.RecordBatch] | None:
+    """The changes, read now; None if they are more than Spark's plan should hold."""
+    calendars = calendar_settings(spark)
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for each in changes:
+        for batch in read_changes(table.storage, each, schema, calendars):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > MOST_BYTES:
+                return None
+    return batches
 
 
 def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> DataFrame:

@@ -32,7 +32,7 @@ from hudisql.read.slice_reader import SliceRead
 from hudisql.read.splits import driving_file_bytes
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.task_runner import run_on_files
-from hudisql.spark.versions import pyspark_version
+from hudisql.spark.versions import has_scalar_subqueries
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 
@@ -65,8 +65,7 @@ def merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
                 for length, match in zip(plan.scanned_bytes(), matches, strict=True)
             ]
         )
-        # A bitmap is a scalar subquery, which PySpark 3.5 cannot make of a DataFrame.
-        if bitmap is None or pyspark_version() < (4, 0):
+        if bitmap is None or not has_scalar_subqueries():
             return files.without(partial(_replaced_frame, spark, plan, matches))
         return files.where(lambda metadata: ~bitmap.has_row(spark, metadata))
 

@@ -122,6 +122,11 @@ def _has_select_except() -> bool:
     return pyspark_version() >= _SPARK_4
 
 
+def has_scalar_subqueries() -> bool:
+    """True if `DataFrame.scalar` is there."""
+    return pyspark_version() >= _SPARK_4
+
+
 def set_active_session(spark: SparkSession) -> None:
     """Make the session the active one of this thread, from which Spark's parser takes its settings."""
     session: Any = spark

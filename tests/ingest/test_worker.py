@@ -278,6 +278,17 @@ def test_tables_that_have_begun_do_not_wait_for_a_thousand_others() -> None:
     assert all(each.begun == 1 for each in others)
 
 
+def test_tables_that_go_on_failing_keep_no_other_from_beginning() -> None:
+    clock, good = Clock(), Feed()
+
+    def wait() -> None:
+        clock.now += 10.0
+
+    failing = [Table(f"d.a{number:02d}", "a", Feed(failures=10**6, starts=wait)) for number in range(60)]
+    run([*failing, Table("d.good", "b", good)], [("a", 0), ("b", 1_000)], clock=clock, seconds=1_200)
+    assert good.taken == 1_000
+
+
 def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:
     feed = Feed(wants_split=True)
     assert run([Table("d.whole", "a", feed)], [("a", 1_000)])

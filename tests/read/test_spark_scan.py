@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from hudisql.errors import SourceChangedError
@@ -24,6 +25,7 @@ from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan_method import ScanMethod, scan_methods
 from hudisql.spark.task_errors import translate_task_error
+from hudisql.spark.versions import has_scalar_subqueries
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from tests.rows import json_rows
@@ -139,7 +141,8 @@ def test_spark_merges_log_records_as_the_slice_reader_does(
         methods = scan_methods([each for each, _ in plan.slices], columns, [])
         has_native_log |= ScanMethod.MERGED in methods
         rows = scan_to_dataframe(spark, plan)
-        assert _joins(rows) == 0
+        # Positions of few rows are a bitmap in a filter, where Spark has it.
+        assert _joins(rows) == (ScanMethod.MERGED in methods and not has_scalar_subqueries())
         wanted = sorted(json.dumps(row, sort_keys=True) for row in getattr(golden(name), expected))
         assert json_rows(rows.select(*columns.names)) == wanted
         with monkeypatch.context() as patch:
@@ -378,13 +381,12 @@ def test_a_scan_has_all_columns_but_evaluating_an_unplanned_one_is_an_error(
     assert frame.columns == table.full_schema.names
     assert frame.schema["st"].dataType.simpleString() == "struct<a:bigint,b:string>"
     frame.createOrReplaceTempView("pruned")
-    rows = spark.sql(
-        "select * except (fare, price) from (select id, st.b, fare, price from pruned)"
-    ).collect()
+    rows = spark.sql("select id, b from (select id, st.b, fare, price from pruned)").collect()
     assert sorted((row.id, row.b) for row in rows) == [(f"k{n:06d}", f"s{n}") for n in range(10)]
     assert spark.sql("select count(*) from pruned").first()[0] == 10
     spark.catalog.dropTempView("pruned")
-    with pytest.raises(PySparkException, match="without the column 'fare'"):
+    # PySpark 3.5 does not translate errors of tasks.
+    with pytest.raises((PySparkException, Py4JJavaError), match="without the column 'fare'"):
         frame.select("fare").collect()
 
 

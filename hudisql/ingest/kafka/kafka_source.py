@@ -70,8 +70,10 @@ class KafkaSource:
 
     def close(self) -> None:
         """Give the connections back."""
-        self._metadata.close()
-        self._consumer.close()
+        try:
+            self._metadata.close()
+        finally:
+            self._consumer.close()
 
     @property
     def name(self) -> str:
@@ -237,6 +239,9 @@ class KafkaSource:
             said = error.args[0]
             text = said.str() if isinstance(said, ClientError) else str(said)
             self._metadata.poll(0)
+            if not self._assigned:
+                # Nobody else takes what it heard of its connections; else it would take events.
+                self._consumer.poll(0)
             raise KafkaError(
                 f"Kafka at {self.bootstrap_servers} did not {operation}: {text}{self._refusal.text}",
                 hint="look whether the brokers run and can be reached from here, with what they ask for",

@@ -11,8 +11,9 @@ from uuid import uuid4
 
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import REFRESH_DRIVER_MAX_BYTES
+from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.relations import TableBinder
@@ -97,7 +98,7 @@ def rows_of_values(
     """
     context = scope.context
     if values is None:
-        return _run(scope, text, binder)
+        return _run(scope, text, binder, scope.settings.get(DRIVER_MAX_BYTES))
     view = f"__hudisql_values_{uuid4().hex[:8]}"
     values.frame.createOrReplaceTempView(view)
     scope.resources.callback(context.spark.catalog.dropTempView, view)
@@ -107,7 +108,8 @@ def rows_of_values(
     )
     where = " AND ".join(values.bounds)
     inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
-    return _run(scope, f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}", binder)
+    text = f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}"
+    return _run(scope, text, binder, refresh_driver_bytes(scope))
 
 
 def _is_one_of(column: str, at: int, kind: DataType) -> str:
@@ -119,9 +121,7 @@ def _is_one_of(column: str, at: int, kind: DataType) -> str:
     return f"q.{column} <=> d.v{at}"
 
 
-def _run(scope: StatementScope, text: str, binder: TableBinder) -> DataFrame:
+def _run(scope: StatementScope, text: str, binder: TableBinder, driver_bytes: int) -> DataFrame:
     source = SourceText(text)
-    prepared = query_plan.prepare_query(
-        scope.context, text, source, binder=binder, driver_bytes=scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
-    )
+    prepared = query_plan.prepare_query(scope.context, text, source, binder=binder, driver_bytes=driver_bytes)
     return query_plan.run_prepared(scope.context, prepared, source)

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format import meta_columns
-from hudisql.hudi_config import REFRESH_DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import calendar_settings, read_task
 from hudisql.read.conform import conform_batch
 from hudisql.read.merge_mode import log_merge_config_of
@@ -28,6 +27,7 @@ from hudisql.read.scan import plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 # The footers of more files are quicker read by tasks.
 _MOST_FOOTERS: Final = 500
 _THREADS: Final = 16
+_MOST_BYTES: Final = 512 << 20
+"""Of stored rows in memory: files may be much smaller than their rows."""
 
 
 @dataclass(frozen=True)
@@ -132,23 +134,25 @@ def _repeats(numbers: npt.NDArray[np.int64]) -> bool:
 
 
 def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table) -> pa.Table | None:
-    """Stored rows, with their meta columns: all with these values, and others; None if files are large."""
+    """Stored rows, with their meta columns: all with these values, and others; None if they are large."""
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
     predicates = [each for each in one_of if each is not None]
-    most_bytes = scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
-    plan = plan_scan(table, table.full_schema, predicates, driver_bytes=most_bytes)
+    plan = plan_scan(table, table.full_schema, predicates, driver_bytes=refresh_driver_bytes(scope))
     if not plan.on_driver:
         return None
     calendars = calendar_settings(scope.context.spark)
-    read = [
-        conform_batch(batch, table.full_schema)
-        for task in plan.tasks
+    rows: list[pa.RecordBatch] = []
+    size = 0
+    for task in plan.tasks:
         for batch in read_task(
             plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
-        )
-    ]
-    return pa.Table.from_batches(read, table.full_schema)
+        ):
+            rows.append(conform_batch(batch, table.full_schema))
+            size += batch.nbytes
+            if size > _MOST_BYTES:
+                return None
+    return pa.Table.from_batches(rows, table.full_schema)
 
 
 def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
@@ -201,7 +205,7 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
 
     with ThreadPoolExecutor(_THREADS) as threads:
         candidates = list(compress(slices, threads.map(may_have_keys, slices)))
-    if sum(each.length for each in candidates) > scope.settings.get(REFRESH_DRIVER_MAX_BYTES):
+    if sum(each.length for each in candidates) > refresh_driver_bytes(scope):
         return True
     config = log_merge_config_of(table) if any(each.has_log_files for each in candidates) else None
     lookups = [

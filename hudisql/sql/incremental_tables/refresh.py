@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import HOLLOW_COMMITS, REFRESH_DRIVER_MAX_BYTES, config_of_session
+from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
@@ -31,6 +31,7 @@ from hudisql.sql.incremental_tables.changed_rows import (
 )
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes_on_driver
+from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
 from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering, in_database, read_sources
@@ -130,7 +131,7 @@ def _plan_changes(
                 {path: each for path, each in changes.items() if each},
                 definition.key,
                 [each for each in partitions if _reason_of_types(scope, empty, [each]) is None],
-                scope.settings.get(REFRESH_DRIVER_MAX_BYTES),
+                refresh_driver_bytes(scope),
                 scope.resources,
             )
             reason = _reason_of_types(scope, empty, values.columns)
@@ -226,8 +227,7 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
     if isinstance(plan.rows, DriverChanges):
         changes = Changes(plan.rows.rows, "UPSERT", unique_new_keys=True)
-        most_bytes = scope.settings.get(REFRESH_DRIVER_MAX_BYTES)
-        options = replace(scope.write_options(scope.table), driver_max_bytes=most_bytes)
+        options = replace(scope.write_options(scope.table), driver_max_bytes=refresh_driver_bytes(scope))
         return execute(DmlPlan(scope, scope.table, options, changes), syncs=syncs)
     spark = scope.context.spark
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"
