@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name, with_local_zone
 from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.few_batches import few_batches
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
@@ -78,18 +79,20 @@ def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     None if they are more than such a plan should hold. Columns and errors are those of `arrow_dataframe`.
     """
     schema = pa.schema([plan.output_schema.field(name) for name in plan.columns.names])
-    calendars = calendar_settings(spark)
-    batches: list[pa.RecordBatch] = []
-    size = 0
-    for task in plan.tasks:
-        for batch in read_task(
-            plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
-        ):
-            batches.append(widen_batch(batch, schema))
-            size += batch.nbytes
-            if size > MOST_BYTES:
-                return None
+    read = read_plan(plan, calendar_settings(spark))
+    found = few_batches(read, MOST_BYTES)
+    if found is None:
+        return None
+    batches = [widen_batch(each, schema) for each in found]
     return local_frame(spark, pa.Table.from_batches(batches, schema), spark_struct(schema))
+
+
+def read_plan(plan: ScanPlan, calendars: CalendarSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of all the plan's tasks, read here, one after the other. Raises as `read_task`."""
+    for task in plan.tasks:
+        yield from read_task(
+            plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
+        )
 
 
 def read_task(

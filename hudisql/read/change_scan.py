@@ -18,6 +18,7 @@ from hudisql.read.change_capture import (
     captured_schema,
     read_changes,
 )
+from hudisql.read.few_batches import few_batches
 from hudisql.spark.few_rows import MOST_BYTES, local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
@@ -63,15 +64,8 @@ def _few_changes(
 ) -> list[pa.RecordBatch] | None:
     """The changes, read now; None if they are more than Spark's plan should hold."""
     calendars = calendar_settings(spark)
-    batches: list[pa.RecordBatch] = []
-    size = 0
-    for each in changes:
-        for batch in read_changes(table.storage, each, schema, calendars):
-            batches.append(batch)
-            size += batch.nbytes
-            if size > MOST_BYTES:
-                return None
-    return batches
+    read = (batch for each in changes for batch in read_changes(table.storage, each, schema, calendars))
+    return few_batches(read, MOST_BYTES)
 
 
 def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> DataFrame:

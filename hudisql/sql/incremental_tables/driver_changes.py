@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format import meta_columns
-from hudisql.read.arrow_scan import calendar_settings, read_task
+from hudisql.read.arrow_scan import calendar_settings, read_plan
 from hudisql.read.conform import conform_batch
+from hudisql.read.few_batches import few_batches
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.predicates import InSet, IsNull, Or, Predicate
 from hudisql.read.scan import plan_scan
@@ -141,18 +142,12 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     plan = plan_scan(table, table.full_schema, predicates, driver_bytes=refresh_driver_bytes(scope))
     if not plan.on_driver:
         return None
-    calendars = calendar_settings(scope.context.spark)
-    rows: list[pa.RecordBatch] = []
-    size = 0
-    for task in plan.tasks:
-        for batch in read_task(
-            plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
-        ):
-            rows.append(conform_batch(batch, table.full_schema))
-            size += batch.nbytes
-            if size > _MOST_BYTES:
-                return None
-    return pa.Table.from_batches(rows, table.full_schema)
+    found = few_batches(read_plan(plan, calendar_settings(scope.context.spark)), _MOST_BYTES)
+    if found is None:
+        return None
+    return pa.Table.from_batches(
+        [conform_batch(each, table.full_schema) for each in found], table.full_schema
+    )
 
 
 def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
