@@ -26,6 +26,16 @@ def module_since(version: str, what: str, name: str) -> Any:
     return import_module(name)
 
 
+def frame_of_arrow(spark: Any, rows: Any) -> Any:
+    """`createDataFrame` of Arrow's rows, which PySpark 4.0 and newer takes."""
+    if not _is_older_than("4.0"):
+        return spark.createDataFrame(rows)
+    from hudisql.read.arrow_scan import spark_struct
+    from hudisql.spark.few_rows import local_frame
+
+    return local_frame(spark, rows, spark_struct(rows.schema))
+
+
 def warning_filters() -> Sequence[str]:
     """Filters, as pytest writes them, of what PySpark itself warns of in the version that is installed."""
     filters = []

@@ -87,6 +87,15 @@ def altered_columns(plan: Any) -> Sequence[AlteredColumn] | None:
     ]
 
 
+def location_of_table_like(plan: Any) -> Any:
+    """The LOCATION of a parsed CREATE TABLE … LIKE, an `Option` of the JVM; None for another plan."""
+    kind = class_name(plan)
+    if kind == "CreateTableLikeCommand":
+        # Spark 3.5 and 4.0.
+        return plan.fileFormat().locationUri()
+    return plan.location() if kind == "CreateTableLike" else None
+
+
 def _called_if_there(owner: Any, method: str) -> bool:
     """What a method of a JVM object says that only newer versions of Spark have, else False."""
     from py4j.protocol import Py4JError

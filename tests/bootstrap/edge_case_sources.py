@@ -16,6 +16,7 @@ from hudisql.context import Context
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.scan import plan_scan
 from hudisql.read.scan_dataframe import scan_to_dataframe
+from hudisql.spark.versions import to_arrow
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from tests.bootstrap.plans import plan_of
@@ -77,7 +78,7 @@ def read_both_ways(spark: Any, table: HudiTable, where: str = "true") -> pa.Tabl
             plan = replace(plan, mode="stitched")
         frame = scan_to_dataframe(spark, plan).where(where)
         columns = [f"`{name}`" for name in (names if schema is table.schema else [*names, RECORD_KEY])]
-        found.append(frame.select(*columns).toArrow().sort_by("id"))
+        found.append(to_arrow(frame.select(*columns)).sort_by("id"))
     native, stitched = found
     assert native.to_pylist() == stitched.select(names).to_pylist()
     assert native.schema == stitched.select(names).schema

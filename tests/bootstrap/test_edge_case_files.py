@@ -20,6 +20,7 @@ from hudisql.context import Context
 from hudisql.errors import SourceError, StorageError
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways
 from tests.sources import write_parquet
+from tests.spark_versions import frame_of_arrow
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +69,7 @@ def test_each_odd_name_is_read_alone_too(context: Context, tmp_path: Path, name:
 def test_what_is_not_data_is_left_alone(context: Context, tmp_path: Path) -> None:
     directory = tmp_path / "s"
     # Spark leaves checksums and _SUCCESS beside its files.
-    context.spark.createDataFrame(_rows(0)).coalesce(1).write.parquet(str(directory))
+    frame_of_arrow(context.spark, _rows(0)).coalesce(1).write.parquet(str(directory))
     (data_file,) = directory.glob("*.parquet")
     assert {path.name for path in directory.iterdir()} == {
         data_file.name,

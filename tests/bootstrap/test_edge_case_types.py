@@ -20,6 +20,7 @@ from hudisql.context import Context
 from hudisql.errors import QueryError
 from hudisql.read.scan import plan_scan
 from hudisql.read.scan_dataframe import scan_to_dataframe
+from hudisql.spark.versions import to_arrow
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet
 
@@ -100,7 +101,7 @@ def test_decimals_stored_as_binary_are_mended_by_a_rewrite(
     assert table.properties.unsafe_types == {}
     assert plan_scan(table, table.schema).is_vectorized
     _check_binary_decimals(read_both_ways(context.spark, table))
-    _check_binary_decimals(context.spark.read.parquet(str(tmp_path / "t")).toArrow().sort_by("id"))
+    _check_binary_decimals(to_arrow(context.spark.read.parquet(str(tmp_path / "t"))).sort_by("id"))
     assert verify_bootstrap(context, table, VerifyLevel.FULL).is_good
 
 
@@ -420,7 +421,7 @@ def test_numbers_at_their_edges_are_right(context: Context, tmp_path: Path) -> N
     columns = [name for name in table.column_names if name not in ("x", "f")]
     for schema in (made.schema, made.full_schema):
         found = scan_to_dataframe(context.spark, plan_scan(made, schema))
-        rows = found.select(*table.column_names).toArrow().sort_by("id")
+        rows = to_arrow(found.select(*table.column_names)).sort_by("id")
         assert rows.select(columns).to_pylist() == table.select(columns).to_pylist()
         for name in ("x", "f"):
             assert [str(each) for each in rows[name].to_pylist()] == [

@@ -96,6 +96,9 @@ def project(session: Session, tmp_path: Path) -> Iterator[LayerProject]:
     made.write("dws/buyers.sql", BUYERS)
     yield made
     session.sql("USE default")
+    for row in session.sql(f"SHOW VIEWS IN {made.database}").rows:
+        if row.namespace:
+            session.sql(f"DROP VIEW {made.database}.{row.viewName}")
     for row in session.sql(f"SHOW TABLES IN {made.database}").rows:
         session.sql(f"DROP TABLE IF EXISTS {made.database}.{row.tableName}")
     session.sql(f"DROP DATABASE {made.database} CASCADE")

@@ -109,7 +109,9 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
 def test_changed_properties_and_comment_are_set_and_run_no_query(project: LayerProject) -> None:
     (project.directory / "dws/sales.sql").unlink()
     project.run("apply")
-    clauses = "KEY (id) COMMENT 'it''s paid' TBLPROPERTIES ('hoodie.keep.min.commits' = '40', team = '{}') AS"
+    clauses = (
+        "KEY (id) COMMENT 'it\\'s paid' TBLPROPERTIES ('hoodie.keep.min.commits' = '40', team = '{}') AS"
+    )
     project.write("dwd/paid.sql", PAID.replace("KEY (id) AS", clauses.format("a")))
     assert project.states("plan") == {"paid": ("alter", "nothing"), "buyers": ("nothing", None)}
     applied = project.states("apply")

@@ -9,6 +9,7 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
 from tests.sources import fingerprint, orders, write_parquet
+from tests.spark_versions import frame_of_arrow
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -33,7 +34,7 @@ def int96_source(session, tmp_path):
         for name, value in settings.items():
             spark.conf.set(name, value)
         old = orders(ROWS, ROWS, t=pa.array([OLD, *MOMENTS[1:]], pa.timestamp("us", "UTC")))
-        spark.createDataFrame(old).coalesce(1).write.parquet(str(directory / "dt=2"))
+        frame_of_arrow(spark, old).coalesce(1).write.parquet(str(directory / "dt=2"))
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)

@@ -11,6 +11,7 @@ from pyspark.sql.functions import col
 from hudisql.read import json_text
 from hudisql.read.json_text import render_json
 from tests.oracle.sources import sample_rows
+from tests.spark_versions import frame_of_arrow
 
 STRINGS = ["plain", 'a "quoted" \\ text', "\x00\x01\x1f\t\r\n\b\f /", "名 é", "", None]
 BINARY = [b"", b"a", b"ab", b"abc", b"\x00\xff\xfe\xfd\xfc", None]
@@ -77,7 +78,7 @@ def test_the_texts_are_those_of_spark(spark: Any) -> None:
     rows = rows_of_many_types()
     named = ", ".join(f"`{name}`" for name in rows.column_names)
     # Spark takes Arrow's local time stamps for those of its session.
-    frame = spark.createDataFrame(rows).withColumn("local", col("local").cast("timestamp_ntz"))
+    frame = frame_of_arrow(spark, rows).withColumn("local", col("local").cast("timestamp_ntz"))
     expected = frame.selectExpr(f"to_json(struct({named}), map('ignoreNullFields', 'false')) AS text")
     found = render_json(rows.to_struct_array().combine_chunks()).to_pylist()
     assert sorted(found) == sorted(row.text for row in expected.collect())

@@ -17,6 +17,7 @@ from hudisql.catalog.metastore_table import HUDI_INPUT_FORMAT, MetastoreColumn, 
 from hudisql.context import Context
 from hudisql.session import Session
 from tests.sources import fingerprint
+from tests.spark_versions import frame_of_arrow
 from tests.sql.changed_tables import ChangedTable, write_source
 
 
@@ -91,10 +92,10 @@ def plain_tables(spark: Any, golden: Callable[[str], Any]) -> Iterator[None]:
         table = golden(golden_name)
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
         texts = pa.table({"text": [json.dumps(row) for row in table.rows]})
-        rows = spark.createDataFrame(texts).select(
+        rows = frame_of_arrow(spark, texts).select(
             functions.from_json("text", StructType.fromJson(table.schema)).alias("row")
         )
-        meta = spark.createDataFrame(pa.Table.from_pylist(table.meta_rows))
+        meta = frame_of_arrow(spark, pa.Table.from_pylist(table.meta_rows))
         joined = meta.join(rows, meta["_hoodie_record_key"] == functions.col("row.id"))
         joined.select(*(f"`{column}`" for column in meta.columns), "row.*").coalesce(1).write.saveAsTable(
             f"{database}.{name}", format="parquet", mode="overwrite"

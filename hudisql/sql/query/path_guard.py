@@ -17,6 +17,7 @@ from hudisql.catalog.metastore_table import MetastoreTable, loses_files_when_dro
 from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.versions import location_of_table_like
 from hudisql.sql.query.command_targets import targets_of_plan
 from hudisql.sql.query.target_table import find_entry, find_hudi_root
 from hudisql.sql.text.statements import InsertStatement, Statement, TableName
@@ -152,8 +153,8 @@ def directories_of_plan(plan: Any) -> Iterator[NamedDirectory]:
         yield from _directory(plan.storage().locationUri(), effect, is_overwritten=True)
     elif kind in _MADE_BY_SPECIFICATION:
         yield from _directory(plan.tableSpec().location(), _AS_PLAIN_FILES)
-    elif kind == "CreateTableLike":
-        yield from _directory(plan.location(), _AS_PLAIN_FILES)
+    elif (location := location_of_table_like(plan)) is not None:
+        yield from _directory(location, _AS_PLAIN_FILES)
     elif kind == "SetTableLocation":
         yield NamedDirectory(str(plan.location()), _AS_PLAIN_FILES)
     elif kind == "AddPartitions":

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _OTHER_FORMS: Final = {
     "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
     "CreateTableLike": "CREATE TABLE LIKE",
+    "CreateTableLikeCommand": "CREATE TABLE LIKE",
     "ReplaceTable": "CREATE OR REPLACE TABLE",
     "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
 }

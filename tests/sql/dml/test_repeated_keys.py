@@ -41,8 +41,8 @@ def _create(session: Session, database: str, kind: str, columns: str, keys: str,
 
 def _rows(session: Session, name: str, columns: str = "") -> list[tuple[Any, ...]]:
     """The rows in order, by default without meta columns."""
-    columns = columns or f"* EXCEPT ({', '.join(META_COLUMNS)})"
-    return sorted(tuple(row) for row in session.sql(f"SELECT {columns} FROM {name}").rows)
+    found = session.sql(f"SELECT {columns or '*'} FROM {name}").rows
+    return sorted(tuple(row)[0 if columns else len(META_COLUMNS) :] for row in found)
 
 
 @dataclass(frozen=True)

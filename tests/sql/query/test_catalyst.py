@@ -20,6 +20,7 @@ from hudisql.sql.query.catalyst import (
     restrict_predicate,
 )
 from hudisql.sql.query.references import parse_plan
+from tests.spark_versions import needs_spark
 
 pytestmark = pytest.mark.spark
 
@@ -82,7 +83,7 @@ def test_filters_that_mean_the_same_are_translated(needs: Any, condition: str, e
         "a + 1 = 2",
         "arr[0].p = 1",
         "m['k'].u = 1",
-        "id COLLATE UTF8_LCASE = 'X'",
+        pytest.param("id COLLATE UTF8_LCASE = 'X'", marks=needs_spark("4.0", "COLLATE")),
         "a = n",
         "rand() > 0.5",
         "a > (SELECT max(a) FROM h1)",
@@ -100,11 +101,12 @@ def test_filters_that_could_mean_something_else_are_left_to_spark(needs: Any, co
 
 
 def test_values_keep_their_types(needs: Any) -> None:
+    # Spark 3.5 compares dates with texts as texts.
+    days = ", ".join(f"CAST('2020-01-{day:02}' AS DATE)" for day in range(1, 13))
     found = needs(
         "SELECT 1 FROM h0 WHERE d = DATE'2024-02-29' AND ts = TIMESTAMP'2024-02-29 01:02:03.000004' AND "
         "nt = TIMESTAMP_NTZ'1960-01-01 00:00:00' AND de = 7 AND bi = X'00FF' AND sm = 3 AND b = 'NaN' AND "
-        "d IN ('2020-01-01','2020-01-02','2020-01-03','2020-01-04','2020-01-05','2020-01-06','2020-01-07',"
-        "'2020-01-08','2020-01-09','2020-01-10','2020-01-11','2020-01-12') OR false"
+        f"d IN ({days}) OR false"
     )["h0"].predicate
     values = {part.column[0]: part.value for part in found.parts if isinstance(part, Comparison)}
     assert values["d"] == date(2024, 2, 29)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.java_text import render_floating
+from hudisql.spark.versions import to_arrow
 from hudisql.write.keygen.record_keys import RepeatedKeys, render_record_keys, repeated_keys
+from tests.spark_versions import frame_of_arrow
 
 MOMENT = 1_577_882_096_789_000  # 2020-01-01 12:34:56.789 UTC in microseconds
 
@@ -104,8 +106,8 @@ def test_every_number_has_the_text_that_java_prints(spark: Any, width: int) -> N
                 pa.array(2.0 ** np.arange(-120, 120, 7)).cast(number_type),
             ]
         ).combine_chunks()
-        frame = spark.createDataFrame(pa.table({"number": values}))
-        printed = frame.selectExpr("CAST(number AS STRING) AS text").toArrow().column("text")
+        frame = frame_of_arrow(spark, pa.table({"number": values}))
+        printed = to_arrow(frame.selectExpr("CAST(number AS STRING) AS text")).column("text")
         assert render_floating(values).to_pylist() == printed.to_pylist()
 
     check()
