@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hudisql.errors import HudisqlError, SessionClosedError
+from hudisql.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,9 +165,8 @@ class LocalResult(Result):
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table. Raises SessionClosedError."""
         import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        schema: pa.Schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         columns = list(zip(*self._values, strict=True)) if self._values else [()] * len(schema)
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hudisql.result import LocalResult, Result
 from hudisql.server.result_types import ResultColumn, result_columns, travels_as_it_is, wire_frame
 from hudisql.spark.java_objects import class_name
-from hudisql.spark.versions import frame_of_java, local_iterator, to_arrow
+from hudisql.spark.versions import arrow_schema, frame_of_java, local_iterator, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,10 +141,8 @@ def _collected(frame: DataFrame) -> DataFrame:
 
 def _partition_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The batches of one partition after the other, the next one computed when it is asked for."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     spark: Any = frame.sparkSession
-    schema = to_arrow_schema(frame.schema)
+    schema = arrow_schema(frame.schema)
     encoded: Any = frame._jdf.toArrowBatchRdd()
     python_rdd = spark.sparkContext._jvm.PythonRDD
     served = python_rdd.toLocalIteratorAndServe(encoded, False)

@@ -18,6 +18,7 @@ from hudisql.spark.java_objects import class_name, items_of, java_class, scala_o
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 OLDEST: Final = (3, 5)
 NEWEST_MAJOR: Final = 4
@@ -131,6 +132,12 @@ def _has_select_except() -> bool:
     return pyspark_version() >= _SPARK_4
 
 
+def check_statement_since(version: tuple[int, int], what: str, hint: str) -> None:
+    """Raise UnsupportedStatementError for a statement that older PySparks than `version` do not run."""
+    if pyspark_version() < version:
+        raise UnsupportedStatementError(f"{what} needs PySpark {version[0]}.{version[1]}", hint=hint)
+
+
 def has_scalar_subqueries() -> bool:
     """True if `DataFrame.scalar` is there."""
     return pyspark_version() >= _SPARK_4
@@ -220,15 +227,23 @@ def sequence_of_array(spark: SparkSession, array: Any) -> Any:
     return java_class(spark, "scala.collection.immutable.ArraySeq").unsafeWrapArray(array)
 
 
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema as Arrow's, a TIMESTAMP in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    given: Any = to_arrow_schema
+    converted: pa.Schema = given(schema) if pyspark_version() < (4, 1) else given(schema, timezone="UTC")
+    return converted
+
+
 def to_arrow(frame: DataFrame) -> pa.Table:
     """The rows of a DataFrame, on the driver. Raises Spark's own exceptions."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
 
     older: Any = frame
-    schema = to_arrow_schema(frame.schema)
+    schema = arrow_schema(frame.schema)
     batches = older._collect_as_arrow()
     return pa.Table.from_batches(batches, None if batches else schema).cast(schema)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.versions import check_statement_since
 from hudisql.sql.ddl.create_table import PROVIDERS
 from hudisql.sql.query.path_guard import (
     directories_of_plan,
@@ -62,13 +63,17 @@ def run_block(context: Context, text: str) -> DataFrame:
 
 
 def check_block(context: Context, text: str) -> None:
-    """Raise UnsupportedStatementError if a Hudi table is named, or may be hidden, in the block."""
+    """Raise UnsupportedStatementError if a Hudi table is named, or may be hidden, in the block.
+
+    Or if this PySpark runs no blocks.
+    """
     behind = tokenize(text)[1:2]
     if not behind or behind[0].is_keyword(*TRANSACTION_WORDS):
         raise UnsupportedStatementError(
             "BEGIN without END is not supported: each statement is a transaction of its own",
             hint=_ONE_BY_ONE,
         )
+    check_statement_since((4, 1), BLOCK, _ONE_BY_ONE)
     _check_text(context, text, BLOCK)
 
 
@@ -78,6 +83,7 @@ def execute_immediate(context: Context, text: str) -> DataFrame:
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
     statement that the text is.
     """
+    check_statement_since((4, 0), EXECUTE_IMMEDIATE, "run the statement itself")
     parse_plan(context.spark, text)  # raises Spark's syntax errors
     tokens = tokenize(text)
     _check_tokens(context, tokens[2:], EXECUTE_IMMEDIATE)

@@ -18,10 +18,12 @@ import pyarrow as pa
 from hudisql.context import Context
 from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
+from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.read.table_state import TableState
+from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_queries
 from hudisql.sql.query.catalyst import (
@@ -302,7 +304,6 @@ def _decide_by_spark(
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-    from pyspark.sql.types import StructType
 
     columns = table.partition_columns
     partitions = with_registered(table, list_partitions(table), registered_partitions(table, as_of))
@@ -315,9 +316,7 @@ def _decide_by_spark(
         names=[*(column.name for column in columns), "__partition"],
     )
     try:
-        frame = context.spark.createDataFrame(
-            values, schema=StructType.fromJson(_json(spark_json_from_arrow(values.schema)))
-        )
+        frame = local_frame(context.spark, values, spark_struct(values.schema))
         kept = [row[0] for row in rows_that_meet(frame, condition).select("__partition").collect()]
     except (PySparkException, Py4JError):
         return None

@@ -10,6 +10,7 @@ from hudisql.errors import SqlSyntaxError
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.query.references import find_qualifiers, find_table_references, parse_plan, replace_spans
 from hudisql.sql.text.tokens import tokenize
+from tests.spark_versions import needs_spark
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +30,11 @@ def described(spark: Any, text: str) -> list[tuple[str, str, str, bool]]:
         ("select '😀é' from `d b` . `w``x` -- db.t", [("d b.w`x", "`d b` . `w``x`", "relation", False)]),
         ("TABLE db.t", [("db.t", "TABLE db.t", "table", False)]),
         ("select * from (table /* c */ db.t) as x", [("db.t", "table /* c */ db.t", "table", True)]),
-        ("select * from identifier('db.t') y", [("db.t", "identifier('db.t')", "relation", True)]),
+        pytest.param(
+            "select * from identifier('db.t') y",
+            [("db.t", "identifier('db.t')", "relation", True)],
+            marks=needs_spark("4.1", "a parser that evaluates IDENTIFIER of a literal"),
+        ),
         (
             "select * from a where x in (select y from b where exists "
             "(select 1 from c where z = (select max(w) from d)))",
@@ -52,9 +57,10 @@ def described(spark: Any, text: str) -> list[tuple[str, str, str, bool]]:
             "select * from t, lateral (select * from u where u.a = t.a) l",
             [("t", "t", "relation", False), ("u", "u", "relation", False)],
         ),
-        (
+        pytest.param(
             "from t |> where a > 1 |> union all (table u)",
             [("t", "t", "relation", False), ("u", "table u", "table", False)],
+            marks=needs_spark("4.0", "FROM t |> …"),
         ),
         ("cache table t", [("t", "t", "subject", False)]),
         (
@@ -76,7 +82,11 @@ def test_each_reference_has_its_name_place_and_form(
         ("with t as (select 1) select * from t, T, db.t", ["db.t"]),
         ("with t as (select * from t) select * from t", ["t"]),
         ("with a as (select * from b), b as (select * from a) select * from b", ["b"]),
-        ("with recursive r as (select 1 union all select * from r) select * from r, s", ["s"]),
+        pytest.param(
+            "with recursive r as (select 1 union all select * from r) select * from r, s",
+            ["s"],
+            marks=needs_spark("4.0", "recursive CTEs"),
+        ),
         ("select * from (with t as (select 1) select * from t) x, t", ["t"]),
         ("with t as (select 1) select * from u where a in (select * from t)", ["u"]),
         ("with t as (select 1) select * from (with t as (select * from t) select * from t) x", []),
@@ -116,7 +126,7 @@ def test_an_alias_goes_behind_the_clauses_that_belong_to_the_name(
     ) if found.time_travel is None else None
 
 
-def test_time_travel_options_and_identifier_expressions_are_kept_apart(spark: Any) -> None:
+def test_time_travel_and_identifier_expressions_are_kept_apart(spark: Any) -> None:
     (found,) = find_table_references(
         spark, "select * from t for timestamp as of date_sub(current_date(), 1) x"
     )
@@ -125,10 +135,14 @@ def test_time_travel_options_and_identifier_expressions_are_kept_apart(spark: An
     (found,) = find_table_references(spark, "select * from t version as of 7")
     assert found.time_travel is not None
     assert found.time_travel.version == "7"
-    (found,) = find_table_references(spark, "select * from t with ('k' = 'v') as x")
-    assert found.options == (("k", "v"),)
     (found,) = find_table_references(spark, "select * from identifier('db.' || 't')")
     assert (found.parts, found.identifier_expression) == ((), "'db.' || 't'")
+
+
+@needs_spark("4.0", "SELECT … FROM t WITH (…)")
+def test_options_of_a_table_are_kept_apart(spark: Any) -> None:
+    (found,) = find_table_references(spark, "select * from t with ('k' = 'v') as x")
+    assert found.options == (("k", "v"),)
 
 
 def test_an_unreadable_text_is_a_syntax_error_with_sparks_words(spark: Any) -> None:
