@@ -431,7 +431,7 @@ DRIVER_MAX_BYTES: Final = ConfigKey(
 REFRESH_DRIVER_MAX_BYTES: Final = ConfigKey(
     "hudisql.refresh.driver.max.bytes",
     "number",
-    str(32 << 20),
+    str(128 << 20),
     "a refresh of an incremental table that few changed rows affect reads and writes on the driver, without "
     "Spark tasks, if the file slices of each of its scans have together at most so many bytes (0 where "
     "`hudisql.driver.max.bytes` is 0); beyond that it is planned and written as a MERGE",

@@ -98,6 +98,8 @@ class IngestWorker:
     _fed: dict[str, _Fed] = field(default_factory=dict)
     _sources: dict[str, EventSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
+    # Those with events in memory or partitions to split: most of a thousand tables are idle at each look.
+    _busy: dict[str, _Fed] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
     # Paused tables that are this worker's until their compaction has ended.
     _leaving: dict[str, IngestTable] = field(default_factory=dict)
@@ -251,6 +253,7 @@ class IngestWorker:
         source.assign(offsets)
         fed.ended.clear()
         fed.is_running = True
+        self._busy[fed.table.name] = fed
 
     def _source_of(self, fed: _Fed) -> EventSource:
         name = fed.source_name
@@ -284,11 +287,12 @@ class IngestWorker:
 
     def _take(self, batch: EventBatch, fed: _Fed) -> None:
         fed.feed.take(batch, self.clock())
+        self._busy[fed.table.name] = fed
 
     def _flush_due(self) -> None:
         now = self.clock()
-        # Most of a thousand tables are idle at each look.
-        running = [each for each in self._fed.values() if each.is_running and not each.feed.is_idle]
+        running = [each for each in self._busy.values() if each.is_running and not each.feed.is_idle]
+        self._busy = {each.table.name: each for each in running}
         for fed in running:
             if fed.feed.is_due(now):
                 self._attempt(fed, self._flush)

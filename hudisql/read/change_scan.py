@@ -19,7 +19,7 @@ from hudisql.read.change_capture import (
     read_changes,
 )
 from hudisql.read.few_batches import few_batches
-from hudisql.spark.few_rows import MOST_BYTES, local_frame
+from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
 
 _MOST_TASKS = 1000
+# Of images in memory, and in Spark's plan.
+_MOST_BYTES_HELD = 16 << 20
 _TEXT = "to_json({0}, map('ignoreNullFields', 'false')) AS {0}"
 
 
@@ -65,7 +67,7 @@ def _few_changes(
     """The changes, read now; None if they are more than Spark's plan should hold."""
     calendars = calendar_settings(spark)
     read = (batch for each in changes for batch in read_changes(table.storage, each, schema, calendars))
-    return few_batches(read, MOST_BYTES)
+    return few_batches(read, _MOST_BYTES_HELD)
 
 
 def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> DataFrame:

@@ -50,25 +50,28 @@ _REDUCING: Final = frozenset(
 _GROWING: Final = frozenset({"Join", "Generate", "Expand"})
 
 
-def collect_few_rows(frame: DataFrame) -> pa.Table | None:
+def collect_few_rows(
+    frame: DataFrame, *, most_bytes: int = MOST_BYTES, most_rows: int = MOST_ROWS
+) -> pa.Table | None:
     """The rows of `frame`, computed now, if its plan says that they are few; else None, and nothing ran.
 
-    More rows than that after joins and generators also give None. Nested types are never taken. Raises
-    Spark's own exceptions.
+    `most_bytes` is what Spark estimates of the plan. More than `most_rows` after joins and generators also
+    give None. Nested types are never taken. Raises Spark's own exceptions.
     """
     if not all(_is_atomic(field.dataType) for field in frame.schema):
         return None
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     names = set(_node_names(plan))
-    if not names <= _LEAVES | _REDUCING | _GROWING or int(plan.stats().sizeInBytes()) > MOST_BYTES:
+    size = int(plan.stats().sizeInBytes())
+    if not names <= _LEAVES | _REDUCING | _GROWING or size > most_bytes:
         return None
     is_held = names == {"LocalRelation"} and all(_is_plain(field.dataType) for field in frame.schema)
     if is_held and int(plan.data().size()) <= _MOST_ROWS_AS_OBJECTS:
         return _rows_of_local_relation(frame)
     grows = bool(names & _GROWING)
     planned = _planned_for_few_rows(frame)
-    rows = to_arrow(planned.limit(MOST_ROWS + 1) if grows else planned)
-    return None if grows and rows.num_rows > MOST_ROWS else rows
+    rows = to_arrow(planned.limit(most_rows + 1) if grows else planned)
+    return None if grows and rows.num_rows > most_rows else rows
 
 
 def _planned_for_few_rows(frame: DataFrame) -> DataFrame:

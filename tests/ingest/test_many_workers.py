@@ -39,7 +39,7 @@ def disturb(running: list[WorkerProcess], workers: WorkerServer, random: Random)
     return what
 
 
-@pytest.mark.parametrize(("processes", "count", "rounds"), [(4, 16, 6), (8, 200, 20)])
+@pytest.mark.parametrize(("processes", "count", "rounds"), [(4, 16, 6), (8, 200, 20), (8, 1_000, 8)])
 def test_workers_that_come_and_go_lose_and_repeat_nothing(
     tables: FedTables, workers: WorkerServer, processes: int, count: int, rounds: int
 ) -> None:

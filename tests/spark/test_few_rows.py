@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hudisql.read.arrow_scan import spark_struct
-from hudisql.spark import few_rows
 from hudisql.spark.cached_rows import cache_rows
-from hudisql.spark.few_rows import collect_few_rows, local_frame
+from hudisql.spark.few_rows import MOST_ROWS, collect_few_rows, local_frame
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +78,16 @@ def test_other_rows_are_not(spark: Any, text: str) -> None:
     assert collect_few_rows(spark.sql(text)) is None
 
 
+def test_callers_say_what_is_few(spark: Any) -> None:
+    frame = spark.sql("SELECT explode(sequence(1, 10)) a")
+    assert collect_few_rows(frame, most_rows=9) is None
+    found = collect_few_rows(frame, most_rows=10)
+    assert found is not None
+    assert found.num_rows == 10
+    held = spark.sql("SELECT * FROM VALUES (1), (2)")
+    assert collect_few_rows(held, most_bytes=1) is None
+
+
 def test_files_and_python_functions_are_never_few(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "files")
     spark.range(3).write.parquet(path)
@@ -87,13 +96,12 @@ def test_files_and_python_functions_are_never_few(spark: Any, tmp_path: Path) ->
     assert collect_few_rows(spark.createDataFrame([(1,)], "a int")) is None
 
 
-def test_more_rows_than_few_run_as_ever(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_rows, "MOST_ROWS", 5)
-    frame = spark.sql("SELECT explode(sequence(1, 10)) a")
+def test_more_rows_than_few_run_as_ever(spark: Any) -> None:
+    frame = spark.sql(f"SELECT explode(sequence(1, {MOST_ROWS + 1})) a")
     assert collect_few_rows(frame) is None
     cached = cache_rows(frame)
     assert cached.few is None
-    assert cached.frame.count() == 10
+    assert cached.frame.count() == MOST_ROWS + 1
     cached.release()
 
 

@@ -52,6 +52,9 @@ class GroupOwnership:
         settings = {"bootstrap.servers": bootstrap_servers, **(config or {})}
         _make_topic(settings, topic)
         self._slots: set[int] = set()
+        self._tables: Mapping[str, DeclaredName] = {}
+        # Those of `_tables`: asked for ten times a second. None if the slots have changed since.
+        self._owned: set[str] | None = None
         self.is_settled = False
         """True once the group has given this worker its first slots, perhaps none."""
         self.hand_over: HandOver = lambda _is_left, _commits: None
@@ -69,7 +72,10 @@ class GroupOwnership:
         error = None if message is None else message.error()
         if error is not None and error.fatal():
             raise KafkaError(f"the group of workers at {self._servers} cannot be joined: {error.str()}")
-        return {name for name in tables if slot_of(name) in self._slots}
+        if self._owned is None or tables is not self._tables:
+            self._tables = tables
+            self._owned = {name for name in tables if slot_of(name) in self._slots}
+        return self._owned
 
     def report(self, states: Mapping[str, str]) -> None:
         """Keep the state of each table with the group; it goes out in the background, if it has changed."""
@@ -98,6 +104,7 @@ class GroupOwnership:
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._slots |= {each.partition for each in partitions}
+        self._owned = None
         self.is_settled = True
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -111,6 +118,7 @@ class GroupOwnership:
     def _leave(self, slots: set[int], *, commits: bool) -> None:
         self.hand_over(lambda name: slot_of(name) in slots, commits)
         self._slots -= slots
+        self._owned = None
         for each in slots:
             self._reported.pop(each, None)
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-MOST_VALUES: Final = 50_000
+MOST_VALUES: Final = 500_000
+_MOST_BYTES: Final = 32 << 20
+"""Of the changed rows' values in Spark's plan, as it estimates them."""
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
 
 
@@ -81,8 +83,7 @@ def affected_values(
         # Compactions and clusterings move rows and change none.
         none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
         return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", ("false",))
-    frame = reduce(lambda one, two: one.unionAll(two), frames).distinct()
-    frame, few = _held(frame, resources)
+    frame, few = _held(reduce(lambda one, two: one.unionAll(two), frames), resources)
     return MaintainedValues(columns, frame, few, _way(root, walk), value_bounds(columns, frame, few))
 
 
@@ -174,10 +175,13 @@ def _read_images(
 
 
 def _held(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:
-    """The frame computed once, and its rows if they are few."""
+    """The frame's different rows, computed once, and the same on the driver if they are few."""
     spark, schema = frame.sparkSession, frame.schema
-    few = collect_few_rows(frame)
-    if few is None:
+    few = collect_few_rows(frame, most_bytes=_MOST_BYTES, most_rows=MOST_VALUES)
+    frame = frame.distinct()
+    if few is not None:
+        few = few.group_by(few.schema.names).aggregate([])
+    else:
         frame = frame.persist()
         resources.callback(frame.unpersist)
         few = to_arrow(frame.limit(MOST_VALUES + 1))
