@@ -26,7 +26,11 @@ _TASK_ERROR: Final = re.compile(
 _STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]+[\w$.<>/]*\(|Caused by: )")
 _SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
 _PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
-_CHANGES_ROWS: Final = re.compile(r"does not support (?:UPDATE TABLE|DELETE|MERGE INTO TABLE)\b")
+# The second text is that of Spark 4.0 and 3.5.
+_CHANGES_ROWS: Final = re.compile(
+    r"does not support (?:UPDATE TABLE|DELETE|MERGE INTO TABLE)\b"
+    r"|(?:UPDATE|MERGE INTO) TABLE is not supported temporarily"
+)
 _CHANGES_ROWS_HINT: Final = (
     "Hudi tables take it: CALL migrate_table(…) makes one of a parquet table and keeps the name, "
     "CREATE TABLE … USING hudi an empty one"
