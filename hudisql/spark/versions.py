@@ -7,6 +7,7 @@ Spark's own classes moved to. Whatever is replaced here does the same, some of i
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -231,8 +232,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema as Arrow's, a TIMESTAMP in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    given: Any = to_arrow_schema
-    converted: pa.Schema = given(schema) if pyspark_version() < (4, 1) else given(schema, timezone="UTC")
+    # Versions that have no such parameter give UTC.
+    named: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    converted: pa.Schema = to_arrow_schema(schema, **named)
     return converted
 
 

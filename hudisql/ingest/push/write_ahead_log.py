@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -227,13 +227,13 @@ class WriteAheadLog:
     def _run(self) -> None:
         while (group := self._next_group()) is not None:
             frames = [appended for appended in group if appended[1].set_running_or_notify_cancel()]
+            with self._lock:
+                self._queued_bytes -= _bytes_of(group) - _bytes_of(frames)
             try:
                 while frames:
                     frames = self._write_some(frames)
             except Exception as error:
                 self._fail(frames, error)
-            with self._lock:
-                self._queued_bytes -= sum(frame.size for frame, _ in group)
 
     def _next_group(self) -> list[_Appended] | None:
         """What has gathered, at most `_GROUP_BYTES` or one larger frame; None after the end."""
@@ -276,6 +276,7 @@ class WriteAheadLog:
         with self._lock:
             segment.frames += len(headers)
             self._index.add(segment, headers)
+            self._queued_bytes -= _bytes_of(frames[: len(headers)])
             self._durable.notify_all()
         for (_, future), header in zip(frames, headers, strict=False):
             future.set_result(header.sequence)
@@ -296,6 +297,8 @@ class WriteAheadLog:
 
     def _fail(self, frames: list[_Appended], error: Exception) -> None:
         self.is_failing = True
+        with self._lock:
+            self._queued_bytes -= _bytes_of(frames)
         for frame, future in frames:
             failure = WriteAheadLogError(
                 f"a batch for {frame.table} was not taken: cannot write the log {self._directory}: {error}",
@@ -303,6 +306,10 @@ class WriteAheadLog:
             )
             failure.__cause__ = error
             future.set_exception(failure)
+
+
+def _bytes_of(frames: Sequence[_Appended]) -> int:
+    return sum(frame.size for frame, _ in frames)
 
 
 def _header(frame: NewFrame, sequence: int, arrival_ms: int, synced: int, offset: int) -> FrameHeader:

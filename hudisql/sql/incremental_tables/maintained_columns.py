@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hudisql.read.change_capture import GroupChange
 from hudisql.read.change_scan import changed_images
-from hudisql.spark.few_rows import collect_few_rows, local_frame
+from hudisql.spark.few_rows import MOST_ROWS, collect_few_rows, local_frame
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
@@ -83,7 +83,7 @@ def affected_values(
         # Compactions and clusterings move rows and change none.
         none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
         return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", ("false",))
-    frame, few = _held(reduce(lambda one, two: one.unionAll(two), frames), resources)
+    frame, few = distinct_values(reduce(lambda one, two: one.unionAll(two), frames), resources)
     return MaintainedValues(columns, frame, few, _way(root, walk), value_bounds(columns, frame, few))
 
 
@@ -174,19 +174,28 @@ def _read_images(
     return found
 
 
-def _held(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:
-    """The frame's different rows, computed once, and the same on the driver if they are few."""
+def distinct_values(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:
+    """The frame's different rows, computed once, and the same on the driver if they are few.
+
+    Raises Spark's own exceptions. What Spark holds is given back with `resources`.
+    """
+    from pyspark.sql.types import DoubleType, FloatType
+
     spark, schema = frame.sparkSession, frame.schema
-    few = collect_few_rows(frame, most_bytes=_MOST_BYTES, most_rows=MOST_VALUES)
-    frame = frame.distinct()
-    if few is not None:
+    different = frame.distinct()
+    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
+    is_exact = not any(isinstance(each.dataType, FloatType | DoubleType) for each in schema)
+    few = collect_few_rows(frame if is_exact else different, most_bytes=_MOST_BYTES, most_rows=MOST_VALUES)
+    if few is not None and is_exact:
         few = few.group_by(few.schema.names).aggregate([])
-    else:
-        frame = frame.persist()
-        resources.callback(frame.unpersist)
-        few = to_arrow(frame.limit(MOST_VALUES + 1))
-    if few.num_rows > MOST_VALUES:
-        return frame, None
+    if few is None or few.num_rows > MOST_VALUES:
+        different = different.persist()
+        resources.callback(different.unpersist)
+        # They may be of any width.
+        most = min(MOST_VALUES, MOST_ROWS)
+        few = to_arrow(different.limit(most + 1))
+        if few.num_rows > most:
+            return different, None
     return local_frame(spark, few, schema), few
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -305,6 +305,35 @@ def test_damage_to_acknowledged_frames_is_an_error_that_names_file_and_offset(
     assert raised.value.hint
     # The directory is not locked by the attempt.
     LogFiles(tmp_path).close()
+
+
+class SlowFiles(LogFiles):
+    """A disk whose syncs wait while `may_sync` is not set."""
+
+    may_sync: Event | None = None
+
+    def sync(self, descriptor: int) -> None:
+        assert self.may_sync is None or self.may_sync.wait(10)
+        super().sync(descriptor)
+
+
+def test_a_batch_is_counted_once_while_it_is_written_and_when_it_is_durable(tmp_path: Path) -> None:
+    files = SlowFiles(tmp_path)
+    log = WriteAheadLog(tmp_path, files=files)
+    seen: list[int] = []
+    append(log, "s.other", b"row")
+    others = log.unreleased_bytes
+    files.may_sync = Event()
+    future = log.append("s.t", NDJSON, b"row" * 100)
+    # The log's own thread calls this, as soon as the batch is durable.
+    future.add_done_callback(lambda _: seen.append(log.unreleased_bytes))
+    queued = log.unreleased_bytes
+    files.may_sync.set()
+    log.release("s.t", future.result(10))
+    log.close()
+    assert seen == [queued]
+    assert queued - others >= 300
+    assert log.unreleased_bytes == others
 
 
 def test_segments_without_a_manifest_are_refused(tmp_path: Path) -> None:
