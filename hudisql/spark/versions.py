@@ -121,18 +121,6 @@ def sql_class(name: str) -> str:
     return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
 
 
-def check_select_except(what: str) -> None:
-    """Raise UnsupportedStatementError if Spark's parser lacks `SELECT * EXCEPT (…)`, which `what` needs."""
-    if not _has_select_except():
-        raise UnsupportedStatementError(
-            f"{what} needs PySpark 4.0", hint="write a query that gives each key once, by GROUP BY, say"
-        )
-
-
-def _has_select_except() -> bool:
-    return pyspark_version() >= _SPARK_4
-
-
 def check_statement_since(version: tuple[int, int], what: str, hint: str) -> None:
     """Raise UnsupportedStatementError for a statement that older PySparks than `version` do not run."""
     if pyspark_version() < version:

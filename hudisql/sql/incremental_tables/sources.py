@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import FUNCTIONS, HOLLOW_COMMITS, config_of_session
-from hudisql.spark.versions import check_select_except
+from hudisql.spark.versions import check_statement_since
 from hudisql.sql.incremental_tables.definition import SETTINGS
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
@@ -136,9 +136,10 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
 
 
 def check_ordering(column: str | None) -> None:
-    """Raise UnsupportedStatementError for an ordering column before PySpark 4: see `check_select_except`."""
+    """Raise UnsupportedStatementError for an ordering column before PySpark 4, without `SELECT * EXCEPT`."""
     if column is not None:
-        check_select_except("ORDERING of an incremental table")
+        hint = "write a query that gives each key once, by GROUP BY, say"
+        check_statement_since((4, 0), "ORDERING of an incremental table", hint)
 
 
 def is_fixed_time(text: str) -> bool:
