@@ -23,7 +23,7 @@ class KeyTable:
 
         self._offsets, self._data = _text_of(keys)
         self._hashes = np.empty(len(keys), np.uint64)
-        self._table = np.full(1 << max(4, (2 * len(keys)).bit_length()), _NOT_FOUND, np.int64)
+        self._table = np.full(1 << max(4, (2 * len(keys)).bit_length()), _NOT_FOUND, np.int32)
         log_kernels.fill_table(self._offsets, self._data, self._hashes, self._table)
 
     def find(self, column: pa.StringArray) -> npt.NDArray[np.int64]:

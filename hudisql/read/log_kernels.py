@@ -80,7 +80,8 @@ def _word_at(data, at):  # type: ignore[no-untyped-def]
 
 @compiled
 def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
-    # FNV-1a over words of eight bytes, whose high bits are mixed into the low ones: the table takes these.
+    # FNV-1a over words of eight bytes; the end is MurmurHash3's 64-bit finalizer: a table takes the low bits,
+    # which a product alone makes of the low bits of the text, and these are often equal in numbered keys.
     hashed = np.uint64(14695981039346656037) ^ np.uint64(stop - start)
     at = start
     while at + 8 <= stop:
@@ -90,11 +91,13 @@ def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
     if at < stop and stop - start >= 8:
         # The last eight bytes: some of them count twice.
         hashed = (hashed ^ _word_at(data, stop - 8)) * np.uint64(0x9E3779B97F4A7C15)
-        return hashed ^ (hashed >> np.uint64(32))
+        at = stop
     while at < stop:
         hashed = (hashed ^ np.uint64(data[at])) * np.uint64(1099511628211)
         at += 1
-    return hashed ^ (hashed >> np.uint64(32))
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return hashed ^ (hashed >> np.uint64(33))
 
 
 @compiled
