@@ -48,7 +48,8 @@ def changed_images(
 ) -> DataFrame:
     """The rows before and after each change, in the columns of `schema` (some of the table's).
 
-    File slices of together at most `most_bytes` are read now, on the driver, and held by Spark's plan.
+    Rows that are equal in these columns may come once only. File slices of together at most `most_bytes` are
+    read now, on the driver, and held by Spark's plan.
     """
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
     is_plain = not any(pa.types.is_nested(each.type) for each in schema)
@@ -76,7 +77,11 @@ def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.R
         for batch in batches
         for image in (batch.column(2), batch.column(3))
     ]
-    return local_frame(spark, pa.Table.from_batches(images, schema), spark_struct(schema))
+    rows = pa.Table.from_batches(images, schema)
+    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
+    if not any(pa.types.is_floating(each.type) for each in schema):
+        rows = rows.group_by(schema.names).aggregate([])
+    return local_frame(spark, rows, spark_struct(schema))
 
 
 def _captured(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+import pyarrow.compute as pc
+
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
@@ -23,6 +25,7 @@ from hudisql.sql.text.spark_errors import SourceText
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
@@ -103,22 +106,26 @@ def rows_of_values(
     values.frame.createOrReplaceTempView(view)
     scope.resources.callback(context.spark.catalog.dropTempView, view)
     equal = " AND ".join(
-        _is_one_of(quote_name(name), at, field.dataType)
+        _is_one_of(quote_name(name), at, field.dataType, values.few)
         for at, (name, field) in enumerate(zip(values.columns, values.frame.schema, strict=True))
     )
     where = " AND ".join(values.bounds)
     inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
-    text = f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}"
+    # Spark applies EXISTS to a source's rows, LEFT SEMI JOIN only to those that joins have made of them.
+    text = f"SELECT q.* FROM ({inner}) AS q WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {equal})"
     return _run(scope, text, binder, refresh_driver_bytes(scope))
 
 
-def _is_one_of(column: str, at: int, kind: DataType) -> str:
+def _is_one_of(column: str, at: int, kind: DataType, few: pa.Table | None) -> str:
     """An empty text is one with NULL here: as a partition value the table gives it as NULL."""
     from pyspark.sql.types import StringType
 
-    if isinstance(kind, StringType):
-        return f"coalesce(q.{column}, '') = coalesce(d.v{at}, '')"
-    return f"q.{column} <=> d.v{at}"
+    is_text = isinstance(kind, StringType)
+    if few is not None and not few.column(at).null_count:
+        has_empty = is_text and pc.any(pc.equal(few.column(at), "")).as_py()
+        if not has_empty:
+            return f"q.{column} = d.v{at}"
+    return f"coalesce(q.{column}, '') = coalesce(d.v{at}, '')" if is_text else f"q.{column} <=> d.v{at}"
 
 
 def _run(scope: StatementScope, text: str, binder: TableBinder, driver_bytes: int) -> DataFrame:
