@@ -48,6 +48,11 @@ def has_data_sources() -> bool:
     return not _is_older_than("4.0")
 
 
+def has_blocks() -> bool:
+    """True if hudisql runs BEGIN … END on PySpark's version."""
+    return not _is_older_than("4.1")
+
+
 def warning_filters() -> Sequence[str]:
     """Filters, as pytest writes them, of what PySpark itself warns of in the version that is installed."""
     filters = []
