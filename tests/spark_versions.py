@@ -36,6 +36,23 @@ def frame_of_arrow(spark: Any, rows: Any) -> Any:
     return local_frame(spark, rows, spark_struct(rows.schema))
 
 
+def frame_of_path(session: Any, path: Any) -> Any:
+    """The rows of the Hudi table at a path: by the data source, before PySpark 4.0 by a query."""
+    if has_data_sources():
+        return session.spark.read.format("hudi").load(str(path))
+    return session.sql(f"SELECT * FROM hudi.`{path}`").df
+
+
+def has_data_sources() -> bool:
+    """True if PySpark has Python data sources."""
+    return not _is_older_than("4.0")
+
+
+def has_blocks() -> bool:
+    """True if hudisql runs BEGIN … END on PySpark's version."""
+    return not _is_older_than("4.1")
+
+
 def warning_filters() -> Sequence[str]:
     """Filters, as pytest writes them, of what PySpark itself warns of in the version that is installed."""
     filters = []

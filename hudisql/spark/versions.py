@@ -132,6 +132,26 @@ def has_scalar_subqueries() -> bool:
     return pyspark_version() >= _SPARK_4
 
 
+def message_of_captured(error: BaseException) -> str | None:
+    """What an exception that PySpark took from the JVM says, without the stack trace; None for another."""
+    described = _captured(error, "desc")
+    return str(described) if described else None
+
+
+def details_of_captured(error: BaseException) -> str:
+    """What an exception that PySpark took from the JVM and its causes say, with their stack traces."""
+    texts = [_captured(error, "desc"), _captured(error, "stackTrace")]
+    cause = _captured(error, "cause")
+    if cause is not None:
+        # The stack traces of Spark 3.5's analysis errors leave it out.
+        texts.append(details_of_captured(cause))
+    return "\n".join(str(text) for text in texts if text)
+
+
+def _captured(error: BaseException, name: str) -> Any:
+    return getattr(error, name if pyspark_version() < _SPARK_4 else f"_{name}", None)
+
+
 def set_active_session(spark: SparkSession) -> None:
     """Make the session the active one of this thread, from which Spark's parser takes its settings."""
     session: Any = spark

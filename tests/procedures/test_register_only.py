@@ -17,6 +17,7 @@ from hudisql.table.resynced_sources import LISTS_DIRECTORY
 from tests.fault_injection import run_with_fault, wait_for_late_tasks
 from tests.soak import parameters
 from tests.sources import fingerprint, orders, write_parquet
+from tests.spark_versions import frame_of_path
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -64,7 +65,7 @@ def test_rows_are_read_beside_the_others_and_lifted_by_a_call(
     assert "2 of 4 (0 bootstrapped, 2 register-only)" in shown
     partitions = ["dt=2024-03-01", "dt=2024-03-02"]
     assert [row[0] for row in session.sql(f"SHOW PARTITIONS {name}").rows] == partitions
-    session.spark.read.format("hudi").load(str(tmp_path / "t")).createOrReplaceTempView("by_path")
+    frame_of_path(session, tmp_path / "t").createOrReplaceTempView("by_path")
     assert session.spark.sql("SELECT count(*), count(_hoodie_record_key) FROM by_path").first() == (80, 40)
     assert [row["finding"] for row in call("verify_bootstrap", table=name)] == ["SUMMARY"]
     reads = {row["reader"]: row["reads"] for row in call("check_readers", table=name)}

@@ -32,6 +32,7 @@ from tests.fault_injection import metastore_relay, run_with_fault
 from tests.file_slices import base_file_path
 from tests.procedures.conftest import sql_literal
 from tests.sources import fingerprint, orders, write_parquet
+from tests.spark_versions import frame_of_path
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -77,7 +78,7 @@ def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> N
     }
     assert not (target / CHECKPOINT_DIRECTORY).exists()
     assert not [path for path in (target / ".hoodie").iterdir() if path.name.startswith(".hudisql")]
-    session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("crashed")
+    frame_of_path(session, target).createOrReplaceTempView("crashed")
     for table in ("crashed", name) if name is not None else ("crashed",):
         (counted,) = session.sql(
             f"SELECT count(*) AS r, count(DISTINCT id) AS i, count(DISTINCT _hoodie_commit_seqno) AS s,"

@@ -9,7 +9,7 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
 from tests.sources import fingerprint, orders, write_parquet
-from tests.spark_versions import frame_of_arrow
+from tests.spark_versions import frame_of_arrow, frame_of_path
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -87,7 +87,7 @@ def test_int96_is_right_as_it_is_and_after_a_rewrite_of_its_file_groups(
         assert [row[0] for row in session.sql(f"SELECT id{more} FROM {name} WHERE {where}").rows] == [
             "k00020"
         ]
-    frame = session.context.spark.read.format("hudi").load(str(tmp_path / "t"))
+    frame = frame_of_path(session, tmp_path / "t")
     assert {row["id"]: row["t"] for row in frame.collect()}.keys() == expected.keys()
     assert call("verify_bootstrap", table=name, level="full")[-1]["severity"] == "ok"
 

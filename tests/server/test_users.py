@@ -169,7 +169,7 @@ def ldap_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                 )
 
     threading.Thread(target=serve, daemon=True).start()
-    yield f"ldaps://127.0.0.1:{listener.getsockname()[1]}"
+    yield f"ldaps://localhost:{listener.getsockname()[1]}"
     listener.close()
 
 

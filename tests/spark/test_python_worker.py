@@ -21,10 +21,10 @@ FREEZE = """
 import gc
 from hudisql.spark.python_worker import freeze_loaded_modules
 
-assert gc.get_freeze_count() == 0
+begun = gc.get_freeze_count()  # Python 3.12 freezes some objects of its own
 freeze_loaded_modules()
 first = gc.get_freeze_count()
-assert first > 1000, first
+assert first > begun + 1000, first
 tracked_after = [[] for _ in range(1000)]
 freeze_loaded_modules()
 assert gc.get_freeze_count() <= first, "frozen twice without new modules"

@@ -18,6 +18,7 @@ from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
 from hudisql.format.file_names import is_data_file
 from hudisql.spark.cached_rows import LOST_ROWS
 from hudisql.spark.task_errors import REMOVED_HINT, translate_task_error, without_internal_names
+from hudisql.spark.versions import details_of_captured, message_of_captured
 from hudisql.sql.text.script import marked_line, position_at
 
 _TASK_ERROR: Final = re.compile(
@@ -131,7 +132,7 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     gone = _removed_data_file(message)
     if gone is not None:
         return QueryError(f"no such path: {gone}", hint=REMOVED_HINT)
-    checksum = _CHECKSUM.search(f"{message}\n{getattr(error, '_stackTrace', None) or ''}")
+    checksum = _CHECKSUM.search(f"{message}\n{details_of_captured(error)}")
     if checksum is not None:
         return _checksum_error(checksum["path"])
     if LOST_ROWS in message:
@@ -153,9 +154,9 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
 
 
 def _message_of(error: BaseException) -> str:
-    described = getattr(error, "_desc", None)
-    if described:
-        return str(described)
+    described = message_of_captured(error)
+    if described is not None:
+        return described
     java = getattr(error, "java_exception", None)
     if java is not None:
         cause = java

@@ -17,6 +17,7 @@ from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIEL
 from hudisql.session import Session
 from hudisql.sql.text.script import split_script
 from tests.rows import rows
+from tests.spark_versions import has_data_sources
 from tests.sql.changed_tables import own_database, setting
 
 pytestmark = pytest.mark.spark
@@ -151,9 +152,11 @@ def test_frames_add_rows_to_a_table_without_key_and_make_one(session: Session, t
     assert session.write(frame, "keyless.f", "insert", **options).inserted == 10
     # As Hudi's own writer does: the rows get new keys, and none is replaced.
     assert hudisql.write_table(frame, "keyless.f", operation="upsert").inserted == 10
-    frame.write.format("hudi").option("hoodie.datasource.write.operation", "insert").mode("append").save(
-        options["path"]
-    )
+    if has_data_sources():
+        writer = frame.write.format("hudi").option("hoodie.datasource.write.operation", "insert")
+        writer.mode("append").save(options["path"])
+    else:
+        session.write(frame, "keyless.f", "insert")
     found = rows(session, "SELECT count(*), count(DISTINCT _hoodie_record_key) FROM keyless.f")
     assert found == [(30, 30)]
     with pytest.raises(WriteRefusedError, match=r"record keys of .* are generated(.|\n)*DELETE"):

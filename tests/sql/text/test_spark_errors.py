@@ -31,9 +31,19 @@ TASK = (
 class SparkLikeError(Exception):
     """An exception with the text where PySpark's own have it."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, cause: Exception | None = None) -> None:
         super().__init__(message)
-        self._desc = message
+        # In PySpark 3.5, and since 4.0.
+        self.desc = self._desc = message
+        self.cause = self._cause = cause
+
+
+def test_a_wrong_checksum_is_found_among_the_causes() -> None:
+    cause = SparkLikeError(
+        "Job aborted", SparkLikeError("Checksum error: file:/a/b.parquet at 512 exp: 1 got: 2")
+    )
+    error = translate_spark_error(SparkLikeError("[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY] parquet", cause))
+    assert error.message.startswith("the checksum in /a/.b.parquet.crc is not that of /a/b.parquet,")
 
 
 def test_an_analysis_error_says_where_in_the_script_and_nothing_of_plans() -> None:
