@@ -11,6 +11,8 @@ import pytest
 
 from hudisql.errors import QueryError
 from hudisql.session import Session
+from hudisql.spark.versions import to_arrow
+from hudisql.sql.incremental_tables import driver_changes
 from hudisql.sql.incremental_tables.driver_changes import equal_row_numbers
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 
@@ -44,6 +46,29 @@ def test_a_small_refresh_runs_only_the_query_in_spark(layers: Session) -> None:
     row, jobs = refreshed_with_jobs(layers)
     assert (row["rows_inserted"], row["rows_updated"], row["rows_deleted"]) == (0, 2, 0)
     assert 1 <= jobs <= 8
+    assert_fresh(layers, query)
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_rows_of_affected_values_are_chosen_before_they_are_joined(
+    layers: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT o.id, upper(c.region) AS region FROM orders o JOIN customers c ON o.customer = c.id"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
+    layers.sql("UPDATE orders SET customer = 2 WHERE id = 1")
+    queries: list[Any] = []
+
+    def collect(rows: Any) -> pa.Table:
+        queries.append(rows)
+        return to_arrow(rows)
+
+    monkeypatch.setattr(driver_changes, "to_arrow", collect)
+    refresh(layers)
+    (rows,) = queries
+    nodes = [line.lstrip(":+- ") for line in str(rows._jdf.queryExecution().optimizedPlan()).splitlines()]
+    joins = [line.split(",")[0] for line in nodes if line.startswith("Join")]
+    assert joins == ["Join Inner", "Join LeftSemi"]
     assert_fresh(layers, query)
 
 
