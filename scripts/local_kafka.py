@@ -96,7 +96,13 @@ class LocalKafka:
         file = self.directory / "server.properties"
         file.write_text(properties + self.listeners())
         arguments = ("format", "-t", str(uuid.uuid4()), "-c", str(file), *self.format_options())
-        subprocess.run(self._java("kafka.tools.StorageTool", *arguments), check=True, capture_output=True)
+        done = subprocess.run(
+            self._java("kafka.tools.StorageTool", *arguments), check=False, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(
+                f"Kafka cannot format {self.directory}: {(done.stderr or done.stdout)[-4000:]}"
+            )
 
     def listeners(self) -> str:
         """Lines of the configuration that say where the broker listens."""
