@@ -10,7 +10,7 @@ _given: set[int] = set()
 
 
 def find_free_port() -> int:
-    """A port of the loopback that nobody listens on, a new one at each call. Raises OSError if there is none."""
+    """A port of the loopback that nobody listens on, a new one at each call. OSError if there is none."""
     # Below the range from which the kernel gives ports to everyone else who asks for any.
     for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
         with socket.socket() as listener, suppress(OSError):
