@@ -8,7 +8,7 @@ Computed from the file slices before and after each commit, so that nothing has 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ _BATCH_BYTES = 64 << 20
 class GroupChange:
     """One file group before and after one commit; None where it did not exist, or was replaced.
 
-    The configurations say which log blocks each side has.
+    The configurations say which log blocks each side has. `deleted_rows` is what the commit itself says.
     """
 
     instant_time: str
@@ -58,14 +58,17 @@ class GroupChange:
     after: FileSlice | None
     before_config: LogMergeConfig | None = None
     after_config: LogMergeConfig | None = None
+    deleted_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """What a commit says of a file group: the version before ("" if none), and its own ("" if replaced)."""
+    """What a commit says of a file group: the version before ("" if none), its own ("" if replaced), and how
+    many rows it deleted."""
 
     previous: str
     version: str
+    deleted_rows: int | None = None
 
 
 def captured_schema(schema: pa.Schema) -> pa.Schema:
@@ -110,7 +113,9 @@ def _touched_groups(
             # New file groups name no version before, or their own commit.
             is_new = stat.prev_commit in (None, "null") or stat.prev_commit >= commit.timestamp
             previous = "" if is_new else stat.prev_commit
-            groups[partition, stat.file_id] = _Touched(previous, version_of_write(table, stat.path))
+            groups[partition, stat.file_id] = _Touched(
+                previous, version_of_write(table, stat.path), stat.num_deletes
+            )
     return groups
 
 
@@ -136,7 +141,9 @@ def _changes_of_commit(
             dict(zip(names, partition_of(table, group[0]).values, strict=False)),
             before.get(group),
             after.get(group),
-            *configs,
+            before_config=configs[0],
+            after_config=configs[1],
+            deleted_rows=touched.deleted_rows,
         )
         _check_files(table, change, group, touched)
         yield change
@@ -180,39 +187,80 @@ def read_changes(
     what `read_file_slice` raises.
     """
 
-    def read(
-        side: FileSlice, config: LogMergeConfig | None, columns: pa.Schema, predicate: Predicate | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        return read_file_slice(
-            storage, SliceRead(side, columns, change.partition_values, predicate, None, calendars, config)
-        )
-
+    sides = _Sides(storage, change, calendars)
     columns = pa.schema([META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema])
     is_new = Comparison((COMMIT_TIME,), "=", change.instant_time)
     if change.before is None:
-        if change.after is not None:
-            for batch in read(change.after, change.after_config, columns, is_new):
-                yield _events(change, INSERT, schema, None, batch)
+        for batch in sides.after(columns, is_new):
+            yield _events(change, INSERT, schema, None, batch)
         return
     if change.after is None:
-        for batch in read(change.before, change.before_config, columns):
+        for batch in sides.before(columns):
             yield _events(change, DELETE, schema, batch, None)
         return
+    written = pa.Table.from_batches(sides.after(columns, is_new), columns)
+    if _says_that_it_deleted_none(change):
+        replaced = sides.before_of_keys(columns, written[RECORD_KEY])
+        kept = _count(sides.before) - replaced.num_rows
+        if kept + written.num_rows == _count(sides.after):
+            none = pa.chunked_array([], pa.string())
+            yield from _difference(change, schema, replaced, written, none)
+            return
     key = pa.schema([META_SCHEMA.field(RECORD_KEY)])
     deleted = _missing_keys(
-        pa.Table.from_batches(read(change.before, change.before_config, key), key),
-        pa.Table.from_batches(read(change.after, change.after_config, key), key),
+        pa.Table.from_batches(sides.before(key), key), pa.Table.from_batches(sides.after(key), key)
     )
-    written = pa.Table.from_batches(read(change.after, change.after_config, columns, is_new), columns)
-    concerned = pa.chunked_array([*deleted.chunks, *written[RECORD_KEY].chunks], pa.string()).combine_chunks()
-    before = pa.Table.from_batches(
-        (
-            batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=concerned))
-            for batch in read(change.before, change.before_config, columns)
-        ),
-        columns,
-    )
-    yield from _difference(change, schema, before, written, deleted)
+    concerned = pa.chunked_array([*deleted.chunks, *written[RECORD_KEY].chunks], pa.string())
+    yield from _difference(change, schema, sides.before_of_keys(columns, concerned), written, deleted)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Reads the file slices before and after a change; one that is not there has no rows."""
+
+    _storage: Storage
+    _change: GroupChange
+    _calendars: CalendarSettings
+
+    def before(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return self._read(self._change.before, self._change.before_config, columns, None)
+
+    def after(self, columns: pa.Schema, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
+        return self._read(self._change.after, self._change.after_config, columns, predicate)
+
+    def before_of_keys(self, columns: pa.Schema, keys: pa.ChunkedArray) -> pa.Table:
+        value_set = keys.combine_chunks()
+        chosen = (
+            batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=value_set))
+            for batch in self.before(columns)
+        )
+        return pa.Table.from_batches(chosen, columns)
+
+    def _read(
+        self,
+        side: FileSlice | None,
+        config: LogMergeConfig | None,
+        columns: pa.Schema,
+        predicate: Predicate | None,
+    ) -> Iterator[pa.RecordBatch]:
+        if side is None:
+            return iter(())
+        values = self._change.partition_values
+        read = SliceRead(side, columns, values, predicate, None, self._calendars, config)
+        return read_file_slice(self._storage, read)
+
+
+def _says_that_it_deleted_none(change: GroupChange) -> bool:
+    """True if the commit rewrote a base file and counts no row deleted: the numbers of rows can prove it.
+
+    Rows of log files may be deleted only when they are merged, which the commit does not count.
+    """
+    slices = (change.before, change.after)
+    return change.deleted_rows == 0 and not any(each is None or each.has_log_files for each in slices)
+
+
+def _count(read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]) -> int:
+    return sum(batch.num_rows for batch in read(pa.schema([])))
 
 
 def _missing_keys(before: pa.Table, after: pa.Table) -> pa.ChunkedArray:

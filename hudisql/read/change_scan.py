@@ -19,7 +19,6 @@ from hudisql.read.change_capture import (
     read_changes,
 )
 from hudisql.read.few_batches import few_batches
-from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 
@@ -43,35 +42,23 @@ def captured_changes(spark: SparkSession, table: HudiTable, changes: Sequence[Gr
     return _captured(spark, table, table.schema, changes).selectExpr(*texts)
 
 
-def changed_images(
+def few_changed_images(
     spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange], most_bytes: int
-) -> DataFrame:
-    """The rows before and after each change, in the columns of `schema` (some of the table's).
+) -> pa.Table | None:
+    """The rows before and after each change, in the columns of `schema` (some of the table's), read now.
 
-    Rows that are equal in these columns may come once only. File slices of together at most `most_bytes` are
-    read now, on the driver, and held by Spark's plan.
+    Rows that are equal in these columns may come once only. None if columns are nested, the file slices have
+    together more than `most_bytes`, or the rows are more than Spark's plan should hold.
     """
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
-    is_plain = not any(pa.types.is_nested(each.type) for each in schema)
-    if is_plain and sum(side.length for side in sides) <= most_bytes:
-        batches = _few_changes(spark, table, schema, changes)
-        if batches is not None:
-            return _local_images(spark, schema, batches)
-    captured = _captured(spark, table, schema, changes)
-    before, after = (captured.where(f"{side} IS NOT NULL").select(f"{side}.*") for side in (BEFORE, AFTER))
-    return before.unionAll(after)
-
-
-def _few_changes(
-    spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange]
-) -> list[pa.RecordBatch] | None:
-    """The changes, read now; None if they are more than Spark's plan should hold."""
+    is_nested = any(pa.types.is_nested(each.type) for each in schema)
+    if is_nested or sum(side.length for side in sides) > most_bytes:
+        return None
     calendars = calendar_settings(spark)
     read = (batch for each in changes for batch in read_changes(table.storage, each, schema, calendars))
-    return few_batches(read, _MOST_BYTES_HELD)
-
-
-def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> DataFrame:
+    batches = few_batches(read, _MOST_BYTES_HELD)
+    if batches is None:
+        return None
     images = [
         pa.RecordBatch.from_struct_array(image.drop_null())
         for batch in batches
@@ -79,9 +66,18 @@ def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.R
     ]
     rows = pa.Table.from_batches(images, schema)
     # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
-    if not any(pa.types.is_floating(each.type) for each in schema):
-        rows = rows.group_by(schema.names).aggregate([])
-    return local_frame(spark, rows, spark_struct(schema))
+    if any(pa.types.is_floating(each.type) for each in schema):
+        return rows
+    return rows.group_by(schema.names).aggregate([])
+
+
+def changed_images(
+    spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange]
+) -> DataFrame:
+    """As `few_changed_images`, read by tasks: any number of rows and all types."""
+    captured = _captured(spark, table, schema, changes)
+    before, after = (captured.where(f"{side} IS NOT NULL").select(f"{side}.*") for side in (BEFORE, AFTER))
+    return before.unionAll(after)
 
 
 def _captured(

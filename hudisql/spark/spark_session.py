@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Listing by a Spark job costs seconds at the default of 32 paths; scans of chosen files name thousands.
 _DISCOVERY_THRESHOLD: Final = ("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000")
+# At the default of 100 a session that serves many tables compiles the same code again and again.
+_COMPILED_CLASSES: Final = ("spark.sql.codegen.cache.maxEntries", "1000")
 _LOG_TAIL_LINES: Final = 15
 # As spark-submit ends: `Exception in thread "main" org.apache.spark.SparkException: Master must …`.
 _THROWN: Final = re.compile(r'^(?:Exception in thread "[^"]*" [\w.$]+|Error): (.+)$', re.MULTILINE)
@@ -84,6 +86,7 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
         "spark.hadoop.hive.metastore.uris": ",".join(metastore_uris),
         "spark.hadoop.hive.metastore.warehouse.dir": Storage().hadoop_uri(warehouse),
         _DISCOVERY_THRESHOLD[0]: _DISCOVERY_THRESHOLD[1],
+        _COMPILED_CLASSES[0]: _COMPILED_CLASSES[1],
     }
     if settings.master.startswith("local"):
         configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

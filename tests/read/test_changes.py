@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 from hudisql.errors import NoSuchStateError, UnsupportedTableError
 from hudisql.format.meta_columns import COMMIT_TIME
 from hudisql.read import change_capture
-from hudisql.read.change_capture import captured_schema, plan_capture, read_changes
+from hudisql.read.change_capture import GroupChange, captured_schema, plan_capture, read_changes
 from hudisql.read.incremental import IncrementalRead, incremental_read
 from hudisql.read.predicates import Comparison, matching_rows
 from hudisql.read.scan import ScanPlan, plan_scan
@@ -89,6 +89,32 @@ def _captured(table: HudiTable, begin: str, end: str) -> list[dict[str, Any]]:
         for batch in read_changes(table.storage, change, table.schema)
         for event in pa.Table.from_batches([batch], captured_schema(table.schema)).to_pylist()
     ]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_deleted_rows_are_found_whatever_the_commit_counts(
+    open_golden: Callable[[str], HudiTable], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_golden(name)
+    changes = plan_capture(table, timeline_window(table, instants_of(table)[0]))
+    counted = _events_of(table, changes)
+    for other in (None, 0, 1):
+        assert _events_of(table, [replace(each, deleted_rows=other) for each in changes]) == counted
+    # Of rewritten base files without deletes no keys are compared.
+    monkeypatch.setattr(change_capture, "_missing_keys", None)
+    without_logs = [
+        each
+        for each in changes
+        if each.deleted_rows == 0
+        and not any(side is None or side.has_log_files for side in (each.before, each.after))
+    ]
+    assert bool(without_logs) == (name not in ("mor_upsert_only_updates", "mor_two_log_generations"))
+    assert len(_events_of(table, without_logs)) >= len(without_logs)
+
+
+def _events_of(table: HudiTable, changes: Sequence[GroupChange]) -> list[str]:
+    batches = [batch for each in changes for batch in read_changes(table.storage, each, table.schema)]
+    return rows_of(pa.Table.from_batches(batches, captured_schema(table.schema)))
 
 
 def test_captured_changes_of_wide_rows_come_in_small_batches(

@@ -50,6 +50,22 @@ def is_attribute(expression: Any) -> bool:
     return class_name(expression) == "AttributeReference"
 
 
+def chosen_columns(plan: Any) -> list[int] | None:
+    """The ids of a leaf's attributes whose values a plan's columns are; None if it does more than choose."""
+    chosen = list(output_of(plan))
+    while class_name(plan) == "Project":
+        named = {attribute_id(each): each for each in items_of(plan.projectList())}
+        values = [_unnamed(named[each]) for each in chosen]
+        if not all(map(is_attribute, values)):
+            return None
+        chosen, plan = [attribute_id(each) for each in values], plan.child()
+    return None if items_of(plan.children()) else chosen
+
+
+def _unnamed(expression: Any) -> Any:
+    return expression.child() if class_name(expression) == "Alias" else expression
+
+
 def is_exact(expression: Any) -> bool:
     """True if equal values of this type are the same value, as -0.0 and 0.0, or 'a' and 'A' by a collation,
     are not."""

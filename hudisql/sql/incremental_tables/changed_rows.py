@@ -6,6 +6,7 @@ pulls from this table, sees no other row.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.sql.query import query_plan
+from hudisql.sql.query.query_plan import PreparedQuery
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.text.spark_errors import SourceText
@@ -33,6 +35,8 @@ DELETED: Final = "_hudisql_deleted"
 """The column that marks rows to delete."""
 NEW: Final = "_hudisql_new"
 """The column that marks rows whose key none of the compared stored rows has."""
+_LITTLE_BYTES: Final = 32 << 20
+_BYTES_OF_A_VALUE: Final = 1 << 10
 
 
 def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
@@ -101,7 +105,9 @@ def rows_of_values(
     """
     context = scope.context
     if values is None:
-        return _run(scope, text, binder, scope.settings.get(DRIVER_MAX_BYTES))
+        source = SourceText(text)
+        prepared = _prepare(scope, source, binder, scope.settings.get(DRIVER_MAX_BYTES))
+        return query_plan.run_prepared(context, prepared, source)
     view = f"__hudisql_values_{uuid4().hex[:8]}"
     values.frame.createOrReplaceTempView(view)
     scope.resources.callback(context.spark.catalog.dropTempView, view)
@@ -109,11 +115,30 @@ def rows_of_values(
         _is_one_of(quote_name(name), at, field.dataType, values.few)
         for at, (name, field) in enumerate(zip(values.columns, values.frame.schema, strict=True))
     )
-    where = " AND ".join(values.bounds)
-    inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
+    where = _where([each.pushed for each in values.bounds])
     # Spark applies EXISTS to a source's rows, LEFT SEMI JOIN only to those that joins have made of them.
-    text = f"SELECT q.* FROM ({inner}) AS q WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {equal})"
-    return _run(scope, text, binder, refresh_driver_bytes(scope))
+    text = (
+        f"SELECT q.* FROM (SELECT * FROM (\n{text}\n){where}) AS q "
+        f"WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {equal})"
+    )
+    source = SourceText(text)
+    prepared = _prepare(scope, source, binder, refresh_driver_bytes(scope))
+    if _reads_little(prepared, values.few):
+        # Nothing but the files is chosen by the bounds: Spark need not compile code for these numbers.
+        before, _, behind = prepared.bound.text.rpartition(where)
+        text = before + _where([each.compared for each in values.bounds]) + behind
+        prepared = replace(prepared, bound=replace(prepared.bound, text=text))
+    return query_plan.run_prepared(context, prepared, source)
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else " WHERE true"
+
+
+def _reads_little(prepared: PreparedQuery, few: pa.Table | None) -> bool:
+    """True if no row group need be skipped: the files are small, or hold many of the values."""
+    read = sum(sum(each.plan.scanned_bytes()) for each in prepared.scans if each.plan is not None)
+    return read <= max(_LITTLE_BYTES, _BYTES_OF_A_VALUE * (0 if few is None else few.num_rows))
 
 
 def _is_one_of(column: str, at: int, kind: DataType, few: pa.Table | None) -> str:
@@ -128,7 +153,9 @@ def _is_one_of(column: str, at: int, kind: DataType, few: pa.Table | None) -> st
     return f"coalesce(q.{column}, '') = coalesce(d.v{at}, '')" if is_text else f"q.{column} <=> d.v{at}"
 
 
-def _run(scope: StatementScope, text: str, binder: TableBinder, driver_bytes: int) -> DataFrame:
-    source = SourceText(text)
-    prepared = query_plan.prepare_query(scope.context, text, source, binder=binder, driver_bytes=driver_bytes)
-    return query_plan.run_prepared(scope.context, prepared, source)
+def _prepare(
+    scope: StatementScope, source: SourceText, binder: TableBinder, driver_bytes: int
+) -> PreparedQuery:
+    return query_plan.prepare_query(
+        scope.context, source.text, source, binder=binder, driver_bytes=driver_bytes
+    )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from hudisql.read.change_capture import GroupChange
-from hudisql.read.change_scan import changed_images
 from hudisql.spark.few_rows import MOST_ROWS, collect_few_rows, local_frame
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
+from hudisql.sql.incremental_tables.source_images import SourceImages, read_images
 from hudisql.sql.incremental_tables.sources import QuerySources
-from hudisql.sql.incremental_tables.value_bounds import value_bounds
+from hudisql.sql.incremental_tables.value_bounds import ValueBound, value_bounds
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 500_000
 _MOST_BYTES: Final = 32 << 20
 """Of the changed rows' values in Spark's plan, as it estimates them."""
+_NEVER: Final = ValueBound("false", "false")
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
 
 
@@ -43,7 +45,7 @@ class MaintainedValues:
     frame: DataFrame
     few: pa.Table | None
     way: str
-    bounds: tuple[str, ...] = ()
+    bounds: tuple[ValueBound, ...] = ()
 
 
 def affected_values(
@@ -64,39 +66,71 @@ def affected_values(
     NotTraceableError.
     """
     root, sources = analyzed
-    chosen = _choose(_walk(spark, sources, dict.fromkeys(changes)), root, key, partitions)
-    walk = _walk(spark, sources, dict.fromkeys(changes))
+    chosen = _choose(_walk(spark, sources, changes), root, key, partitions)
+    walk = _walk(spark, sources, changes)
     walk.plans(root, chosen)
     if walk.joins_back:
         places = {cat.attribute_id(each): at for at, each in enumerate(items_of(root.output()))}
         root, sources = over_rows()
         output = list(items_of(root.output()))
         chosen = [output[places[cat.attribute_id(each)]] for each in chosen]
-        walk = _walk(spark, sources, dict.fromkeys(changes))
+        walk = _walk(spark, sources, changes)
         walk.plans(root, chosen)
-    images = _read_images(spark, sources, changes, walk.needed, most_bytes)
-    plans = _walk(spark, sources, images).plans(root, chosen)
-    names = [f"v{at}" for at in range(len(chosen))]
-    frames = [cat.frame_of(spark, cat.project(spark, chosen, each), names) for each in plans]
+    images = read_images(spark, sources, changes, walk.needed, most_bytes)
     columns = tuple(str(each.name()) for each in chosen)
-    if not frames:
-        # Compactions and clusterings move rows and change none.
-        none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
-        return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", ("false",))
-    frame, few = distinct_values(reduce(lambda one, two: one.unionAll(two), frames), resources)
+
+    def plans_over(frames: Mapping[str, DataFrame]) -> list[Any]:
+        covers = _walk(spark, sources, changes, frames).plans(root, chosen)
+        return [cat.project(spark, chosen, each) for each in covers]
+
+    names = [f"v{at}" for at in range(len(chosen))]
+    found = None
+    if not (walk.joins_back or images.many):
+        found = _values_on_driver(spark, images, plans_over, names)
+    if found is None:
+        frames = [cat.frame_of(spark, each, names) for each in plans_over(images.frames(spark))]
+        if not frames:
+            # Compactions and clusterings move rows and change none.
+            none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
+            return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", (_NEVER,))
+        found = distinct_values(reduce(lambda one, two: one.unionAll(two), frames), resources)
+    frame, few = found
     return MaintainedValues(columns, frame, few, _way(root, walk), value_bounds(columns, frame, few))
 
 
+def _values_on_driver(
+    spark: SparkSession,
+    images: SourceImages,
+    plans_over: Callable[[Mapping[str, DataFrame]], list[Any]],
+    names: Sequence[str],
+) -> tuple[DataFrame, pa.Table] | None:
+    """The different values and their frame, if they are few and nothing has to be computed for them."""
+    from pyspark.sql.types import StructField, StructType
+
+    columns = images.columns_alone(spark)
+    plans = plans_over(columns)
+    values = images.values_of(plans, columns) if plans else None
+    if values is None:
+        return None
+    few = values.group_by(values.schema.names).aggregate([])
+    if few.num_rows > MOST_VALUES:
+        return None
+    types = cat.frame_of(spark, plans[0], names).schema
+    schema = StructType([StructField(each.name, each.dataType) for each in types])
+    return local_frame(spark, few, schema), few
+
+
 def _walk(
-    spark: SparkSession, sources: QuerySources, images: Mapping[str, Mapping[str, DataFrame] | None]
+    spark: SparkSession,
+    sources: QuerySources,
+    changed_paths: Collection[str],
+    images: Mapping[str, DataFrame] = MappingProxyType({}),
 ) -> AffectedValues:
-    changed = {}
-    for each in sources.references:
-        if each.path in images:
-            read = images[each.path]
-            changed[each.view_name] = ChangedSource(
-                each.view_name, None if read is None else read.get(each.view_name)
-            )
+    changed = {
+        each.view_name: ChangedSource(each.view_name, images.get(each.view_name))
+        for each in sources.references
+        if each.path in changed_paths
+    }
     others = {each.view_name for each in sources.references} - changed.keys()
     return AffectedValues(spark, changed, frozenset(others) | sources.constant)
 
@@ -149,29 +183,6 @@ def _is_traceable(walk: AffectedValues, root: Any, columns: list[Any]) -> bool:
     except NotTraceableError:
         return False
     return True
-
-
-def _read_images(
-    spark: SparkSession,
-    sources: QuerySources,
-    changes: Mapping[str, Sequence[GroupChange]],
-    needed: Mapping[str, set[str]],
-    most_bytes: int,
-) -> dict[str, dict[str, DataFrame]]:
-    """The rows before and after the changes, by base path and reference, in the columns that are needed."""
-    found: dict[str, dict[str, DataFrame]] = {path: {} for path in changes}
-    for reference in sources.references:
-        if reference.view_name not in needed:
-            continue
-        table = sources.tables[reference.path]
-        wanted = {name.lower() for name in needed[reference.view_name]}
-        schema = pa.schema([each for each in table.schema if each.name.lower() in wanted])
-        if len(schema) < len(wanted):
-            raise NotTraceableError("it asks for meta columns of a source")
-        found[reference.path][reference.view_name] = changed_images(
-            spark, table, schema, changes[reference.path], most_bytes
-        )
-    return found
 
 
 def distinct_values(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:

@@ -7,6 +7,7 @@ greatest. They hold for more rows than the values; a semi join with these comes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,11 +22,25 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 MOST_LISTED: Final = 1_000
+_MOST_WRAPPED: Final = 400
+"""Spark compares longer lists of numbers with a set, which is not in the code that it generates."""
 _MARKS: Final = "'\\$"
 _YEARS: Final = pa.array(range(1, 10_000), pa.int64())
 
 
-def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class ValueBound:
+    """A condition on a column, twice.
+
+    Spark pushes `pushed` to the scans; numbers and dates in it become part of the code that it generates and
+    compiles. For `compared` it generates the same code for all values, but pushes nothing.
+    """
+
+    pushed: str
+    compared: str
+
+
+def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None) -> tuple[ValueBound, ...]:
     """A condition for each of the `columns` whose values have literals; `few` are the frame's rows, if few.
 
     Computes the frame, which must be cached, if they are not.
@@ -35,9 +50,9 @@ def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None)
         if not _has_literals(field.dataType):
             continue
         values = _distinct_of_frame(frame, at) if few is None else pc.unique(few.column(at).combine_chunks())
-        condition = _condition(quote_name(name), values)
-        if condition is not None:
-            found.append(condition)
+        bound = _bound(quote_name(name), values, field.dataType)
+        if bound is not None:
+            found.append(bound)
     return tuple(found)
 
 
@@ -58,7 +73,7 @@ def _has_literals(kind: DataType) -> bool:
     return isinstance(kind, IntegralType | DateType | StringType)
 
 
-def _condition(name: str, values: pa.Array) -> str | None:
+def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
     """The condition that holds for all values; None if one of them has no plain literal.
 
     An empty text is looked for as NULL, too: as a partition value it is read as such.
@@ -69,12 +84,23 @@ def _condition(name: str, values: pa.Array) -> str | None:
         return None
     has_null = len(known) < len(values) or "''" in literals
     if not literals:
-        return f"{name} IS NULL" if has_null else "false"
-    if len(literals) <= MOST_LISTED:
-        condition = f"{name} IN ({', '.join(literals)})"
-    else:
-        condition = f"{name} BETWEEN {literals[0]} AND {literals[-1]}"
-    return f"({name} IS NULL OR {condition})" if has_null else condition
+        condition = f"{name} IS NULL" if has_null else "false"
+        return ValueBound(condition, condition)
+    is_listed = len(literals) <= MOST_LISTED
+    literals = literals if is_listed else [literals[0], literals[-1]]
+
+    def condition_on(column: str, literals: Sequence[str]) -> str:
+        among = f"IN ({', '.join(literals)})" if is_listed else f"BETWEEN {literals[0]} AND {literals[1]}"
+        return f"({name} IS NULL OR {column} {among})" if has_null else f"{column} {among}"
+
+    pushed = condition_on(name, literals)
+    if pa.types.is_string(values.type) or len(literals) > _MOST_WRAPPED:
+        return ValueBound(pushed, pushed)
+
+    def wrapped(value: str) -> str:
+        return f"named_struct('v', CAST({value} AS {kind.simpleString()}))"
+
+    return ValueBound(pushed, condition_on(wrapped(name), [wrapped(each) for each in literals]))
 
 
 def _literals(values: pa.Array) -> list[str] | None:

@@ -11,6 +11,7 @@ import pytest
 
 from hudisql.errors import QueryError
 from hudisql.session import Session
+from hudisql.spark.java_objects import scala_object
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import driver_changes
 from hudisql.sql.incremental_tables.driver_changes import equal_row_numbers
@@ -69,6 +70,25 @@ def test_rows_of_affected_values_are_chosen_before_they_are_joined(
     nodes = [line.lstrip(":+- ") for line in str(rows._jdf.queryExecution().optimizedPlan()).splitlines()]
     joins = [line.split(",")[0] for line in nodes if line.startswith("Join")]
     assert joins == ["Join Inner", "Join LeftSemi"]
+    assert_fresh(layers, query)
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_spark_compiles_no_code_for_other_values(layers: Session) -> None:
+    query = (
+        "SELECT o.id, o.amount + 1 AS amount, c.region FROM orders o JOIN customers c ON o.customer = c.id"
+    )
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
+    metrics = scala_object(layers.spark, "org.apache.spark.metrics.source.CodegenMetrics")
+    compiled = []
+    for number in (1, 2, 3):
+        layers.sql(f"UPDATE orders SET amount = {number} WHERE id = {number}")
+        before = metrics.METRIC_COMPILATION_TIME().getCount()
+        row, _ = refreshed_with_jobs(layers)
+        assert row["rows_updated"] == 1
+        compiled.append(metrics.METRIC_COMPILATION_TIME().getCount() - before)
+    assert compiled[1:] == [0, 0]
     assert_fresh(layers, query)
 
 
