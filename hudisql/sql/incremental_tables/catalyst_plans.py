@@ -59,7 +59,7 @@ def chosen_columns(plan: Any) -> list[int] | None:
         if not all(map(is_attribute, values)):
             return None
         chosen, plan = [attribute_id(each) for each in values], plan.child()
-    return None if items_of(plan.children()) else chosen
+    return None if int(plan.children().size()) else chosen
 
 
 def _unnamed(expression: Any) -> Any:
