@@ -10,7 +10,7 @@ import pytest
 
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import cache_rows
-from hudisql.spark.few_rows import MOST_ROWS, collect_few_rows, local_frame
+from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame
 
 pytestmark = pytest.mark.spark
 
@@ -23,10 +23,12 @@ _EVERY_TYPE = """
 """
 
 
-@pytest.mark.parametrize("count", [3, 2_000])
-def test_integers_get_the_sizes_of_the_schema(spark: Any, count: int) -> None:
-    rows = pa.table({"one": pa.array([n % 5 for n in range(count)], pa.int8()), "two": [7] * count})
-    frame = local_frame(spark, rows, spark_struct(rows.schema))
+@pytest.mark.parametrize("frame_of", [local_frame, arrow_frame], ids=["local_frame", "arrow_frame"])
+@pytest.mark.parametrize("count", [0, 3, 2_000])
+def test_integers_get_the_sizes_of_the_schema(spark: Any, count: int, frame_of: Any) -> None:
+    rows = pa.table({"one": pa.array([n % 5 for n in range(count)], pa.int8()), "two": pa.array([7] * count)})
+    rows = rows.cast(pa.schema([("one", pa.int8()), ("two", pa.int64())]))
+    frame = frame_of(spark, rows, spark_struct(rows.schema))
     assert frame.schema.simpleString() == "struct<one:int,two:bigint>"
     assert [tuple(row) for row in frame.collect()] == [(n % 5, 7) for n in range(count)]
 
@@ -39,10 +41,11 @@ def test_every_atomic_type_comes_back_as_it_was(spark: Any) -> None:
             frame = spark.sql(_EVERY_TYPE)
             few = collect_few_rows(frame)
             assert few is not None
-            again = local_frame(spark, few, frame.schema)
-            assert again.schema.simpleString() == frame.schema.simpleString()
             as_text = [f"CAST({name} AS STRING)" for name in frame.columns]
-            assert again.selectExpr(*as_text).collect() == frame.selectExpr(*as_text).collect()
+            for frame_of in (local_frame, arrow_frame):
+                again = frame_of(spark, few, frame.schema)
+                assert again.schema.simpleString() == frame.schema.simpleString()
+                assert again.selectExpr(*as_text).collect() == frame.selectExpr(*as_text).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
 

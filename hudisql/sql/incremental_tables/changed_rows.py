@@ -116,10 +116,11 @@ def rows_of_values(
         for at, (name, field) in enumerate(zip(values.columns, values.frame.schema, strict=True))
     )
     where = _where([each.pushed for each in values.bounds])
+    hint = "" if values.few is None else "/*+ BROADCAST(d) */ "
     # Spark applies EXISTS to a source's rows, LEFT SEMI JOIN only to those that joins have made of them.
     text = (
         f"SELECT q.* FROM (SELECT * FROM (\n{text}\n){where}) AS q "
-        f"WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {equal})"
+        f"WHERE EXISTS (SELECT {hint}1 FROM {view} AS d WHERE {equal})"
     )
     source = SourceText(text)
     prepared = _prepare(scope, source, binder, refresh_driver_bytes(scope))

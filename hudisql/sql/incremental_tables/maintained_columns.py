@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from hudisql.read.change_capture import GroupChange
-from hudisql.spark.few_rows import MOST_ROWS, collect_few_rows, local_frame
+from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 MOST_VALUES: Final = 500_000
+_MOST_IN_PLAN: Final = 10_000
 _MOST_BYTES: Final = 32 << 20
 """Of the changed rows' values in Spark's plan, as it estimates them."""
 _NEVER: Final = ValueBound("false", "false")
@@ -117,7 +119,7 @@ def _values_on_driver(
         return None
     types = cat.frame_of(spark, plans[0], names).schema
     schema = StructType([StructField(each.name, each.dataType) for each in types])
-    return local_frame(spark, few, schema), few
+    return _frame_of(spark, few, schema), few
 
 
 def _walk(
@@ -207,7 +209,12 @@ def distinct_values(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, 
         few = to_arrow(different.limit(most + 1))
         if few.num_rows > most:
             return different, None
-    return local_frame(spark, few, schema), few
+    return _frame_of(spark, few, schema), few
+
+
+def _frame_of(spark: SparkSession, values: pa.Table, schema: StructType) -> DataFrame:
+    make = local_frame if values.num_rows <= _MOST_IN_PLAN else arrow_frame
+    return make(spark, values, schema)
 
 
 def _way(root: Any, walk: AffectedValues) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from hudisql.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.session import Session
-from hudisql.sql.incremental_tables import maintained_columns, value_bounds
+from hudisql.sql.incremental_tables import changed_rows, maintained_columns, value_bounds
 from hudisql.sql.incremental_tables.sources import with_settings
 from tests.soak import parameters
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
@@ -294,8 +294,8 @@ def test_random_changes(
 ) -> None:
     """Each example begins with other rows: its sources are those of the examples before.
 
-    `limits` lower the numbers of values from which they stay in Spark, and are bounds and no list. Without
-    `driver_bytes` tasks read and write all.
+    `limits` lower the numbers of values from which they stay in Spark, and are bounds and no list, and read by
+    a task. Without `driver_bytes` tasks read and write all, and bounds are pushed.
     """
     values = ", ".join(
         f"({at}, {customer}, '{day}', {amount}, {note})"
@@ -308,6 +308,9 @@ def test_random_changes(
     with (
         mock.patch.object(maintained_columns, "MOST_VALUES", most_values),
         mock.patch.object(value_bounds, "MOST_LISTED", most_listed),
+        mock.patch.object(maintained_columns, "_MOST_IN_PLAN", most_listed),
+        mock.patch.object(changed_rows, "_LITTLE_BYTES", driver_bytes),
+        mock.patch.object(changed_rows, "_BYTES_OF_A_VALUE", driver_bytes),
         with_settings(
             small.context,
             {each.name: str(driver_bytes) for each in (DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES)},
