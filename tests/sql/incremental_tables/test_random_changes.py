@@ -294,7 +294,7 @@ def test_random_changes(
 ) -> None:
     """Each example begins with other rows: its sources are those of the examples before.
 
-    `limits` lower the numbers of values from which they stay in Spark, and are bounds and no list, and read by
+    `limits` lower the numbers of values from which they stay in Spark, are bounds and no list, are read by
     a task. Without `driver_bytes` tasks read and write all, and bounds are pushed.
     """
     values = ", ".join(
