@@ -127,6 +127,15 @@ def check_statement_since(version: tuple[int, int], what: str, hint: str) -> Non
         raise UnsupportedStatementError(f"{what} needs PySpark {version[0]}.{version[1]}", hint=hint)
 
 
+def limit_of_widened_files(widened: pa.DataType) -> str:
+    """What a warning adds of files whose columns are narrower than the table's; empty if they are scanned."""
+    import pyarrow as pa
+
+    if pyspark_version() >= _SPARK_4 or widened not in (pa.int64(), pa.float64()):
+        return ""
+    return "; Spark 3.5 cannot scan such files, Spark 4 can"
+
+
 def has_scalar_subqueries() -> bool:
     """True if `DataFrame.scalar` is there."""
     return pyspark_version() >= _SPARK_4

@@ -20,6 +20,7 @@ from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.type_widening import widest_type
+from hudisql.spark.versions import limit_of_widened_files
 
 _WAY_OUT: Final = (
     "on_schema_drift => 'widen' takes it: null where the column is missing, the widest type where types"
@@ -137,7 +138,8 @@ def _merge_column(
         return commonest, [blocker(message, hint=_WAY_OUT)]
     incompatibilities = frozenset().union(*(form.column.incompatibilities for form in forms))
     column = SourceColumn(commonest.name, widest, commonest.physical, incompatibilities)
-    return column, [warning(f"{message}: it becomes {spark_type_name(widest)}")]
+    limit = limit_of_widened_files(widest)
+    return column, [warning(f"{message}: it becomes {spark_type_name(widest)}{limit}")]
 
 
 def _widest(columns: Sequence[SourceColumn]) -> pa.DataType | None:

@@ -21,6 +21,7 @@ from hudisql.errors import HudisqlError
 from hudisql.format.schema import commented_field
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.type_widening import is_safe_widening, is_same_type
+from hudisql.spark.versions import limit_of_widened_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _agreed_type(
         findings.append(
             warning(
                 f"column {field.name}: {stored_name} in the files, safely widened to the metastore's"
-                f" {column.type_text}"
+                f" {column.type_text}{limit_of_widened_files(wanted)}"
             )
         )
         return wanted

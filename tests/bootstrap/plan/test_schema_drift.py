@@ -12,6 +12,7 @@ from hudisql.bootstrap.plan.schema_drift import (
     merge_file_schemas,
 )
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
+from hudisql.spark import versions
 
 
 def _schema(**columns: pa.DataType | None) -> SourceSchema:
@@ -72,6 +73,17 @@ def test_what_every_reader_gets_right_is_widened_whichever_files_are_more(
         assert not finding.is_blocker
         assert "in 1 file: c" in finding.message
         assert "it becomes" in finding.message
+
+
+@pytest.mark.parametrize(("narrow", "wide", "widest"), SAFE)
+def test_the_warning_says_what_the_scan_of_spark_3_5_refuses(
+    monkeypatch: pytest.MonkeyPatch, narrow: pa.DataType, wide: pa.DataType, widest: pa.DataType
+) -> None:
+    for pyspark in ((3, 5), (4, 0)):
+        monkeypatch.setattr(versions, "pyspark_version", lambda found=pyspark: found)
+        (finding,) = _merged(narrow, wide).findings
+        is_refused = pyspark == (3, 5) and widest in (pa.int64(), pa.float64())
+        assert finding.message.endswith("Spark 3.5 cannot scan such files, Spark 4 can") == is_refused
 
 
 def _leaves(kind: pa.DataType) -> list[object]:

@@ -1,9 +1,11 @@
 import pyarrow as pa
+import pytest
 
 from hudisql.bootstrap.plan.table_schema import build_table_schema
 from hudisql.bootstrap.source.footers import FileFooter, SourceColumn, SourceSchema
 from hudisql.bootstrap.source.source_files import DeclaredColumn, PartitionColumn
 from hudisql.format.schema import comment_of
+from hudisql.spark import versions
 
 
 def _footer(path: str, **columns: pa.DataType | None) -> FileFooter:
@@ -79,7 +81,11 @@ def test_a_metastore_column_in_no_file_becomes_a_nullable_column_with_a_note():
     assert "later decimal(10,2) of the metastore is in no file" in _messages(table, blockers=False)[0]
 
 
-def test_a_metastore_type_is_the_files_type_a_listed_widening_or_a_named_blocker():
+@pytest.mark.parametrize(
+    ("pyspark", "limit"), [((4, 0), ""), ((3, 5), "; Spark 3.5 cannot scan such files, Spark 4 can")]
+)
+def test_a_metastore_type_is_the_files_type_a_listed_widening_or_a_named_blocker(monkeypatch, pyspark, limit):
+    monkeypatch.setattr(versions, "pyspark_version", lambda: pyspark)
     table = build_table_schema(
         [_footer("a", small=pa.int32(), wide=pa.int32(), bad=pa.string())],
         [
@@ -92,7 +98,7 @@ def test_a_metastore_type_is_the_files_type_a_listed_widening_or_a_named_blocker
     assert table.schema.field("small").type == pa.int32()
     assert table.schema.field("wide").type == pa.int64()
     assert _messages(table, blockers=False) == [
-        "column wide: int in the files, safely widened to the metastore's bigint"
+        f"column wide: int in the files, safely widened to the metastore's bigint{limit}"
     ]
     assert _messages(table, blockers=True) == ["column bad is string in the files but int in the metastore"]
 
