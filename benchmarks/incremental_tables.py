@@ -211,7 +211,7 @@ def change_orders(session: Any, change: Change, orders: Orders, number: int) -> 
 
 def picked(where: str, of: int, number: int) -> str:
     """About every so manieth order, by a hash of its key, with another price and state."""
-    columns = ORDER_COLUMNS.replace("price", f"CAST(price + {number} AS DECIMAL(12,2)) AS price").replace(
+    columns = ORDER_COLUMNS.replace("price", f"CAST(price + {number + 1} AS DECIMAL(12,2)) AS price").replace(
         "state", "CASE state WHEN 'open' THEN 'paid' ELSE state END AS state"
     )
     return f"SELECT {columns} FROM ods.orders WHERE {where} AND pmod(xxhash64(id), {max(of, 1)}) = 0"

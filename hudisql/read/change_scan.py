@@ -47,8 +47,8 @@ def few_changed_images(
 ) -> pa.Table | None:
     """The rows before and after each change, in the columns of `schema` (some of the table's), read now.
 
-    Rows that are equal in these columns may come once only. None if columns are nested, the file slices have
-    together more than `most_bytes`, or the rows are more than Spark's plan should hold.
+    None if columns are nested, the file slices have together more than `most_bytes`, or the rows are more
+    than Spark's plan should hold.
     """
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
     is_nested = any(pa.types.is_nested(each.type) for each in schema)
@@ -64,11 +64,7 @@ def few_changed_images(
         for batch in batches
         for image in (batch.column(2), batch.column(3))
     ]
-    rows = pa.Table.from_batches(images, schema)
-    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
-    if any(pa.types.is_floating(each.type) for each in schema):
-        return rows
-    return rows.group_by(schema.names).aggregate([])
+    return pa.Table.from_batches(images, schema)
 
 
 def changed_images(

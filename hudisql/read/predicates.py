@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +24,7 @@ from hudisql.errors import InvalidArgumentError
 ColumnPath: TypeAlias = tuple[str, ...]
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "<=>"]
 
+_MANY_VALUES = 1_000
 _NEGATED: Mapping[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _SYMBOLS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": pc.equal,
@@ -246,7 +248,7 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
         case In(values=values):
             return _is_in(column, values)
         case InSet(values=values):
-            return pc.is_in(column, value_set=values)
+            return pc.is_in(column, value_set=_values_near(column, values))
         case Comparison(operator="<=>", value=value):
             if value is None:
                 return pc.is_null(column)
@@ -254,6 +256,19 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
         case Comparison(operator=operator, value=value):
             return _compare(column, operator, value)
     raise InvalidArgumentError(f"not a predicate: {predicate!r}")
+
+
+def _values_near(column: pa.Array, values: pa.Array) -> pa.Array:
+    """Those of the sorted values that the column may hold: Arrow hashes all that it is given, each time."""
+    if len(values) < _MANY_VALUES or not pa.types.is_integer(values.type):
+        return values
+    extremes = pc.min_max(column)
+    if not extremes["min"].is_valid:
+        return values.slice(0, 0)
+    numbers = values.to_numpy()
+    start = int(np.searchsorted(numbers, extremes["min"].as_py(), "left"))
+    stop = int(np.searchsorted(numbers, extremes["max"].as_py(), "right"))
+    return values.slice(start, stop - start)
 
 
 def may_match(

@@ -5,6 +5,7 @@ import decimal
 import math
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.read import predicates
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import (
     And,
     Comparison,
     In,
+    InSet,
     IsNotNull,
     IsNull,
     Not,
@@ -36,6 +39,7 @@ SCHEMA = pa.schema(
     [("n", pa.int32()), ("f", pa.float64()), ("s", pa.string()), ("st", pa.struct([("b", pa.int64())]))]
 )
 _INTEGERS = st.integers(-3, 3)
+_WIDE_INTEGERS = st.integers(-9, 9) | st.sampled_from([-(2**63), 2**63 - 1])
 _FLOATS = st.sampled_from([-1.5, -0.0, 0.0, 2.5, math.nan, math.inf])
 _TEXTS = st.sampled_from(["", "a", "ab", "b", "ba", "é"])
 _VALUES: dict[tuple[str, ...], st.SearchStrategy[Any]] = {
@@ -234,3 +238,17 @@ def test_conjunctions_flatten_and_name_their_columns() -> None:
     assert split_conjuncts(Or((one, two))) == (Or((one, two)),)
     assert columns_of(Or((one, Not(two)))) == {("a",), ("b", "c")}
     assert str(And((two, three))) == "(b.c IS NOT NULL AND d = 'it''s')"
+
+
+@given(
+    values=st.sets(_WIDE_INTEGERS, min_size=1, max_size=20),
+    column=st.lists(st.none() | _WIDE_INTEGERS, max_size=10),
+    many=st.sampled_from([1, 1_000]),
+)
+def test_a_set_of_values_keeps_the_rows_that_hold_one(
+    values: set[int], column: list[int | None], many: int
+) -> None:
+    batch = pa.record_batch({"n": pa.array(column, pa.int64())})
+    with mock.patch.object(predicates, "_MANY_VALUES", many):
+        found = matching_rows(InSet(("n",), pa.array(sorted(values), pa.int64())), batch)
+    assert batch.filter(found).column(0).to_pylist() == [each for each in column if each in values]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -193,23 +192,25 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
     if len(slices) > _MOST_FOOTERS:
         return True
 
-    def may_have_keys(each: FileSlice) -> bool:
+    def keys_to_find(each: FileSlice) -> pa.StringArray:
         if each.has_log_files or each.base_file is None:
-            return True
-        return len(possible_keys(read_key_footer(table.storage, each.base_file.path), keys)) > 0
+            return keys
+        return possible_keys(read_key_footer(table.storage, each.base_file.path), keys)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        candidates = list(compress(slices, threads.map(may_have_keys, slices)))
-    if sum(each.length for each in candidates) > refresh_driver_bytes(scope):
+        wanted = list(zip(slices, threads.map(keys_to_find, slices), strict=True))
+    candidates = [(each, some) for each, some in wanted if len(some)]
+    if sum(each.length for each, _ in candidates) > refresh_driver_bytes(scope):
         return True
-    config = log_merge_config_of(table) if any(each.has_log_files for each in candidates) else None
+    config = log_merge_config_of(table) if any(each.has_log_files for each, _ in candidates) else None
     lookups = [
-        SliceLookup(each, log_merge_config=config if each.has_log_files else None) for each in candidates
+        (SliceLookup(each, log_merge_config=config if each.has_log_files else None), some)
+        for each, some in candidates
     ]
     return any(
         batch.num_rows
-        for each in lookups
-        for batch in find_keys(table.storage, each, keys, prunes_by_footer=False)
+        for each, some in lookups
+        for batch in find_keys(table.storage, each, some, prunes_by_footer=False)
     )
 
 

@@ -32,8 +32,8 @@ class SourceImages:
     many: Mapping[str, DataFrame]
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """All rows."""
-        return {**self.many, **{name: _frame(spark, rows) for name, rows in self.few.items()}}
+        """All rows; the few that are equal once."""
+        return {**self.many, **{name: _frame(spark, _distinct(rows)) for name, rows in self.few.items()}}
 
     def columns_alone(self, spark: SparkSession) -> dict[str, DataFrame]:
         """The columns of the few rows, for plans that `values_of` reads."""
@@ -85,6 +85,13 @@ def read_images(
         else:
             few[reference.view_name] = rows
     return SourceImages(few, many)
+
+
+def _distinct(rows: pa.Table) -> pa.Table:
+    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
+    if any(pa.types.is_floating(each.type) for each in rows.schema):
+        return rows
+    return rows.group_by(rows.schema.names).aggregate([])
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -79,15 +79,15 @@ def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
     An empty text is looked for as NULL, too: as a partition value it is read as such.
     """
     known = values.drop_null()
-    literals = _literals(known.take(pc.array_sort_indices(known)))
+    is_listed = len(known) <= MOST_LISTED
+    ordered = known.take(pc.array_sort_indices(known))
+    literals = _literals(ordered if is_listed else ordered.take(pa.array([0, len(ordered) - 1])))
     if literals is None:
         return None
     has_null = len(known) < len(values) or "''" in literals
     if not literals:
         condition = f"{name} IS NULL" if has_null else "false"
         return ValueBound(condition, condition)
-    is_listed = len(literals) <= MOST_LISTED
-    literals = literals if is_listed else [literals[0], literals[-1]]
 
     def condition_on(column: str, literals: Sequence[str]) -> str:
         among = f"IN ({', '.join(literals)})" if is_listed else f"BETWEEN {literals[0]} AND {literals[1]}"

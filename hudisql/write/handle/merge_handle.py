@@ -29,7 +29,7 @@ from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KE
 from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
-from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.handle.meta_arrays import constant_text, meta_arrays_of_new_rows
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 from hudisql.write.handle.row_identity import ChangedRows, change_identities, key_of_identity
 from hudisql.write.keygen.new_row_keys import NewRowKeys
@@ -37,6 +37,7 @@ from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, rep
 
 _SHOWN_KEYS = 3
 _ROW = "__hudisql_row"
+_FILE_NAME_POSITION = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +144,9 @@ def merge_slice(
     )
     counts = _Counts()
     try:
-        for group in _row_groups(_merged_tables(storage, task, schema, prepared, counts)):
-            file.write(group)
+        merged = _merged_tables(storage, task, _without_file_name(schema), prepared, counts)
+        for group in _row_groups(merged):
+            file.write(_with_file_name(group, task.file_name))
         _check_matched_rows(task, prepared)
         file.close(task.avro_schema)
     except BaseException:
@@ -276,7 +278,10 @@ def _codec(storage: Storage, task: MergeTask) -> str:
 def _merged_tables(
     storage: Storage, task: MergeTask, schema: pa.Schema, changes: _Changes, counts: _Counts
 ) -> Iterator[pa.Table]:
-    """The new file's rows: stored ones in their order, changed in their places, new ones at the end."""
+    """The new file's rows: stored ones in their order, changed in their places, new ones at the end.
+
+    `schema` has all columns of the file but its name.
+    """
     read = SliceRead(
         task.file_slice,
         schema,
@@ -299,11 +304,10 @@ def _merge_batch(
     task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
 ) -> tuple[pa.Table, int]:
     """The batch with its changes done, and how many rows of it were replaced."""
-    renamed = _with_file_name(batch, task.file_name)
     keys = batch.column(meta_columns.RECORD_KEY)
     at, change = changes.stored.find(batch)
     if not len(at):
-        return pa.Table.from_batches([renamed]), 0
+        return pa.Table.from_batches([batch]), 0
     operations = changes.operations[change]
     removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
     late_arriving = _late_arriving(task, batch, changes, at, change, operations)
@@ -314,8 +318,8 @@ def _merge_batch(
     counts.updated += int(replaced.sum())
     rows = changes.rows.take(pa.array(change[replaced]))
     meta = _new_meta(task, keys.take(pa.array(at[replaced])), numbered)
-    fresh = pa.Table.from_arrays([*meta, *rows.columns], schema=renamed.schema)
-    both = pa.concat_tables([pa.Table.from_batches([renamed]), fresh]).combine_chunks()
+    fresh = pa.Table.from_arrays([*meta, *rows.columns], schema=batch.schema)
+    both = pa.concat_tables([pa.Table.from_batches([batch]), fresh]).combine_chunks()
     order = np.arange(batch.num_rows, dtype=np.int64)
     order[at[replaced]] = batch.num_rows + np.arange(int(replaced.sum()))
     kept = np.ones(batch.num_rows, dtype=bool)
@@ -342,14 +346,17 @@ def _late_arriving(
     return is_late_arriving
 
 
-def _with_file_name(batch: pa.RecordBatch, file_name: str) -> pa.RecordBatch:
-    position = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
-    columns = batch.columns
-    columns[position] = pa.repeat(pa.scalar(file_name), batch.num_rows)
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+def _without_file_name(schema: pa.Schema) -> pa.Schema:
+    return schema.remove(_FILE_NAME_POSITION)
+
+
+def _with_file_name(rows: pa.Table, file_name: str) -> pa.Table:
+    names = constant_text(file_name, rows.num_rows)
+    return rows.add_column(_FILE_NAME_POSITION, meta_columns.FILE_NAME, names)
 
 
 def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
+    """The meta columns of new rows, but the file's name."""
     arrays = meta_arrays_of_new_rows(
         keys,
         instant_time=task.file_naming.instant_time,
@@ -358,7 +365,7 @@ def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.
         task=task.file_naming.task_partition_id,
         first_row=first_row,
     )
-    return [pc.cast(array, pa.string()) for array in arrays]
+    return [pc.cast(array, pa.string()) for array in arrays if array is not arrays[_FILE_NAME_POSITION]]
 
 
 def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
