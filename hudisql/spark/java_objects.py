@@ -6,11 +6,22 @@ a query makes dozens of such calls. Knows no particular class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+
+
+def remembered(java_object: Any, name: str, ask: Callable[[Any], _T]) -> _T:
+    """What `ask` tells of an object that never changes, asked once for each proxy of the object."""
+    known = java_object.__dict__.setdefault("_hudisql_known", {})
+    if name not in known:
+        known[name] = ask(java_object)
+    told: _T = known[name]
+    return told
 
 
 def java_class(spark: SparkSession, name: str) -> Any:

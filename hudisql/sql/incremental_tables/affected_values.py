@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 
 if TYPE_CHECKING:
@@ -73,8 +72,8 @@ class AffectedValues:
 
     def changes(self, node: Any) -> bool:
         """True if a source below the node has changed, in subqueries too. Raises NotTraceableError."""
-        kind = class_name(node)
-        if kind == "SubqueryAlias" and (name := str(node.alias())) in self.changed:
+        kind = cat.class_name(node)
+        if kind == "SubqueryAlias" and (name := cat.alias_of(node)) in self.changed:
             return True
         if kind == "SubqueryAlias" and name in self.unchanged:
             return False
@@ -83,14 +82,14 @@ class AffectedValues:
         if kind == "WithCTE":
             self._learn(node)
             return self.changes(node.plan())
-        children = list(items_of(node.children()))
+        children = cat.children_of(node)
         if not children and kind not in _CONSTANT:
             raise NotTraceableError("it reads a table that is no Hudi table, whose changes are not known")
         return any(self.changes(each) for each in (*children, *cat.subquery_plans(node)))
 
     def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:
-        kind = class_name(node)
-        if kind == "SubqueryAlias" and (name := str(node.alias())) in self.changed:
+        kind = cat.class_name(node)
+        if kind == "SubqueryAlias" and (name := cat.alias_of(node)) in self.changed:
             return self._leaf(self.changed[name], attributes)
         if kind == "SubqueryAlias" and name in self.unchanged:
             return []
@@ -106,12 +105,12 @@ class AffectedValues:
         return reader(self, node, attributes)
 
     def _leaf(self, source: ChangedSource, attributes: list[Any]) -> list[Any]:
-        names = [str(each.name()) for each in attributes]
+        names = [cat.name_of(each) for each in attributes]
         self.needed.setdefault(source.view_name, set()).update(names)
         if source.images is None:
             return [None]
         plan = cat.analyzed_plan(source.images)
-        found = {str(each.name()).lower(): each for each in items_of(plan.output())}
+        found = {cat.name_of(each).lower(): each for each in cat.parts_of(plan, "output")}
         columns = [
             cat.alias_as(self.spark, found[name.lower()], each)
             for name, each in zip(names, attributes, strict=True)
@@ -119,61 +118,61 @@ class AffectedValues:
         return [cat.project(self.spark, columns, plan)]
 
     def _pass(self, node: Any, attributes: list[Any]) -> list[Any]:
-        child = next(items_of(node.children()))
+        child = cat.children_of(node)[0]
         known = cat.output_of(child)
         if not {cat.attribute_id(each) for each in attributes} <= known.keys():
-            raise NotTraceableError(f"columns get a new identity in {_spoken(class_name(node))}")
+            raise NotTraceableError(f"columns get a new identity in {_spoken(cat.class_name(node))}")
         return self._cover(child, attributes)
 
     def _project(self, node: Any, attributes: list[Any]) -> list[Any]:
-        return self._compute(node.projectList(), node.child(), attributes)
+        return self._compute(node, "projectList", attributes)
 
     def _aggregate(self, node: Any, attributes: list[Any]) -> list[Any]:
-        groups = list(items_of(node.groupingExpressions()))
+        groups = cat.parts_of(node, "groupingExpressions")
         columns = {cat.attribute_id(each) for each in groups if cat.is_attribute(each)}
         wanted = {cat.attribute_id(each) for each in attributes}
-        for each in items_of(node.aggregateExpressions()):
+        for each in cat.parts_of(node, "aggregateExpressions"):
             if cat.attribute_id(each) not in wanted:
                 continue
-            value = each.child() if class_name(each) == "Alias" else each
+            value = cat.unnamed(each)
             # An expression of group columns alone is the same for all rows of a group.
             references = cat.references_of(value).keys()
             is_group = any(bool(value.semanticEquals(group)) for group in groups)
             if not is_group and not (references and references <= columns and not _aggregates(value)):
-                raise NotTraceableError(f"{each.name()} is no group column")
+                raise NotTraceableError(f"{cat.name_of(each)} is no group column")
             _check_exact([value] if is_group else cat.references_of(value).values(), "GROUP BY")
-        return self._compute(node.aggregateExpressions(), node.child(), attributes)
+        return self._compute(node, "aggregateExpressions", attributes)
 
     def _window(self, node: Any, attributes: list[Any]) -> list[Any]:
         partition = {
-            cat.attribute_id(each) for each in items_of(node.partitionSpec()) if cat.is_attribute(each)
+            cat.attribute_id(each) for each in cat.parts_of(node, "partitionSpec") if cat.is_attribute(each)
         }
         for each in attributes:
             if cat.attribute_id(each) not in partition:
-                raise NotTraceableError(f"{each.name()} is no partition column of a window function")
+                raise NotTraceableError(f"{cat.name_of(each)} is no partition column of a window function")
         _check_exact(attributes, "PARTITION BY")
-        return self._cover(node.child(), attributes)
+        return self._cover(cat.children_of(node)[0], attributes)
 
-    def _compute(self, expressions: Any, child: Any, attributes: list[Any]) -> list[Any]:
+    def _compute(self, node: Any, expressions: str, attributes: list[Any]) -> list[Any]:
         """Covers of a node that computes named expressions of its child's rows."""
         wanted = [cat.attribute_id(each) for each in attributes]
-        named = {cat.attribute_id(each): each for each in items_of(expressions)}
+        named = cat.by_id(cat.parts_of(node, expressions))
         columns = [named[each] for each in wanted]
         below: dict[int, Any] = {}
         for each in columns:
             below |= cat.references_of(each)
         if not below:
             raise NotTraceableError("the columns are constants")
-        covers = self._cover(child, list(below.values()))
+        covers = self._cover(cat.children_of(node)[0], list(below.values()))
         return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
 
     def _union(self, node: Any, attributes: list[Any]) -> list[Any]:
-        positions = {cat.attribute_id(each): at for at, each in enumerate(items_of(node.output()))}
+        positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
         covers = []
-        for child in items_of(node.children()):
+        for child in cat.children_of(node):
             if not self.changes(child):
                 continue
-            output = list(items_of(child.output()))
+            output = cat.parts_of(child, "output")
             own = [output[positions[cat.attribute_id(each)]] for each in attributes]
             covers += self._renamed(self._cover(child, own), own, attributes)
         return covers
@@ -184,13 +183,13 @@ class AffectedValues:
 
     def _common_reference(self, node: Any, attributes: list[Any]) -> list[Any]:
         definition = self._definition(node)
-        positions = {cat.attribute_id(each): at for at, each in enumerate(items_of(node.output()))}
-        output = list(items_of(definition.output()))
+        positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
+        output = cat.parts_of(definition, "output")
         own = [output[positions[cat.attribute_id(each)]] for each in attributes]
         return self._renamed(self._cover(definition, own), own, attributes)
 
     def _learn(self, node: Any) -> None:
-        definitions = {int(each.id()): each.child() for each in items_of(node.cteDefs())}
+        definitions = {int(each.id()): cat.children_of(each)[0] for each in cat.parts_of(node, "cteDefs")}
         self._common |= definitions
         self._with[tuple(definitions)] = node
 
@@ -205,9 +204,9 @@ class AffectedValues:
         return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
 
     def _join(self, node: Any, attributes: list[Any]) -> list[Any]:
-        kind = str(node.joinType())
+        kind = cat.join_kind(node)
         pairs = cat.equal_pairs(node)
-        left, right = node.left(), node.right()
+        left, right = cat.children_of(node)
         ids = {cat.attribute_id(each) for each in attributes}
         if kind in _LEFT_KEPT and ids <= cat.output_of(left).keys():
             return self._cover_sides(left, right, attributes, pairs)
@@ -296,7 +295,7 @@ class AffectedValues:
         )
         touched = rows.join(changed, condition, "left_semi").select(*names)
         plan = cat.analyzed_plan(touched)
-        found = list(items_of(plan.output()))
+        found = cat.parts_of(plan, "output")
         columns = [cat.alias_as(self.spark, one, two) for one, two in zip(found, attributes, strict=True)]
         return [cat.project(self.spark, columns, plan)]
 
@@ -327,9 +326,9 @@ def _check_exact(expressions: Iterable[Any], clause: str) -> None:
 
 
 def _aggregates(expression: Any) -> bool:
-    if class_name(expression) == "AggregateExpression":
+    if cat.class_name(expression) == "AggregateExpression":
         return True
-    return any(_aggregates(each) for each in items_of(expression.children()))
+    return any(_aggregates(each) for each in cat.children_of(expression))
 
 
 def _spoken(kind: str) -> str:

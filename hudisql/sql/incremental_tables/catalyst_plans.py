@@ -1,6 +1,7 @@
 """Catalyst's analyzed plans, read and composed: attributes, projections, DataFrames of a part of a plan.
 
-This module holds Catalyst's inner API for incremental tables; it knows neither tables nor refreshes.
+This module holds Catalyst's inner API for incremental tables; it knows neither tables nor refreshes. Plans
+never change: what the JVM has told of a node or an expression is kept with its proxy, for all later walks.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+from hudisql.spark import java_objects
+from hudisql.spark.java_objects import items_of, java_class, remembered, scala_object
 from hudisql.spark.versions import frame_of_plan, scala_sequence
 
 if TYPE_CHECKING:
@@ -30,19 +32,54 @@ def analyzed_plan(frame: DataFrame) -> Any:
     return java_frame.queryExecution().analyzed()
 
 
+def class_name(node: Any) -> str:
+    """The simple name of the class of a node or an expression."""
+    return remembered(node, "class", java_objects.class_name)
+
+
+def name_of(named: Any) -> str:
+    """A column's name."""
+    return remembered(named, "name", lambda each: str(each.name()))
+
+
+def alias_of(node: Any) -> str:
+    """The name that a `SubqueryAlias` gives."""
+    return remembered(node, "alias", lambda each: str(each.alias()))
+
+
+def join_kind(join: Any) -> str:
+    """A join's type, as Catalyst names it."""
+    return remembered(join, "join", lambda each: str(each.joinType()))
+
+
+def children_of(node: Any) -> list[Any]:
+    """The nodes or expressions that one is made of."""
+    return remembered(node, "children", lambda each: list(items_of(each.children())))
+
+
+def parts_of(node: Any, name: str) -> list[Any]:
+    """The items of a sequence that a node has, as `projectList`."""
+    return remembered(node, name, lambda each: list(items_of(getattr(each, name)())))
+
+
 def attribute_id(attribute: Any) -> int:
     """What tells an attribute from all others of its plan."""
-    return int(attribute.exprId().id())
+    return remembered(attribute, "id", lambda each: int(each.exprId().id()))
 
 
 def output_of(node: Any) -> dict[int, Any]:
     """A node's output attributes by id."""
-    return {attribute_id(each): each for each in items_of(node.output())}
+    return remembered(node, "by id", lambda _: by_id(parts_of(node, "output")))
+
+
+def by_id(named: Iterable[Any]) -> dict[int, Any]:
+    """Attributes, or other named expressions, by their ids."""
+    return {attribute_id(each): each for each in named}
 
 
 def references_of(expression: Any) -> dict[int, Any]:
     """The attributes in an expression by id."""
-    return {attribute_id(each): each for each in items_of(expression.references().toSeq())}
+    return remembered(expression, "references", lambda each: by_id(items_of(each.references().toSeq())))
 
 
 def is_attribute(expression: Any) -> bool:
@@ -54,22 +91,24 @@ def chosen_columns(plan: Any) -> list[int] | None:
     """The ids of a leaf's attributes whose values a plan's columns are; None if it does more than choose."""
     chosen = list(output_of(plan))
     while class_name(plan) == "Project":
-        named = {attribute_id(each): each for each in items_of(plan.projectList())}
-        values = [_unnamed(named[each]) for each in chosen]
+        named = by_id(parts_of(plan, "projectList"))
+        values = [unnamed(named[each]) for each in chosen]
         if not all(map(is_attribute, values)):
             return None
-        chosen, plan = [attribute_id(each) for each in values], plan.child()
-    return None if int(plan.children().size()) else chosen
+        chosen, plan = [attribute_id(each) for each in values], children_of(plan)[0]
+    return None if children_of(plan) else chosen
 
 
-def _unnamed(expression: Any) -> Any:
-    return expression.child() if class_name(expression) == "Alias" else expression
+def unnamed(expression: Any) -> Any:
+    """What an alias names; another expression itself."""
+    return children_of(expression)[0] if class_name(expression) == "Alias" else expression
 
 
 def is_exact(expression: Any) -> bool:
     """True if equal values of this type are the same value, as -0.0 and 0.0, or 'a' and 'A' by a collation,
     are not."""
-    return class_name(expression.dataType()) in _EXACT
+    kind = remembered(expression, "type", lambda each: java_objects.class_name(each.dataType()))
+    return kind in _EXACT
 
 
 def calls_moment(spark: SparkSession, plan: Any) -> bool:
@@ -92,9 +131,13 @@ def conjuncts(expression: Any) -> Iterator[Any]:
 
 def equal_pairs(join: Any) -> list[tuple[Any, Any]]:
     """The pairs of expressions of the left and the right side that a join's condition makes equal."""
+    return remembered(join, "equal pairs", _equal_pairs)
+
+
+def _equal_pairs(join: Any) -> list[tuple[Any, Any]]:
     if not join.condition().isDefined():
         return []
-    left, right = output_of(join.left()), output_of(join.right())
+    left, right = map(output_of, children_of(join))
     pairs = []
     for part in conjuncts(join.condition().get()):
         if class_name(part) not in ("EqualTo", "EqualNullSafe"):
@@ -110,12 +153,12 @@ def equal_pairs(join: Any) -> list[tuple[Any, Any]]:
 
 def contains(plan: Any, kind: str) -> bool:
     """True if the plan has a node of this class."""
-    return class_name(plan) == kind or any(contains(each, kind) for each in items_of(plan.children()))
+    return class_name(plan) == kind or any(contains(each, kind) for each in children_of(plan))
 
 
-def subquery_plans(node: Any) -> Iterator[Any]:
+def subquery_plans(node: Any) -> list[Any]:
     """The plans of subqueries in a node's expressions."""
-    yield from items_of(node.subqueries())
+    return parts_of(node, "subqueries")
 
 
 def alias_as(spark: SparkSession, expression: Any, attribute: Any) -> Any:

@@ -50,12 +50,13 @@ def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
     schema = scope.table.schema
     given = {name.lower(): name for name in new.columns if not is_meta_column(name)}
     columns = {name: given.get(name.lower()) for name in schema.names}
-    new = new.select(
-        *(
-            (sf.lit(None) if each is None else sf.col(quote_name(each))).alias(name)
-            for name, each in columns.items()
+    if new.columns != schema.names:
+        new = new.select(
+            *(
+                (sf.lit(None) if each is None else sf.col(quote_name(each))).alias(name)
+                for name, each in columns.items()
+            )
         )
-    )
     return with_types(scope.context, new, schema, scope.table_label)
 
 

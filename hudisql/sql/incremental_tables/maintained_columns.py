@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from hudisql.read.change_capture import GroupChange
 from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame
-from hudisql.spark.java_objects import class_name, items_of
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
@@ -72,14 +71,14 @@ def affected_values(
     walk = _walk(spark, sources, changes)
     walk.plans(root, chosen)
     if walk.joins_back:
-        places = {cat.attribute_id(each): at for at, each in enumerate(items_of(root.output()))}
+        places = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(root, "output"))}
         root, sources = over_rows()
-        output = list(items_of(root.output()))
+        output = cat.parts_of(root, "output")
         chosen = [output[places[cat.attribute_id(each)]] for each in chosen]
         walk = _walk(spark, sources, changes)
         walk.plans(root, chosen)
     images = read_images(spark, sources, changes, walk.needed, most_bytes)
-    columns = tuple(str(each.name()) for each in chosen)
+    columns = tuple(cat.name_of(each) for each in chosen)
 
     def plans_over(frames: Mapping[str, DataFrame]) -> list[Any]:
         covers = _walk(spark, sources, changes, frames).plans(root, chosen)
@@ -142,8 +141,8 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
 
     With the key those that say in which partitions of the table the rows are, so that others are not read.
     """
-    output = [each for each in items_of(root.output()) if cat.is_exact(each)]
-    by_name = {str(each.name()).lower(): each for each in output}
+    output = [each for each in cat.parts_of(root, "output") if cat.is_exact(each)]
+    by_name = {cat.name_of(each).lower(): each for each in output}
     own = [by_name[name.lower()] for name in key if name.lower() in by_name]
     reason: NotTraceableError | None = None
     if len(own) == len(key):
@@ -226,5 +225,5 @@ def _way(root: Any, walk: AffectedValues) -> str:
 
 
 def _kinds(node: Any) -> list[str]:
-    children = [kind for each in items_of(node.children()) for kind in _kinds(each)]
-    return [class_name(node), *children]
+    children = [kind for each in cat.children_of(node) for kind in _kinds(each)]
+    return [cat.class_name(node), *children]
