@@ -129,8 +129,6 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
 
     The returned status says whether it still runs. Stopping one that does not run changes nothing.
     """
-    if not embedded_metastore_status(warehouse).running:
-        return embedded_metastore_status(warehouse)
     directory = _directory_of(warehouse)
     _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
     deadline = time.monotonic() + 30
@@ -146,10 +144,14 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
 
 
 def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
-    """Whether the warehouse's metastore runs, and where. Starts and stops nothing."""
+    """Whether the warehouse's metastore runs, and where. Starts and stops nothing.
+
+    A server whose last user has left, which its watcher is about to stop, does not run any more.
+    """
     directory = _directory_of(warehouse)
     state = _read_state(directory)
-    if not _is_locked(directory / "watcher.lock") or state.get("status") != "ready":
+    serves = _is_locked(directory / "watcher.lock") and state.get("status") == "ready"
+    if not serves or not (state.get("kept") or _has_shared_holder(directory / "users.lock")):
         return MetastoreStatus(directory, running=False)
     return MetastoreStatus(
         directory,
@@ -297,9 +299,10 @@ def _start_failure(directory: Path, reason: str) -> HudisqlError:
 
 
 def _signal_watcher(warehouse: str | Path, number: signal.Signals) -> None:
-    status = embedded_metastore_status(warehouse)
-    if status.watcher_pid is not None:
-        os.kill(status.watcher_pid, number)
+    directory = _directory_of(warehouse)
+    pid = _integer(_read_state(directory).get("watcher_pid"))
+    if pid is not None and _is_locked(directory / "watcher.lock"):
+        os.kill(pid, number)
 
 
 def _read_state(directory: Path) -> dict[str, object]:

@@ -164,6 +164,15 @@ def test_a_server_that_cannot_start_is_one_error_with_the_end_of_its_log(tmp_pat
     # The failure leaves nothing behind that would hinder the next start.
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         assert embedded_metastore_status(tmp_path).running
+    # Said at once, while the server of the last user is still being stopped.
+    assert not embedded_metastore_status(tmp_path).running
+
+
+def test_stopping_waits_until_the_server_that_the_last_user_left_has_ended(tmp_path: Path) -> None:
+    with acquire_embedded_metastore(tmp_path, java_options=FAST):
+        server = embedded_metastore_status(tmp_path).server_pid
+    stop_embedded_metastore(tmp_path)
+    assert not _is_alive(server)
 
 
 def test_a_server_that_never_opens_its_port_is_one_error_that_says_so(tmp_path: Path) -> None:
