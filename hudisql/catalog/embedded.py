@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -125,19 +125,19 @@ def start_embedded_metastore(
 
 
 def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> MetastoreStatus:
-    """End a kept metastore: at once if nobody uses it, else with its last user; `force` never waits.
+    """End a kept metastore: at once if nobody uses it, else with its last user.
 
-    The returned status says whether it still runs. Stopping one that does not run changes nothing.
+    `force` waits for no users, and also ends one that is starting. Returns once the server has ended, or with
+    a status that says that it still runs. Stopping one that does not run changes nothing.
     """
     directory = _directory_of(warehouse)
     _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if not _is_locked(directory / "watcher.lock"):
+        if not _is_watched(directory):
             break
-        # The watcher too takes the users' lock, to stop: only shared holders are other users.
-        released = not force and not embedded_metastore_status(warehouse).kept
-        if released and _has_shared_holder(directory / "users.lock"):
+        released = not force and not _read_state(directory).get("kept")
+        if released and _has_users(directory):
             break
         time.sleep(0.05)
     return embedded_metastore_status(warehouse)
@@ -150,8 +150,8 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     """
     directory = _directory_of(warehouse)
     state = _read_state(directory)
-    serves = _is_locked(directory / "watcher.lock") and state.get("status") == "ready"
-    if not serves or not (state.get("kept") or _has_shared_holder(directory / "users.lock")):
+    serves = _is_watched(directory) and state.get("status") == "ready"
+    if not serves or not (state.get("kept") or _has_users(directory)):
         return MetastoreStatus(directory, running=False)
     return MetastoreStatus(
         directory,
@@ -232,7 +232,7 @@ def _running_port(directory: Path, timeout: float) -> int | None:
     """The port of the running server, waiting while it starts or stops. None: there is none."""
     # The watcher gives up by itself, and says why; the rest is for its stopping a server that hangs.
     deadline = time.monotonic() + timeout + 25
-    while _is_locked(directory / "watcher.lock"):
+    while _is_watched(directory):
         state = _read_state(directory)
         if state.get("status") == "failed":
             raise _start_failure(directory, str(state.get("reason")))
@@ -300,9 +300,11 @@ def _start_failure(directory: Path, reason: str) -> HudisqlError:
 
 def _signal_watcher(warehouse: str | Path, number: signal.Signals) -> None:
     directory = _directory_of(warehouse)
-    pid = _integer(_read_state(directory).get("watcher_pid"))
-    if pid is not None and _is_locked(directory / "watcher.lock"):
-        os.kill(pid, number)
+    state = _read_state(directory)
+    pid = _integer(state.get("watcher_pid"))
+    if pid is not None and state.get("status") in {"starting", "ready"} and _is_watched(directory):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _read_state(directory: Path) -> dict[str, object]:
@@ -332,13 +334,25 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def _is_locked(path: Path) -> bool:
-    """True if some process holds any lock on the file."""
-    return not _can_lock(path, fcntl.LOCK_EX)
+def _is_watched(directory: Path) -> bool:
+    """True if a watcher lives: it alone locks this file exclusively, those that look do not disturb it."""
+    return not _can_lock(directory / "watcher.lock", fcntl.LOCK_SH)
 
 
-def _has_shared_holder(path: Path) -> bool:
-    return _is_locked(path) and _can_lock(path, fcntl.LOCK_SH)
+def _has_users(directory: Path) -> bool:
+    """True if another process shares the users' lock, which the watcher takes exclusively in order to stop.
+
+    Looking takes it for a moment, too: the lock on the directory keeps those that look apart.
+    """
+    users = directory / "users.lock"
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        shared = _can_lock(users, fcntl.LOCK_SH) and not _can_lock(users, fcntl.LOCK_EX)
+        # Asked again: the watcher may have taken it between the two.
+        return shared and _can_lock(users, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
 
 
 def _can_lock(path: Path, kind: int) -> bool:

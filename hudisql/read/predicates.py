@@ -260,14 +260,16 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
 
 def _values_near(column: pa.Array, values: pa.Array) -> pa.Array:
     """Those of the sorted values that the column may hold: Arrow hashes all that it is given, each time."""
-    if len(values) < _MANY_VALUES or not pa.types.is_integer(values.type):
+    is_comparable = column.type == values.type and pa.types.is_integer(values.type)
+    if len(values) < _MANY_VALUES or not is_comparable:
         return values
     extremes = pc.min_max(column)
     if not extremes["min"].is_valid:
         return values.slice(0, 0)
     numbers = values.to_numpy()
-    start = int(np.searchsorted(numbers, extremes["min"].as_py(), "left"))
-    stop = int(np.searchsorted(numbers, extremes["max"].as_py(), "right"))
+    # Bounds of another type would make numpy convert all values.
+    low, high = (numbers.dtype.type(extremes[each].as_py()) for each in ("min", "max"))
+    start, stop = int(np.searchsorted(numbers, low, "left")), int(np.searchsorted(numbers, high, "right"))
     return values.slice(start, stop - start)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -164,15 +166,40 @@ def test_a_server_that_cannot_start_is_one_error_with_the_end_of_its_log(tmp_pat
     # The failure leaves nothing behind that would hinder the next start.
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         assert embedded_metastore_status(tmp_path).running
-    # Said at once, while the server of the last user is still being stopped.
-    assert not embedded_metastore_status(tmp_path).running
 
 
-def test_stopping_waits_until_the_server_that_the_last_user_left_has_ended(tmp_path: Path) -> None:
+def test_a_server_that_the_last_user_left_does_not_run_and_stopping_waits_for_its_end(tmp_path: Path) -> None:
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         server = embedded_metastore_status(tmp_path).server_pid
+        os.kill(server or 0, signal.SIGSTOP)
+    assert not embedded_metastore_status(tmp_path).running
+    os.kill(server or 0, signal.SIGCONT)
     stop_embedded_metastore(tmp_path)
     assert not _is_alive(server)
+
+
+def test_those_that_ask_at_once_do_not_take_each_other_for_users(tmp_path: Path) -> None:
+    watcher = subprocess.Popen(["sleep", "60"])
+    directory = tmp_path / DIRECTORY_NAME
+    directory.mkdir()
+    (directory / "users.lock").touch()
+    state = {"status": "ready", "port": 1, "watcher_pid": watcher.pid, "server_pid": 1, "kept": False}
+    (directory / "state.json").write_text(json.dumps(state))
+
+    def ask(_number: int) -> bool:
+        return any(embedded_metastore_status(tmp_path).running for _ in range(2000))
+
+    try:
+        with (directory / "watcher.lock").open("ab") as lock, ThreadPoolExecutor(4) as threads:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert not any(threads.map(ask, range(4)))
+        # Nobody holds the watcher's lock: what the state says is of a process that is gone.
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda _: stop_embedded_metastore(tmp_path, force=True), range(200)))
+        assert watcher.poll() is None
+    finally:
+        watcher.kill()
+        watcher.wait()
 
 
 def test_a_server_that_never_opens_its_port_is_one_error_that_says_so(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class AffectedValues:
             return self.changes(self._definition(node))
         if kind == "WithCTE":
             self._learn(node)
-            return self.changes(node.plan())
+            return self.changes(cat.main_plan_of(node))
         children = cat.children_of(node)
         if not children and kind not in _CONSTANT:
             raise NotTraceableError("it reads a table that is no Hudi table, whose changes are not known")
@@ -179,7 +179,7 @@ class AffectedValues:
 
     def _common_table(self, node: Any, attributes: list[Any]) -> list[Any]:
         self._learn(node)
-        return self._cover(node.plan(), attributes)
+        return self._cover(cat.main_plan_of(node), attributes)
 
     def _common_reference(self, node: Any, attributes: list[Any]) -> list[Any]:
         definition = self._definition(node)

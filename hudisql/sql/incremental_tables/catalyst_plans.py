@@ -28,8 +28,7 @@ _EXACT: Final = frozenset(
 
 def analyzed_plan(frame: DataFrame) -> Any:
     """The analyzed plan of a DataFrame."""
-    java_frame: Any = frame._jdf
-    return java_frame.queryExecution().analyzed()
+    return remembered(frame._jdf, "analyzed", lambda each: each.queryExecution().analyzed())
 
 
 def class_name(node: Any) -> str:
@@ -55,6 +54,11 @@ def join_kind(join: Any) -> str:
 def children_of(node: Any) -> list[Any]:
     """The nodes or expressions that one is made of."""
     return remembered(node, "children", lambda each: list(items_of(each.children())))
+
+
+def main_plan_of(node: Any) -> Any:
+    """What a query WITH common table expressions does with them."""
+    return remembered(node, "plan", lambda each: each.plan())
 
 
 def parts_of(node: Any, name: str) -> list[Any]:

@@ -48,9 +48,9 @@ def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     schema = scope.table.schema
-    given = {name.lower(): name for name in new.columns if not is_meta_column(name)}
-    columns = {name: given.get(name.lower()) for name in schema.names}
     if new.columns != schema.names:
+        given = {name.lower(): name for name in new.columns if not is_meta_column(name)}
+        columns = {name: given.get(name.lower()) for name in schema.names}
         new = new.select(
             *(
                 (sf.lit(None) if each is None else sf.col(quote_name(each))).alias(name)

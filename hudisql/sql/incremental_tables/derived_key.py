@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.sources import QuerySources
 
@@ -17,39 +16,36 @@ _KEEPING_ROWS = frozenset({"Project", "Filter", "Sort", "SubqueryAlias", "View",
 def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
     """The names of the columns that are the key of a query's rows; empty if it does not tell them."""
     node: Any = cat.analyzed_plan(frame)
-    shown = {cat.attribute_id(each): str(each.name()) for each in items_of(node.output())}
+    shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
     paths = {each.view_name: each.path for each in sources.references}
     while True:
-        kind = class_name(node)
+        kind = cat.class_name(node)
         if kind == "Aggregate":
             return _of_groups(node, shown)
-        if kind == "SubqueryAlias" and str(node.alias()) in paths:
-            return _of_source(node, shown, sources, paths[str(node.alias())])
+        if kind == "SubqueryAlias" and (name := cat.alias_of(node)) in paths:
+            return _of_source(node, shown, sources, paths[name])
         if kind not in _KEEPING_ROWS:
             return ()
         if kind == "Project":
             shown = _through(node, shown)
-        node = node.child()
+        node = cat.children_of(node)[0]
 
 
 def _through(node: Any, shown: dict[int, str]) -> dict[int, str]:
     """The shown columns by their identity below a projection; computed ones are gone."""
     below = {}
-    for each in items_of(node.projectList()):
+    for each in cat.parts_of(node, "projectList"):
         name = shown.get(cat.attribute_id(each))
-        value = each.child() if class_name(each) == "Alias" else each
+        value = cat.unnamed(each)
         if name is not None and cat.is_attribute(value):
             below[cat.attribute_id(value)] = name
     return below
 
 
 def _of_groups(node: Any, shown: dict[int, str]) -> tuple[str, ...]:
-    named = [
-        (each, each.child() if class_name(each) == "Alias" else each)
-        for each in items_of(node.aggregateExpressions())
-    ]
+    named = [(each, cat.unnamed(each)) for each in cat.parts_of(node, "aggregateExpressions")]
     found = []
-    for group in items_of(node.groupingExpressions()):
+    for group in cat.parts_of(node, "groupingExpressions"):
         names = [
             shown[cat.attribute_id(each)]
             for each, value in named
@@ -63,8 +59,8 @@ def _of_groups(node: Any, shown: dict[int, str]) -> tuple[str, ...]:
 
 def _of_source(node: Any, shown: dict[int, str], sources: QuerySources, path: str) -> tuple[str, ...]:
     by_column = {
-        str(each.name()).lower(): shown[cat.attribute_id(each)]
-        for each in items_of(node.output())
+        cat.name_of(each).lower(): shown[cat.attribute_id(each)]
+        for each in cat.parts_of(node, "output")
         if cat.attribute_id(each) in shown
     }
     table = sources.tables[path]

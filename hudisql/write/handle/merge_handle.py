@@ -365,7 +365,8 @@ def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.
         task=task.file_naming.task_partition_id,
         first_row=first_row,
     )
-    return [pc.cast(array, pa.string()) for array in arrays if array is not arrays[_FILE_NAME_POSITION]]
+    del arrays[_FILE_NAME_POSITION]
+    return [pc.cast(array, pa.string()) for array in arrays]
 
 
 def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

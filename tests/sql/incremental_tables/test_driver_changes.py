@@ -15,6 +15,7 @@ from hudisql.spark.java_objects import scala_object
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import driver_changes, maintained_columns
 from hudisql.sql.incremental_tables.driver_changes import equal_row_numbers
+from tests.spark_versions import needs_spark
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 
 
@@ -113,6 +114,7 @@ def test_groups_of_all_types_are_found_and_log_files_merged(layers: Session) -> 
 
 @pytest.mark.spark
 @pytest.mark.hms
+@needs_spark("4.0", "ANSI mode by default")
 def test_an_error_in_a_row_is_the_query_error_that_spark_says(layers: Session) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, 100 / (amount - 15) AS part FROM orders")
     layers.sql("UPDATE orders SET amount = 15 WHERE id = 1")
