@@ -26,6 +26,13 @@ def serve_command(directory: Path, metastore_uri: str, port: int) -> list[str]:
     ]
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """True if a process has a handler for the signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = re.findall(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)[0]
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def test_a_signal_while_spark_starts_ends_the_server_before_it_takes_clients(
     tmp_path: Path, metastore_uri: str
 ) -> None:
@@ -38,7 +45,8 @@ def test_a_signal_while_spark_starts_ends_the_server_before_it_takes_clients(
         with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
             break
         time.sleep(0.1)
-    time.sleep(1)  # the handler of signals follows the socket
+    while time.monotonic() < deadline and not catches(process.pid, signal.SIGTERM):
+        time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 0, said

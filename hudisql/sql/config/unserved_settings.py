@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SettingsError
-from hudisql.format.table_properties import WRITE_VERSION
+from hudisql.format.table_properties import WRITE_VERSION, TableProperties
 from hudisql.hudi_config import HudiConfig
 from hudisql.table.hudi_table import WRITTEN_VERSION
 
@@ -36,24 +36,27 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def refuse_unserved_writes(config: HudiConfig, table_version: int) -> None:
+def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> None:
     """Raise SettingsError for a setting that asks for another way to write rows than hudisql has.
 
     The table keeps its version: 6 is for writers of Hudi 1.x, another one is an error.
     """
     version = config.lookup(WRITE_VERSION, str(WRITTEN_VERSION))
-    if version not in (str(WRITTEN_VERSION), str(table_version)):
+    if version not in (str(WRITTEN_VERSION), str(properties.version)):
         raise SettingsError(
-            f"{WRITE_VERSION} = {version} is not supported: the table has version {table_version}, and no "
-            "write changes it",
+            f"{WRITE_VERSION} = {version} is not supported: the table has version {properties.version}, and "
+            "no write changes it",
             hint=f"RESET {WRITE_VERSION}, or leave the option out",
         )
     for key, harmless in _WRITES.items():
         text = config.lookup(key, harmless[0]).lower()
         if text not in harmless:
+            is_of_table = properties.values.get(key, "").lower() == text
             raise SettingsError(
                 f"{key} = {text} is not supported: hudisql writes with {harmless[0]}",
-                hint=f"RESET {key}, or leave the option out",
+                hint="it is a property of the table: write to it with Apache Hudi"
+                if is_of_table
+                else f"RESET {key}, or leave the option out",
             )
 
 

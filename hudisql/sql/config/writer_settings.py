@@ -77,7 +77,7 @@ def write_options_by(
     `more_locks` are lock providers by name besides those that need a file system alone. Raises as
     `write_options`.
     """
-    refuse_unserved_writes(config, table.version)
+    refuse_unserved_writes(config, table.properties)
     ordering_fields = table.ordering_fields
     by_event_time = table.properties.keeps_later_event_times
     index = record_index(config, table)

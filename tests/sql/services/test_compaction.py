@@ -16,10 +16,12 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.file_names import parse_base_file_name
+from hudisql.format.table_properties import CDC_ENABLED
 from hudisql.services import compaction
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.heartbeat import heartbeat_path
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
@@ -165,6 +167,10 @@ def test_what_cannot_be_compacted_is_refused(table: ChangedTable, request: pytes
     with pytest.raises(UnsupportedTableError, match="is copy-on-write"):
         _call(copy_on_write, "schedule")
     assert _shown(table) == []
+    update_table_properties(Storage(), table.path, {CDC_ENABLED: "true"})
+    with pytest.raises(SettingsError, match=f"{CDC_ENABLED} = true is not supported") as caught:
+        _call(table, "schedule")
+    assert caught.value.hint == "it is a property of the table: write to it with Apache Hudi"
 
 
 @pytest.fixture
