@@ -26,7 +26,9 @@ _frozen_modules = 0
 def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
     """Pass the batches of a task of `mapInArrow` on; to be called in the task itself.
 
-    Raises StorageError if they were cut short, since what is made of a part of the rows is wrong.
+    Raises StorageError if they were cut short, since what is made of a part of the rows is wrong. Before
+    PySpark 4.0 batches of another Python function that were cut short end as if they were complete; the
+    files of the attempt are then found as those of an attempt that does not count.
     """
     stream = _worker_input()
     yield from batches
@@ -38,7 +40,7 @@ def _worker_input() -> Any:
     """The stream that PySpark's worker reads, which is passed to its `main` as `infile`.
 
     None outside of a worker, or where a PySpark calls it otherwise: an input that is cut short then goes
-    unnoticed, and its files are found as those of an attempt that does not count.
+    unnoticed.
     """
     frame: FrameType | None = sys._getframe()
     while frame is not None:

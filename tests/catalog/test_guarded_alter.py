@@ -16,8 +16,10 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered, sync_table
 from hudisql.errors import EntryChangedError
 from tests.catalog.table_maker import TableMaker
+from tests.spark_versions import needs_spark
 
 pytestmark = pytest.mark.hms
+GUARD = needs_spark("4.0", "the embedded Hive Metastore 2.3.10 (HIVE-26882)")
 SCHEMA = pa.schema([("id", pa.string()), ("fare", pa.float64())])
 
 
@@ -56,6 +58,7 @@ def with_property(entry: MetastoreTable, value: str) -> MetastoreTable:
     return replace(entry, parameters={**entry.parameters, GUARDED_PROPERTY: value})
 
 
+@GUARD
 def test_a_property_that_is_set_within_a_sync_stays(
     client: MetastoreClient, maker: TableMaker, database: str
 ) -> None:
@@ -70,6 +73,7 @@ def test_a_property_that_is_set_within_a_sync_stays(
     assert found.parameters["last_commit_time_sync"] == table.timeline.commits[-1].timestamp
 
 
+@GUARD
 def test_an_entry_that_others_change_again_and_again_is_a_named_error(
     client: MetastoreClient, maker: TableMaker, database: str
 ) -> None:

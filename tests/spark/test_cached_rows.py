@@ -36,6 +36,6 @@ def test_cached_rows_that_are_lost_are_not_computed_again(spark: Any) -> None:
     assert cached.frame.count() == 20
     for rdd in spark.sparkContext._jsc.getPersistentRDDs().values():
         rdd.unpersist(True)
-    with pytest.raises(QueryError, match="lost"), translated_spark_errors():
+    with pytest.raises(QueryError, match=r"lost|not found"), translated_spark_errors():
         cached.frame.collect()
     cached.release()
