@@ -23,6 +23,7 @@ from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.spark.versions import to_arrow
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet
+from tests.spark_versions import needs_spark
 
 pytestmark = pytest.mark.spark
 UTC = datetime.UTC
@@ -192,6 +193,7 @@ def _as_impala_wrote_it(path: Path) -> Path:
     return path
 
 
+@needs_spark("4.0", "int96RebaseModeInRead = CORRECTED by default")
 def test_int96_of_impala_and_of_any_year_is_taken_as_spark_takes_it(context: Context, tmp_path: Path) -> None:
     moments = [datetime.datetime(1, 1, 1), None, datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)]
     path = write_parquet(

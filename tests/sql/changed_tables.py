@@ -73,8 +73,10 @@ def own_database(session: Session, name: str) -> Iterator[None]:
     session.sql(f"CREATE DATABASE {name}")
     yield
     for table in session.context.metastore.list_tables(name):
+        entry = session.context.metastore.get_table(name, table)
         # Some go with others.
-        session.sql(f"DROP TABLE IF EXISTS {name}.{table}")
+        kind = "VIEW" if entry is not None and entry.is_view else "TABLE"
+        session.sql(f"DROP {kind} IF EXISTS {name}.{table}")
     session.sql(f"DROP DATABASE {name}")
 
 

@@ -363,6 +363,7 @@ def test_blocks_and_execute_immediate_run_in_spark_where_no_hudi_table_is_in_the
     shop.sql("DROP TEMPORARY VARIABLE low")
 
 
+@needs_spark("4.0", "a::BIGINT")
 @pytest.mark.usefixtures("unchanged")
 def test_parameters_stand_for_values_in_every_statement(shop: Session) -> None:
     query = "SELECT id, :n::bigint n FROM shop.trips -- :x\nWHERE id = :id AND ':id' <> id"

@@ -16,6 +16,7 @@ from hudisql.sql.dispatch import execute
 from hudisql.sql.query.query_plan import create_view, prepare_query, references_hudi, run_query
 from hudisql.sql.text.script import split_script
 from tests.sources import fingerprint
+from tests.spark_versions import needs_spark
 from tests.sql.conftest import TablesInMemory
 
 MIGRATING = Path(__file__).parents[3] / "docs" / "migrating.md"
@@ -275,6 +276,7 @@ def test_a_change_of_a_view_s_rows_names_the_view_and_the_table_below_it(
         context.spark.catalog.dropTempView("passing")
 
 
+@needs_spark("4.0", "SELECT * EXCEPT")
 def test_the_view_that_migrating_md_advises_carries_the_old_name(session: Any, tmp_path: Path) -> None:
     """The document's statements run as they stand, the source's files stay, and no meta column shows."""
     snippets = re.findall(r"```sql\n(.*?)```", MIGRATING.read_text(), re.DOTALL)
