@@ -335,7 +335,7 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _is_watched(directory: Path) -> bool:
-    """True if a watcher lives: it alone locks this file exclusively, those that look do not disturb it."""
+    """True if a watcher lives: it alone locks this file exclusively, and who looks shares it for a moment."""
     return not _can_lock(directory / "watcher.lock", fcntl.LOCK_SH)
 
 
