@@ -329,9 +329,15 @@ def _answers(port: int) -> bool:
 
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    with path.open("ab") as lock:
+    """Hold the lock of a file, which is made if it is missing, or of a directory."""
+    if not path.is_dir():
+        path.touch()
+    lock = os.open(path, os.O_RDONLY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def _is_watched(directory: Path) -> bool:
@@ -345,14 +351,10 @@ def _has_users(directory: Path) -> bool:
     Looking takes it for a moment, too: the lock on the directory keeps those that look apart.
     """
     users = directory / "users.lock"
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with _exclusive(directory):
         shared = _can_lock(users, fcntl.LOCK_SH) and not _can_lock(users, fcntl.LOCK_EX)
         # Asked again: the watcher may have taken it between the two.
         return shared and _can_lock(users, fcntl.LOCK_SH)
-    finally:
-        os.close(handle)
 
 
 def _can_lock(path: Path, kind: int) -> bool:
