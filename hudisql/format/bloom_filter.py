@@ -131,15 +131,6 @@ def vector_bits(entries: int, fpp: float) -> int:
     return bits
 
 
-def build_bloom_filter(
-    keys: pa.Array | pa.ChunkedArray, entries: int, fpp: float, max_entries: int = DEFAULT_MAX_ENTRIES
-) -> str:
-    """The base64 text of a filter that holds the key column."""
-    bloom_filter = BloomFilter(entries, fpp, max_entries)
-    bloom_filter.add(keys)
-    return bloom_filter.to_base64()
-
-
 def parse_bloom_filter(text: str | bytes) -> BloomFilter:
     """The filter stored in a footer. Raises CorruptTableError if it is not one of type DYNAMIC_V0."""
     try:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _SET: Final = re.compile(r"\s*SET\s+`?([\w.]+)`?\s*=\s*(\S*)", re.IGNORECASE)
-_NEXT_RELEASE: Final = "it comes with the next release"
 _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
 
@@ -288,7 +287,7 @@ def _unsupported(verb: str, entry: MetastoreTable, hint: str) -> UnsupportedStat
 def _advice_on(statement: st.ChangeStatement) -> str:
     if isinstance(statement, st.AlterTableStatement):
         return "CALL hive_sync(table => '…') syncs the metastore entry with the table"
-    return f"{_NEXT_RELEASE}; Apache Hudi's own Spark SQL can do it"
+    return "run it with Apache Hudi's own Spark SQL (docs/limits.md names alternatives)"
 
 
 _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], Result]]] = {

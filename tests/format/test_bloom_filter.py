@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError
 from hudisql.format import bloom_filter, bloom_kernels
-from hudisql.format.bloom_filter import BloomFilter, build_bloom_filter, parse_bloom_filter
+from hudisql.format.bloom_filter import BloomFilter, parse_bloom_filter
 
 # Written by HoodieDynamicBoundedBloomFilter of Apache Hudi 0.15.0 over HUDI_KEYS.
 HUDI_FILTERS = json.loads((Path(__file__).parent / "hudi_bloom_filters.json").read_text())
 HUDI_KEYS = [f"id:k{n:06d},seq:{n % 7}" for n in range(290)]
 HUDI_KEYS += ["é", "x", "🙂", "ab", "abcd", "中" * 200, "id:é中🙂,b:__null__"]
 HUDI_KEYS += ["\uffee\ue000", "ÿ~", "-1.0E-5"]
+
+
+def build_bloom_filter(keys: pa.Array | pa.ChunkedArray, entries: int, fpp: float) -> str:
+    built = BloomFilter(entries, fpp)
+    built.add(keys)
+    return built.to_base64()
 
 
 @pytest.mark.parametrize(

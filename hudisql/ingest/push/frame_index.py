@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from hudisql.ingest.push.frames import FrameHeader
 from hudisql.ingest.push.segments import Segment
@@ -81,14 +81,10 @@ class FrameIndex:
         """The tables that have frames, and the last sequence number of each."""
         return {table: frames.locations[-1][0].sequence for table, frames in self._frames.items()}
 
-    def all_after(self, after: Mapping[str, int]) -> list[FrameLocation]:
-        """The frames of all tables behind each one's sequence number, in the order of the log."""
-        found = [
-            location
-            for table, frames in self._frames.items()
-            for location in frames.locations[frames.behind(after.get(table, 0)) :]
-        ]
-        return sorted(found, key=lambda location: location[0].sequence)
+    def all(self) -> list[FrameLocation]:
+        """The frames of all tables, in the order of the log."""
+        locations = [location for frames in self._frames.values() for location in frames.locations]
+        return sorted(locations, key=lambda location: location[0].sequence)
 
     def after(self, table: str, sequence: int, maximum_bytes: int) -> list[FrameLocation]:
         """A table's next frames of together at most `maximum_bytes`, at least one if there is any."""

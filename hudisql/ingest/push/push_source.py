@@ -1,8 +1,7 @@
 """Pushed rows as the ingest worker takes them: table by table, behind the sequence of the last commit.
 
 A worker opens a table with the sequence that the table's last commit names for this log (`log_id`), polls
-batches into its buffer, and calls `committed` after each commit. After a flush that failed it calls `rewind`
-and gets the same batches again. Must not know how tables are written.
+batches into its buffer, and calls `committed` after each commit. Must not know how tables are written.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from threading import Lock
-from typing import Protocol
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.push.frames import Frame, PayloadFormat
@@ -32,34 +30,9 @@ class PushedBatch:
     first_arrival_ms: int
 
     @property
-    def first_sequence(self) -> int:
-        """The number of the first push."""
-        return self.pushes[0][0]
-
-    @property
     def last_sequence(self) -> int:
         """The number of the last push: what a commit with these rows names."""
         return self.pushes[-1][0]
-
-
-class PushSource(Protocol):
-    """What a worker needs of pushes; `log_id` stands for a partition, sequence numbers for offsets."""
-
-    @property
-    def log_id(self) -> str:
-        """What a commit names its sequence number by."""
-
-    def open_table(self, table: str, committed: int) -> None:
-        """Begin behind the sequence number of the table's last commit, 0 if it names none of this log."""
-
-    def poll(self, table: str, max_bytes: int) -> list[PushedBatch]:
-        """The next batches, of together at most `max_bytes` or one larger push; none if there are none."""
-
-    def committed(self, table: str, sequence: int) -> None:
-        """The table's rows up to a number are in a commit: they are not needed any more."""
-
-    def rewind(self, table: str) -> None:
-        """Poll again from behind the last commit."""
 
 
 @dataclass
@@ -122,11 +95,6 @@ class LogPushSource:
             )
         position.committed = max(position.committed, sequence)
         self._log.release(table, position.committed)
-
-    def rewind(self, table: str) -> None:
-        """Poll again from behind the last commit."""
-        position = self._position(table)
-        position.polled = position.committed
 
     def _position(self, table: str) -> _Position:
         with self._lock:

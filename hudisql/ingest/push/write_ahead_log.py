@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -153,18 +153,7 @@ class WriteAheadLog:
     def headers(self) -> list[FrameHeader]:
         """All durable frames that are not released, in the order of the log, without their payloads."""
         with self._lock:
-            return [header for header, _ in self._index.all_after({})]
-
-    def replay(self, after: Mapping[str, int]) -> Iterator[Frame]:
-        """The durable frames of all tables behind each one's last committed sequence number, in order.
-
-        Raises CorruptWriteAheadLogError if a frame is damaged, or a table's number is not of this log.
-        """
-        for table, sequence in after.items():
-            self.check_committed(table, sequence)
-        with self._lock:
-            locations = self._index.all_after(after)
-        return (self._read(location) for location in locations)
+            return [header for header, _ in self._index.all()]
 
     def check_committed(self, table: str, sequence: int) -> None:
         """Refuse a committed number that this log has not given yet: it would hide rows to come."""

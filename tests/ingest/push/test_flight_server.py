@@ -17,6 +17,7 @@ from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.certificates import make_certificate
+from tests.ingest.push.log_frames import all_frames
 from tests.ingest.push.servers import OTHER_TOKEN, SCHEMA, TOKEN, http_server, make_gateway
 
 BATCH = pa.record_batch({"id": [1, 2, 3], "name": ["a", None, "c"]}, schema=SCHEMA)
@@ -71,7 +72,7 @@ def test_each_batch_is_in_the_log_when_it_is_acknowledged(
 ) -> None:
     answers = push(client, [BATCH, BATCH.slice(0, 2), BATCH.slice(1, 1)])
     assert [answer["rows"] for answer in answers] == [3, 2, 1]
-    frames = list(log.replay({}))
+    frames = all_frames(log)
     assert [frame.sequence for frame in frames] == [answer["sequence"] for answer in answers]
     read = [pa.ipc.open_stream(frame.payload).read_all() for frame in frames]
     assert pa.concat_tables(read).to_pylist() == [
@@ -134,7 +135,7 @@ def test_batches_that_are_not_of_the_table_end_the_stream_but_leave_those_before
         with pytest.raises(flight.FlightServerError) as raised:
             push(client, [null_key.slice(0, 0).from_pylist([{"id": 1, "name": "a"}]), bad])
         assert refused(raised.value)["code"] == code
-    assert [frame.header.rows for frame in log.replay({})] == [1, 1]
+    assert [frame.header.rows for frame in all_frames(log)] == [1, 1]
 
 
 def test_limits_are_those_of_http(client: flight.FlightClient, log: WriteAheadLog) -> None:

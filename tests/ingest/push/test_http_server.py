@@ -24,6 +24,7 @@ from hudisql.ingest.push.http_server import HttpPushServer
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.certificates import make_certificate
+from tests.ingest.push.log_frames import all_frames
 from tests.ingest.push.servers import (
     FORGIVING,
     OTHER_TOKEN,
@@ -82,7 +83,7 @@ def test_clients_at_once_get_each_a_number_of_their_own(client: HttpClient, log:
 
     with ThreadPoolExecutor(16) as pool:
         given = dict(pool.map(push, range(200)))
-    assert {frame.sequence: json.loads(frame.payload)["id"] for frame in log.replay({})} == given
+    assert {frame.sequence: json.loads(frame.payload)["id"] for frame in all_frames(log)} == given
     assert len(given) == 200
 
 
@@ -142,7 +143,7 @@ def test_bad_rows_are_taken_for_the_dead_letter_table_if_configured(log: WriteAh
     assert answer.status == 200
     assert answer.json["rows"] == 2
     assert [each["line"] for each in answer.json["bad_lines"]] == [2]
-    assert [frame.payload for frame in log.replay({})] == [body]
+    assert [frame.payload for frame in all_frames(log)] == [body]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_a_repeated_idempotency_key_gives_the_first_number_also_after_a_restart(
             too_long = client.push(ROWS, Idempotency_Key="k" * 300)
         assert (other.status, other.error["code"]) == (422, "key_reused")
         assert (too_long.status, too_long.error["code"]) == (400, "bad_key")
-        assert len(list(log.replay({}))) == 2
+        assert len(all_frames(log)) == 2
         log.close()
         return [answer.json["sequence"] for answer in (*answers, elsewhere)]
 
@@ -308,7 +309,7 @@ def test_a_server_that_shuts_down_refuses_new_pushes_and_completes_running_ones(
         threading.Timer(0.2, lambda: running.sendall(ROWS)).start()
     with running:
         assert running.recv(1000).startswith(b"HTTP/1.1 200 ")
-    assert len(list(log.replay({}))) == 1
+    assert len(all_frames(log)) == 1
 
 
 def test_a_failing_log_is_not_acknowledged(log: WriteAheadLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +325,7 @@ def test_a_failing_log_is_not_acknowledged(log: WriteAheadLog, monkeypatch: pyte
             assert client.send("GET", "/health").json["log_is_failing"]
         assert client.push(ROWS, Idempotency_Key="k").status == 200
         assert not client.send("GET", "/health").json["log_is_failing"]
-    assert len(list(log.replay({}))) == 1
+    assert len(all_frames(log)) == 1
 
 
 def test_an_unexpected_failure_tells_clients_nothing_and_the_log_file_no_token(

@@ -20,6 +20,7 @@ import pytest
 from hudisql.ingest.push.frames import Frame, PayloadFormat
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests import soak
+from tests.ingest.push.log_frames import all_frames
 from tests.ingest.push.log_writer import SEGMENT_BYTES
 from tests.ingest.push.power_loss import LossyFiles
 
@@ -91,7 +92,7 @@ def test_every_acknowledged_frame_outlives_kill_9(tmp_path: Path, rounds: int) -
         before = acknowledged.last()
         kill_a_writer(tmp_path, f"round{number}", chance.random() * 0.5, acknowledged)
         log = WriteAheadLog(tmp_path, segment_bytes=SEGMENT_BYTES)
-        frames = list(log.replay({}))
+        frames = all_frames(log)
         last = max(acknowledged.by_table["s.released"], default=0)
         acknowledged.check(frames, released={"s.released": last - 100})
         new = [frame for frame in frames if text_of(frame).startswith(f"round{number}-")]
@@ -165,7 +166,7 @@ def test_every_acknowledged_frame_outlives_power_losses(tmp_path: Path, seed: in
         before = state.last()
         run_until_power_loss(source, target, f"round{number}", chance, state, released)
         log = WriteAheadLog(target, segment_bytes=8192)
-        frames = list(log.replay({}))
+        frames = all_frames(log)
         state.check(frames, released)
         own = [frame.sequence for frame in frames if text_of(frame).startswith(f"round{number}-")]
         assert all(sequence > before for sequence in own)
@@ -196,7 +197,7 @@ def test_a_disk_that_drops_what_it_acknowledged_is_noticed(tmp_path: Path) -> No
             lost += 1
             continue
         try:
-            state.check(list(after.replay({})))
+            state.check(all_frames(after))
         except AssertionError:
             lost += 1
         after.close()
@@ -220,5 +221,5 @@ def test_a_full_disk_refuses_batches_and_takes_them_again_with_space(tmp_path: P
     assert all("was not taken: cannot write the log" in message for message in refused.values())
     assert len(acknowledged) >= 6 * 4
     log = WriteAheadLog(tmp_path, segment_bytes=SEGMENT_BYTES)
-    assert {frame.sequence: text_of(frame) for frame in log.replay({})} == acknowledged
+    assert {frame.sequence: text_of(frame) for frame in all_frames(log)} == acknowledged
     log.close()

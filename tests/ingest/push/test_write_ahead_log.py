@@ -18,6 +18,7 @@ from hudisql.ingest.push.frames import MAXIMUM_KEY_BYTES, NewFrame, PayloadForma
 from hudisql.ingest.push.log_files import LogFiles
 from hudisql.ingest.push.manifest import MANIFEST_NAME
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
+from tests.ingest.push.log_frames import all_frames
 
 NDJSON = PayloadFormat.NDJSON
 SMALL = 8192
@@ -32,7 +33,7 @@ def segments(directory: Path) -> list[str]:
 
 
 def payloads(log: WriteAheadLog, table: str, after: int = 0) -> list[bytes]:
-    return [frame.payload for frame in log.replay({table: after}) if frame.table == table]
+    return [frame.payload for frame in all_frames(log, {table: after}) if frame.table == table]
 
 
 def test_what_was_appended_is_replayed_in_order_behind_the_committed_number(tmp_path: Path) -> None:
@@ -41,7 +42,9 @@ def test_what_was_appended_is_replayed_in_order_behind_the_committed_number(tmp_
     assert numbers == sorted(set(numbers))
     log.close()
     log = WriteAheadLog(tmp_path / "log")
-    replayed = [(frame.sequence, frame.table, frame.payload) for frame in log.replay({"s.t0": numbers[2]})]
+    replayed = [
+        (frame.sequence, frame.table, frame.payload) for frame in all_frames(log, {"s.t0": numbers[2]})
+    ]
     expected = [(numbers[n], f"s.t{n % 2}", b"%d" % n) for n in (1, 3, 4, 5)]
     assert replayed == expected
     log.close()
@@ -93,7 +96,9 @@ def test_a_slow_table_keeps_its_own_segments_only(tmp_path: Path) -> None:
     assert len(segments(tmp_path)) == 2
     log.close()
     log = WriteAheadLog(tmp_path, segment_bytes=SMALL)
-    assert [(frame.sequence, frame.payload) for frame in log.replay({"s.fast": fast})] == [(slow, b"first")]
+    assert [(frame.sequence, frame.payload) for frame in all_frames(log, {"s.fast": fast})] == [
+        (slow, b"first")
+    ]
     log.close()
 
 
@@ -191,9 +196,9 @@ def test_segments_of_a_bad_size_and_a_directory_that_is_a_file_are_refused(tmp_p
 def test_a_committed_number_of_a_later_log_is_refused(tmp_path: Path) -> None:
     log = WriteAheadLog(tmp_path)
     number = append(log, "s.t", b"row")
-    assert list(log.replay({"s.t": number})) == []
+    assert all_frames(log, {"s.t": number}) == []
     with pytest.raises(CorruptWriteAheadLogError, match=r"the last commit of s\.t names sequence"):
-        log.replay({"s.t": number + (1 << 40)})
+        log.check_committed("s.t", number + (1 << 40))
     log.close()
 
 
@@ -246,7 +251,7 @@ def test_a_full_disk_fails_the_append_and_the_log_goes_on_with_space(
     assert payloads(log, "s.t") == [b"before", b"after", b"more"]
     log.close()
     log = WriteAheadLog(tmp_path, segment_bytes=SMALL)
-    assert [frame.sequence for frame in log.replay({})] == acknowledged
+    assert [frame.sequence for frame in all_frames(log)] == acknowledged
     assert append(log, "s.t", b"next") > acknowledged[-1]
     log.close()
 
