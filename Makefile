@@ -9,7 +9,9 @@ WORKERS ?= 2
 PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
+# The demo's data: lineitem of TPC-H as plain parquet, partitioned by year.
+DEMO_SOURCE := demo-warehouse/source
+.PHONY: dist release-check help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,9 +27,9 @@ $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 install: $(STAMP) ## virtual environment with locked packages, and a Java if none is found
 
 demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metastore
-	$(BIN)/python sql/make_demo_data.py demo-warehouse/source
+	$(BIN)/python sql/make_demo_data.py $(DEMO_SOURCE)
 	rm -rf demo-warehouse/warehouse
-	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath demo-warehouse/source) -v -f sql/demo.sql
+	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath $(DEMO_SOURCE)) -v -f sql/demo.sql
 
 demo-ingest: $(STAMP) ## events from a local Kafka broker (fetched by Maven) into Hudi tables, on the embedded metastore
 	$(BIN)/python -m sql.demo_ingest demo-warehouse/ingest
@@ -35,8 +37,16 @@ demo-ingest: $(STAMP) ## events from a local Kafka broker (fetched by Maven) int
 demo-warehouse: $(STAMP) ## ODS (fed from a local Kafka broker, or by MERGE), DWD, DWS and ADS of TPC-H through rounds of changes
 	$(BIN)/python -m sql.demo_warehouse demo-warehouse/layers
 
-test: $(STAMP) ## everything that CI runs: lint, types, tests, Apache Hudi, Apache Hive
+dist: $(STAMP) ## sdist and wheel in dist/; the wheel, installed without the checkout, runs the demo
+	$(BIN)/python sql/make_demo_data.py $(DEMO_SOURCE)
+	$(BIN)/python scripts/try_wheel.py dist $(DEMO_SOURCE)
+
+release-check: dist ## what is missing for a release of pyproject's version
+	$(BIN)/python scripts/release_check.py
+
+test: $(STAMP) ## everything that CI runs: lint, types, the wheel, tests, Apache Hudi, Apache Hive
 	$(MAKE) --jobs 2 lint oracles
+	$(MAKE) dist
 	$(MAKE) test-fast
 	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
 
