@@ -45,15 +45,15 @@ def show_partitions(
 ) -> LocalResult:
     """The partitions as `column=value/…`, sorted; a given specification selects among them.
 
-    Raises InvalidArgumentError if the table has no partitions or not these columns, or for a value that is
-    none of its column's type.
+    An unpartitioned table has none, as for Hudi's `ShowHoodieTablePartitionsCommand`. Raises
+    InvalidArgumentError if the table has not the columns of the specification, or for a value that does not
+    fit its column's type.
     """
     table = open_hudi_entry(context, entry)
     names = [column.name for column in directory_columns(table)]
-    if not names:
-        raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
-    found = select_partitions(table, list_non_empty_partitions(table), statement.partition, entry.full_name)
-    rows = sorted((_partition_name(table, names, partition),) for partition in found)
+    partitions = list_non_empty_partitions(table) if names else []
+    selected = select_partitions(table, partitions, statement.partition, entry.full_name)
+    rows = sorted((_partition_name(table, names, partition),) for partition in selected)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
 
