@@ -168,50 +168,6 @@ def test_a_large_result_comes_page_by_page_and_can_be_left(server: ThriftServer)
         assert rows(opened, "SELECT 1") == [(1,)]
 
 
-def test_catalog_questions_are_answered(server: ThriftServer) -> None:
-    from TCLIService import ttypes
-
-    with cursor(server) as opened:
-        opened.execute("CREATE DATABASE IF NOT EXISTS asked_db")
-        opened.execute(
-            "CREATE TABLE asked_db.trips (id BIGINT, fare DECIMAL(10,2) COMMENT 'paid', dt STRING) "
-            "USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id')"
-        )
-        opened.execute("CREATE TABLE asked_db.plain (a INT, b ARRAY<STRING>) USING parquet")
-        client, session = opened._connection.client, opened._connection.sessionHandle
-
-        def ask(name: str, **given: Any) -> list[tuple[Any, ...]]:
-            response = getattr(client, name)(getattr(ttypes, f"T{name}Req")(sessionHandle=session, **given))
-            assert response.status.statusCode == 0, response.status
-            opened._operationHandle = response.operationHandle
-            opened._state, opened._data = opened._STATE_RUNNING, opened._data.__class__()
-            opened._description = None
-            return list(opened.fetchall())
-
-        assert ask("GetSchemas", schemaName="asked%") == [("asked_db", "")]
-        assert [row[1:4] for row in ask("GetTables", schemaName="asked\\_db", tableName="%")] == [
-            ("asked_db", "plain", "TABLE"),
-            ("asked_db", "trips", "TABLE"),
-        ]
-        assert ask("GetTables", schemaName="asked_db", tableTypes=["VIEW"]) == []
-        described = ask("GetColumns", schemaName="asked_db", tableName="%s", columnName="fare")
-        assert [row[2:10] for row in described] == [
-            ("trips", "fare", 3, "DECIMAL(10,2)", 10, None, 2, 10),
-        ]
-        assert described[0][11] == "paid"
-        plain = ask("GetColumns", schemaName="asked_db", tableName="plain")
-        assert [(row[3], row[4], row[16]) for row in plain] == [("a", 4, 1), ("b", 2003, 2)]
-        assert ask("GetPrimaryKeys", schemaName="asked_db", tableName="trips") == [
-            ("", "asked_db", "trips", "id", 1, "hoodie.table.recordkey.fields")
-        ]
-        assert ("DECIMAL", 3) in [row[:2] for row in ask("GetTypeInfo")]
-        assert ask("GetTableTypes") == [("TABLE",), ("VIEW",)]
-        assert ask("GetCatalogs") == []
-        assert "concat_ws" in [row[2] for row in ask("GetFunctions", functionName="concat%")]
-        opened.execute("DROP TABLE asked_db.trips")
-        opened.execute("DROP DATABASE asked_db CASCADE")
-
-
 @pytest.mark.soak
 def test_statements_results_and_sessions_have_limits(session: Any) -> None:
     from pyhive.exc import OperationalError

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import InvalidArgumentError, UnknownColumnError
+from hudisql.errors import UnknownColumnError
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -69,11 +69,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     Raises InvalidArgumentError for a column that is not there.
     """
     table = open_hudi_entry(context, entry)
-    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
-    columns = [
-        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
-        for field in table.full_schema
-    ]
+    columns = described_columns(table, entry)
     if statement.column is not None:
         return _describe_column(context, entry, statement.column, columns)
     rows: list[tuple[str, str, str | None]] = list(columns)
@@ -85,6 +81,15 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [(name, value, "") for name, value in describe_details(table, entry)]
     return LocalResult(context.spark, _DESCRIBE_COLUMNS, rows)
+
+
+def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str, str | None]]:
+    """Name, type and comment of each column, meta columns first; a comment of the metastore goes first."""
+    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
+    return [
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
+        for field in table.full_schema
+    ]
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
