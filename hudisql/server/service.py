@@ -18,12 +18,13 @@ from hudisql.errors import HudisqlError, InvalidHandleError, ServerBusyError, St
 from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
+from hudisql.server.error_status import error_status
 from hudisql.server.limits import ServerLimits
-from hudisql.server.operation import Operation, OperationState, as_hudisql_error, sql_state
+from hudisql.server.operation import Operation, OperationState, as_hudisql_error
 from hudisql.server.result_pages import empty_page, pages_of_table
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.server_info import server_info
-from hudisql.server.statement_kind import gives_rows
+from hudisql.server.statement_kind import statement_kind
 from hudisql.server.statement_progress import log_progress, progress_response
 from hudisql.server.thrift_binary import (
     BOOL,
@@ -233,7 +234,7 @@ class Service:
         session = self._session_of(caller, request)
         self._refuse_while_draining()
         statement = _text(request.get(2) or b"")
-        operation = session.add(Operation(EXECUTE_STATEMENT, statement, has_result=gives_rows(statement)))
+        operation = session.add(Operation(EXECUTE_STATEMENT, statement, statement_kind(statement)))
         worker = threading.Thread(target=session.run, args=(operation,), name="statement", daemon=True)
         worker.start()
         seconds = request.get(5) or 0
@@ -249,7 +250,7 @@ class Service:
             if operation.state is not OperationState.FINISHED:
                 session.close_operation(operation)
                 raise operation.error or StatementCancelledError("the statement was cancelled")
-            operation.has_result = operation.pages is not None
+            operation.has_result = operation.pages is not None or operation.is_change
         return (_OK, (2, STRUCT, _handle_of(operation)))
 
     def _ask_catalog(self, kind: int, question: Question, caller: Caller, request: Fields) -> StructValue:
@@ -267,17 +268,18 @@ class Service:
         operation.wait(_POLL_SECONDS)
         wants_progress = bool(request.get(2)) and operation.kind == EXECUTE_STATEMENT
         progress = progress_response(operation, session.session.spark) if wants_progress else None
-        error = operation.error
+        error = None if operation.error is None else error_status(operation.error)
         ended = operation.ended_at
         return (
             _OK,
             (2, I32, int(operation.state)),
-            (3, STRING, None if error is None else sql_state(error)),
-            (4, I32, None if error is None else 0),
-            (5, STRING, None if error is None else str(error)),
+            (3, STRING, None if error is None else error.state),
+            (4, I32, None if error is None else error.code),
+            (5, STRING, None if error is None else error.message),
             (7, I64, int(operation.started_at * 1000)),
             (8, I64, None if ended is None else int(ended * 1000)),
-            (9, BOOL, operation.has_result),
+            # impyla refuses rows of a change and goes by this; other clients go by the handle.
+            (9, BOOL, operation.has_result and not operation.is_change),
             (10, STRUCT, progress),
         )
 
@@ -403,9 +405,9 @@ def _page_response(start: int, page: Any, columns: Any, *, has_more: bool) -> St
 
 
 def _error_status(error: HudisqlError) -> StructValue:
-    code = _INVALID_HANDLE if isinstance(error, InvalidHandleError) else _ERROR
+    status, code = error_status(error), _INVALID_HANDLE if isinstance(error, InvalidHandleError) else _ERROR
     # No infoMessages: the JDBC driver takes them for a stack trace of several lines.
-    return ((1, I32, code), (3, STRING, sql_state(error)), (4, I32, 0), (5, STRING, str(error)))
+    return ((1, I32, code), (3, STRING, status.state), (4, I32, status.code), (5, STRING, status.message))
 
 
 def _text(value: Any) -> str:

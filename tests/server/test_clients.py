@@ -101,12 +101,31 @@ def test_impyla_runs_merge_call_and_select(server: ThriftServer) -> None:
             "MERGE INTO served_impyla t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        cursor.fetchall()
-        cursor.execute("SELECT id, v FROM served_impyla")
-        assert cursor.fetchall() == [(1, "a")]
+        cursor.executemany("INSERT INTO served_impyla VALUES (%s, %s, 1)", [(2, "b"), (3, "c")])
+        cursor.execute("SELECT id, v FROM served_impyla ORDER BY id")
+        assert cursor.fetchall() == [(1, "a"), (2, "b"), (3, "c")]
         cursor.execute("CALL help()")
         assert "hive_sync" in cursor.fetchall()[0][0]
         cursor.execute("DROP TABLE served_impyla")
+
+
+@pytest.mark.parametrize("provider", ["hudi TBLPROPERTIES (primaryKey = 'id')", "parquet"])
+def test_pyhive_inserts_several_rows_and_sees_what_a_change_did(server: ThriftServer, provider: str) -> None:
+    # The files of a dropped Hudi table stay.
+    table = f"served_many_{provider[:4]}"
+    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(f"CREATE TABLE {table} (id INT, v STRING) USING {provider}")
+        assert cursor.description is None
+        try:
+            cursor.executemany(f"INSERT INTO {table} VALUES (%s, %s)", [(1, "a"), (2, "b"), (3, None)])
+            counts = cursor.fetchall()
+            assert [row[1] for row in counts] == ([1] if provider.startswith("hudi") else [])
+            cursor.execute(f"INSERT INTO {table} VALUES (4, 'd')", async_=True)
+            assert len(cursor.fetchall()) == len(counts)
+            cursor.execute(f"SELECT id, v FROM {table} ORDER BY id")
+            assert cursor.fetchall() == [(1, "a"), (2, "b"), (3, None), (4, "d")]
+        finally:
+            cursor.execute(f"DROP TABLE {table}")
 
 
 def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> None:
@@ -118,29 +137,6 @@ def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> 
     ):
         cursor.execute("SELECT id, cast(id AS string) FROM range(25000)")
         assert cursor.fetchall() == [(number, str(number)) for number in range(25000)]
-
-
-@pytest.mark.soak
-def test_sqlalchemy_reads_tables_and_rows(server: ThriftServer) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    engine = sqlalchemy.create_engine(
-        f"hive://me@127.0.0.1:{server.port}/default",
-        connect_args={"configuration": {"hudisql.serve.hive.show.tables": "true"}},
-    )
-    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute("CREATE TABLE served_alchemy (id INT, v STRING) USING parquet")
-        cursor.execute("INSERT INTO served_alchemy VALUES (1, 'a'), (2, NULL)")
-        try:
-            inspected = sqlalchemy.inspect(engine)
-            assert "served_alchemy" in inspected.get_table_names()
-            assert [column["name"] for column in inspected.get_columns("served_alchemy")] == ["id", "v"]
-            table = sqlalchemy.Table("served_alchemy", sqlalchemy.MetaData(), autoload_with=engine)
-            with engine.connect() as opened:
-                found = opened.execute(sqlalchemy.select(table).where(table.c.id > 1)).fetchall()
-            assert [tuple(row) for row in found] == [(2, None)]
-        finally:
-            engine.dispose()
-            cursor.execute("DROP TABLE served_alchemy")
 
 
 def test_tls_users_and_http_together(session: Any, tmp_path: Path) -> None:
