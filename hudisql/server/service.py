@@ -59,7 +59,7 @@ _LOG_COLUMN: Final = ResultColumn("log")
 # Where a client waits for a result, and gets none, an empty one: as Spark's Thrift server.
 _NO_RESULT: Final = ResultColumn("Result")
 # What a user that there is no more may still call.
-_ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CancelOperation"})
+_ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CloseImpalaOperation", "CancelOperation"})
 Call = Callable[["Caller", Fields], StructValue]
 Question = Callable[["Session", Fields], catalog_questions.Answer]
 # The questions with their `TOperationType`.
@@ -108,6 +108,7 @@ class Service:
             "GetOperationStatus": self._status,
             "CancelOperation": self._cancel,
             "CloseOperation": self._close_operation,
+            "CloseImpalaOperation": self._close_counted,
             "GetResultSetMetadata": self._metadata,
             "FetchResults": self._fetch,
             **{name: partial(self._ask_catalog, *question) for name, question in _QUESTIONS.items()},
@@ -292,6 +293,18 @@ class Service:
         session, operation = self._operation_of(caller, request)
         session.close_operation(operation)
         return (_OK,)
+
+    def _close_counted(self, caller: Caller, request: Fields) -> StructValue:
+        """Impala's way to close a statement, by which impyla learns how many rows it has changed."""
+        session, operation = self._operation_of(caller, request)
+        with operation.fetching:
+            pages = operation.pages if operation.is_change else None
+            changed = None if pages is None else pages.changed_rows()
+        session.close_operation(operation)
+        if changed is None:
+            return (_OK,)
+        rows_by_partition = MapOf(STRING, I64, [("", changed)])
+        return (_OK, (2, STRUCT, ((1, MAP, rows_by_partition),)))
 
     def _metadata(self, caller: Caller, request: Fields) -> StructValue:
         session, operation = self._operation_of(caller, request)

@@ -101,9 +101,13 @@ def test_impyla_runs_merge_call_and_select(server: ThriftServer) -> None:
             "MERGE INTO served_impyla t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
+        assert cursor.rowcount == 1
         cursor.executemany("INSERT INTO served_impyla VALUES (%s, %s, 1)", [(2, "b"), (3, "c")])
+        assert cursor.rowcount == 2
+        cursor.execute("UPDATE served_impyla SET v = upper(v) WHERE id > 1")
+        assert cursor.rowcount == 2
         cursor.execute("SELECT id, v FROM served_impyla ORDER BY id")
-        assert cursor.fetchall() == [(1, "a"), (2, "b"), (3, "c")]
+        assert cursor.fetchall() == [(1, "a"), (2, "B"), (3, "C")]
         cursor.execute("CALL help()")
         assert "hive_sync" in cursor.fetchall()[0][0]
         cursor.execute("DROP TABLE served_impyla")
