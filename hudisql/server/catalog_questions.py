@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
-from hudisql.format.spark_schema import quote_name
 from hudisql.server.column_bytes import WireType
 from hudisql.server.jdbc_types import JDBC_TYPES, jdbc_type
 from hudisql.server.name_pattern import name_matcher
 from hudisql.server.result_types import ResultColumn
-from hudisql.server.table_columns import columns_of_schema, columns_of_tables
+from hudisql.server.table_columns import columns_of_tables, columns_of_view
 from hudisql.spark.java_objects import items_of
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def list_columns(session: Session, request: Fields) -> Answer:
         for table, columns in zip(tables, columns_of_tables(session.context, tables), strict=True)
     ]
     described += [
-        (None, name, columns_of_schema(session.spark.table(quote_name(name)).schema))
+        (None, name, columns_of_view(session.spark, name))
         for name in _temporary_views(session)
         if in_name(name)
     ]

@@ -15,8 +15,6 @@ from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_
 from hudisql.errors import HudisqlError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from hudisql.context import Context
 
 _SCHEMA_PROPERTY: Final = "spark.sql.sources.schema"
@@ -38,11 +36,10 @@ def columns_of_tables(context: Context, tables: Sequence[MetastoreTable]) -> lis
         return list(threads.map(lambda table: _columns_of(context, table), tables))
 
 
-def columns_of_schema(schema: StructType) -> Columns:
-    """The columns of a schema of Spark's."""
-    return tuple(
-        MetastoreColumn(field.name, _type_of(field), field.metadata.get("comment")) for field in schema.fields
-    )
+def columns_of_view(spark: Any, name: str) -> Columns:
+    """The columns of a temporary view as it was made, also if what it reads has gone since."""
+    view = spark._jsparkSession.sessionState().catalog().getTempView(name)
+    return _columns_of_schema(str(view.get().desc().schema().json())) if view.isDefined() else ()
 
 
 def _columns_of(context: Context, table: MetastoreTable) -> Columns:
@@ -51,9 +48,17 @@ def _columns_of(context: Context, table: MetastoreTable) -> Columns:
     text = _stored_schema(table.parameters)
     if not text:
         return (*table.columns, *table.partition_columns)
+    return _columns_of_schema(text)
+
+
+def _columns_of_schema(text: str) -> Columns:
+    """The columns of a schema of Spark's, given as JSON."""
     from pyspark.sql.types import StructType
 
-    return columns_of_schema(StructType.fromJson(json.loads(text)))
+    return tuple(
+        MetastoreColumn(field.name, _type_of(field), field.metadata.get("comment"))
+        for field in StructType.fromJson(json.loads(text)).fields
+    )
 
 
 def _own_columns(context: Context, table: MetastoreTable) -> Columns:

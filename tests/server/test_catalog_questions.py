@@ -151,6 +151,19 @@ def test_a_hudi_table_that_cannot_be_opened_has_the_metastores_columns(
         session.sql("DROP TABLE asked_db.gone")
 
 
+def test_a_temporary_view_has_columns_after_its_table_is_dropped(ask: Ask, connection: Any) -> None:
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("CREATE TABLE asked_db.short (id INT, d DECIMAL(5,2)) USING parquet")
+        cursor.execute("CREATE TEMPORARY VIEW asked_broken AS SELECT * FROM asked_db.short")
+        cursor.execute("DROP TABLE asked_db.short")
+        rows = ask("GetColumns", tableName="asked_broken")
+        assert [row[2:6] for row in rows] == [
+            ("asked_broken", "id", 4, "INT"),
+            ("asked_broken", "d", 3, "DECIMAL(5,2)"),
+        ]
+        cursor.execute("DROP VIEW asked_broken")
+
+
 def test_keys_functions_and_types(ask: Ask) -> None:
     for name, keys in (("trips", ["id"]), ("mor", ["a", "b"])):
         assert ask("GetPrimaryKeys", schemaName="asked_db", tableName=name) == [
