@@ -97,6 +97,10 @@ class NoSuchTableError(HudisqlError, LookupError):
     """There is no table of that name, or no Hudi table at that path."""
 
 
+class NoSuchDatabaseError(NoSuchTableError):
+    """There is no database of that name."""
+
+
 class NoSuchInstantError(HudisqlError, LookupError):
     """The timeline of a table has no such instant."""
 

@@ -19,6 +19,7 @@ from hudisql.check.bootstrap_calls import (
 from hudisql.check.merge_key import missing_key_columns
 from hudisql.errors import (
     HudisqlError,
+    NoSuchDatabaseError,
     NoSuchTableError,
     TableExistsError,
     UnsupportedStatementError,
@@ -139,7 +140,7 @@ class StatementCheck:
         if database is None:
             return
         if self.context.metastore.get_database(database) is None:
-            raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
+            raise NoSuchDatabaseError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
         self.context.database = database
 
     def _create(self, statement: st.CreateTableStatement, source: SourceText) -> None:
@@ -148,7 +149,7 @@ class StatementCheck:
         if self.declares:
             shadows.databases.add(key[0])
         if context.metastore.get_database(key[0]) is None:
-            raise NoSuchTableError(f"there is no database {key[0]}", hint=f"CREATE DATABASE {key[0]}")
+            raise NoSuchDatabaseError(f"there is no database {key[0]}", hint=f"CREATE DATABASE {key[0]}")
         exists = context.metastore.get_table(*key) is not None or key in shadows.opaque
         if exists and not statement.replaces and not statement.if_not_exists:
             if key in shadows.made or not self.is_migration:

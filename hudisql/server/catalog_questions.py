@@ -1,21 +1,21 @@
 """What tools ask of the catalog: schemas, tables, columns, types, functions, primary keys.
 
 Columns of the answers are those of JDBC's `DatabaseMetaData`, in Hive's order
-(`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns of JDBC: `%`, `_`, and `\\` before
-one of them. Answers come from the metastore; only temporary views and functions are Spark's.
+(`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns (`name_pattern`). Answers come
+from the metastore and, for columns and keys, from Hudi tables; temporary views and functions are Spark's.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
 from hudisql.server.column_bytes import WireType
 from hudisql.server.jdbc_types import JDBC_TYPES, jdbc_type
+from hudisql.server.name_pattern import name_matcher
 from hudisql.server.result_types import ResultColumn
+from hudisql.server.table_columns import columns_of_tables, columns_of_view
 from hudisql.spark.java_objects import items_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ _TYPE_IDS: Final = {
     WireType.INT: 3,
     WireType.STRING: 7,
 }
-_SCHEMA_PROPERTY: Final = "spark.sql.sources.schema"
 _NULLABLE: Final = 1
+# The types of Hive itself, which `hive.server2.table.type.mapping=HIVE` shows and some clients ask for.
+_HIVE_TABLE_TYPES: Final = {"MANAGED_TABLE": "TABLE", "EXTERNAL_TABLE": "TABLE", "VIRTUAL_VIEW": "VIEW"}
 _FUNCTION_OF_UNKNOWN_RESULT: Final = 0
 
 
@@ -116,7 +117,8 @@ def list_schemas(session: Session, request: Fields) -> Answer:
 
 def list_tables(session: Session, request: Fields) -> Answer:
     """`GetTables`: tables and views of the metastore, and the session's temporary views."""
-    kinds = {str(kind, "utf-8", "replace").upper() for kind in request.get(5) or ()}
+    given = {str(kind, "utf-8", "replace").upper() for kind in request.get(5) or ()}
+    kinds = {_HIVE_TABLE_TYPES.get(kind, kind) for kind in given}
     rows: list[tuple[object, ...]] = [
         ("", table.database, table.name, kind, table.parameters.get("comment"), *(None,) * 5)
         for table in _tables(session, request)
@@ -124,7 +126,7 @@ def list_tables(session: Session, request: Fields) -> Answer:
         if not kinds or kind in kinds
     ]
     if not kinds or "VIEW" in kinds:
-        matches = _matcher(request.get(4))
+        matches = name_matcher(request.get(4))
         rows += [
             ("", None, name, "VIEW", None, *(None,) * 5)
             for name in _temporary_views(session)
@@ -135,11 +137,21 @@ def list_tables(session: Session, request: Fields) -> Answer:
 
 def list_columns(session: Session, request: Fields) -> Answer:
     """`GetColumns`: without a catalog, as Apache Hive answers it; `GetTables` has an empty one."""
-    matches = _matcher(request.get(5))
+    matches, in_name = name_matcher(request.get(5)), name_matcher(request.get(4))
+    tables = list(_tables(session, request))
+    described: list[tuple[str | None, str, Sequence[MetastoreColumn]]] = [
+        (table.database, table.name, columns)
+        for table, columns in zip(tables, columns_of_tables(session.context, tables), strict=True)
+    ]
+    described += [
+        (None, name, columns_of_view(session.spark, name))
+        for name in _temporary_views(session)
+        if in_name(name)
+    ]
     return COLUMN_COLUMNS, [
-        _column_row(table, column, position)
-        for table in _tables(session, request)
-        for position, column in enumerate(columns_of(table), 1)
+        _column_row(database, name, column, position)
+        for database, name, columns in described
+        for position, column in enumerate(columns, 1)
         if matches(column.name)
     ]
 
@@ -150,7 +162,7 @@ def list_types(_session: Session, _request: Fields) -> Answer:
     for name, kind in JDBC_TYPES.items():
         quote = "'" if kind.is_text else None
         parameters = {"decimal": "precision,scale", "varchar": "length", "char": "length"}.get(name)
-        searchable = 3 if kind.number not in (2003, 2000, 2002) else 0
+        searchable = 0 if kind.is_nested else 3
         rows.append(
             (
                 *(name.upper(), kind.number, kind.size, quote, quote, parameters, _NULLABLE, kind.is_text),
@@ -172,19 +184,24 @@ def list_types(_session: Session, _request: Fields) -> Answer:
 
 
 def list_functions(session: Session, request: Fields) -> Answer:
-    """`GetFunctions`: those that Spark and the session know; `schemaName` is a pattern of databases."""
+    """`GetFunctions`: Spark's own and the session's, which are in every database, and those of the databases.
+
+    Without a pattern of databases these are the functions of the current one. A pattern that no database
+    fits gives nothing, as in Hive and Spark.
+    """
     spark: Any = session.spark
-    matches, in_schema = _matcher(request.get(4)), _matcher(request.get(3))
+    matches, current = name_matcher(request.get(4)), session.context.current_database
     catalog = spark._jsparkSession.sessionState().catalog()
-    found = catalog.listFunctions(session.context.current_database)
-    rows = []
-    for pair in items_of(found):
-        identifier = pair.productElement(0)
-        database = identifier.database()
-        schema = str(database.get()) if database.isDefined() else ""
-        name = str(identifier.funcName())
-        if matches(name) and in_schema(schema):
-            rows.append(("", schema, name, None, _FUNCTION_OF_UNKNOWN_RESULT, name))
+    databases = _databases(session, request) if request.get(3) else [current]
+    everywhere = (pair.productElement(0) for pair in items_of(catalog.listFunctions(current)) if databases)
+    names = [("", str(each.funcName())) for each in everywhere if not each.database().isDefined()]
+    for database in databases:
+        names += [
+            (database, str(name)) for name in items_of(catalog.externalCatalog().listFunctions(database, "*"))
+        ]
+    rows = [
+        ("", schema, name, None, _FUNCTION_OF_UNKNOWN_RESULT, name) for schema, name in names if matches(name)
+    ]
     return FUNCTION_COLUMNS, sorted(rows)
 
 
@@ -210,47 +227,13 @@ def list_cross_references(_session: Session, _request: Fields) -> Answer:
     return CROSS_REFERENCE_COLUMNS, []
 
 
-def columns_of(table: MetastoreTable) -> tuple[MetastoreColumn, ...]:
-    """The columns, those of the partition last, as Spark stored them or else as the metastore has them."""
-    text = table.parameters.get(_SCHEMA_PROPERTY) or "".join(
-        table.parameters.get(f"{_SCHEMA_PROPERTY}.part.{number}", "")
-        for number in range(int(table.parameters.get(f"{_SCHEMA_PROPERTY}.numParts", "0")))
-    )
-    if not text or is_hudi_table(table):
-        return (*table.columns, *table.partition_columns)
-    from pyspark.sql.types import StructType
-
-    return tuple(
-        MetastoreColumn(field.name, field.dataType.simpleString(), field.metadata.get("comment"))
-        for field in StructType.fromJson(json.loads(text))
-    )
-
-
-def pattern_of(text: str) -> re.Pattern[str]:
-    """A pattern of JDBC as a regular expression, which knows no case."""
-    parts = re.findall(r"\\[%_\\]|.", text, re.DOTALL)
-    wild = {"%": ".*", "_": "."}
-    return re.compile(
-        "".join(wild.get(part) or re.escape(part[-1] if len(part) > 1 else part) for part in parts),
-        re.IGNORECASE | re.DOTALL,
-    )
-
-
-def _matcher(given: bytes | None) -> Callable[[str], bool]:
-    text = (given or b"").decode(errors="replace")
-    if text in ("", "*", "%"):
-        return lambda _name: True
-    pattern = pattern_of(text)
-    return lambda name: pattern.fullmatch(name) is not None
-
-
 def _databases(session: Session, request: Fields) -> list[str]:
-    matches = _matcher(request.get(3))
+    matches = name_matcher(request.get(3))
     return sorted(name for name in session.context.metastore.list_databases() if matches(name))
 
 
 def _tables(session: Session, request: Fields) -> Iterator[MetastoreTable]:
-    metastore, matches = session.context.metastore, _matcher(request.get(4))
+    metastore, matches = session.context.metastore, name_matcher(request.get(4))
     for database in _databases(session, request):
         names = sorted(name for name in metastore.list_tables(database) if matches(name))
         yield from sorted(metastore.get_tables(database, names), key=lambda table: table.name)
@@ -266,10 +249,14 @@ def _temporary_views(session: Session) -> Sequence[str]:
     return sorted(str(view.table()) for view in items_of(views))
 
 
-def _column_row(table: MetastoreTable, column: MetastoreColumn, position: int) -> tuple[object, ...]:
+def _column_row(
+    database: str | None, table: str, column: MetastoreColumn, position: int
+) -> tuple[object, ...]:
     kind = jdbc_type(column.type)
+    # Members of a struct keep their names.
+    type_name = column.type if kind.is_nested else column.type.upper()
     return (
-        *(None, table.database, table.name, column.name, kind.number, column.type.upper(), kind.size, None),
+        *(None, database, table, column.name, kind.number, type_name, kind.size, None),
         *(kind.digits, kind.radix, _NULLABLE, column.comment, None, None, None, None, position, "YES"),
         *(None, None, None, None, "NO"),
     )

@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.console import PlainConsole, Progress
-from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError
+from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError, SqlSyntaxError
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.server.operation import Operation, cancel_tagged_jobs
+from hudisql.spark.current_user import set_current_user
 from hudisql.spark.versions import set_active_session
 from hudisql.sql.text.script import ScriptStatement
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "set:"
 HIVE_SHOW_TABLES: Final = "hudisql.serve.hive.show.tables"
-"""With `true` SHOW TABLES has names alone, as in Hive: PyHive's SQLAlchemy dialect takes the first column."""
+"""With `true` SHOW TABLES has names alone, as in Hive: PyHive's SQLAlchemy dialect takes the first column.
+DESCRIBE then takes a query only behind the word QUERY."""
+_DESCRIBE_QUERY: Final = re.compile(r"\s*DESC(?:RIBE)?\s+(?:SELECT|WITH|VALUES|FROM)\s", re.IGNORECASE)
 _SHOW_TABLES: Final = re.compile(r"\s*SHOW\s+TABLES\b", re.IGNORECASE)
 _SECONDS_BETWEEN_FETCHES: Final = 5.0
 EXECUTE_STATEMENT: Final = 0
@@ -174,7 +177,9 @@ class ClientSession:
         # Spark's parser takes its settings from the thread's session.
         set_active_session(spark)
         spark.sparkContext.addJobTag(operation.tag)
+        set_current_user(spark, self.user)
         try:
+            self._refuse_unmarked_query(operation)
             result = self._as_hive_shows(
                 self.session.execute(ScriptStatement(operation.statement)), operation
             )
@@ -186,10 +191,26 @@ class ClientSession:
             self.last_used = time.monotonic()
             with suppress(Exception):
                 spark.sparkContext.removeJobTag(operation.tag)
+            with suppress(Exception):
+                set_current_user(spark, None)
+
+    def _shows_as_hive(self) -> bool:
+        return self.session.spark.conf.get(HIVE_SHOW_TABLES, "false") == "true"
+
+    def _refuse_unmarked_query(self, operation: Operation) -> None:
+        """Raise SqlSyntaxError for DESCRIBE of a query without the word QUERY, as Hive does.
+
+        `pandas.read_sql` asks by PyHive's DESCRIBE whether its query is the name of a table.
+        """
+        if _DESCRIBE_QUERY.match(operation.statement) is not None and self._shows_as_hive():
+            raise SqlSyntaxError(
+                f"DESCRIBE takes a query behind the word QUERY where {HIVE_SHOW_TABLES} is true",
+                hint="DESCRIBE QUERY SELECT …",
+            )
 
     def _as_hive_shows(self, result: Result, operation: Operation) -> Result:
         if _SHOW_TABLES.match(operation.statement) is None or isinstance(result, LocalResult):
             return result
-        if self.session.spark.conf.get(HIVE_SHOW_TABLES, "false") != "true":
+        if not self._shows_as_hive():
             return result
         return Result(result.df.select(result.df["tableName"].alias("tab_name")), guard=result.guard)

@@ -22,6 +22,7 @@ class JdbcType:
     digits: int | None = None
     radix: int | None = None
     is_text: bool = False
+    is_nested: bool = False
 
 
 JDBC_TYPES: Final = {
@@ -40,9 +41,9 @@ JDBC_TYPES: Final = {
     "timestamp": JdbcType(93, 29, 9),
     "binary": JdbcType(-2, _LONGEST),
     "decimal": JdbcType(3, 38, 18, 10),
-    "array": JdbcType(2003),
-    "map": JdbcType(2000),
-    "struct": JdbcType(2002),
+    "array": JdbcType(2003, is_nested=True),
+    "map": JdbcType(2000, is_nested=True),
+    "struct": JdbcType(2002, is_nested=True),
 }
 _OTHER: Final = JdbcType(1111)
 _SYNONYMS: Final = {"integer": "int", "timestamp_ntz": "timestamp", "long": "bigint", "short": "smallint"}

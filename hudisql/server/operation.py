@@ -15,7 +15,8 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import HudisqlError, NoSuchTableError, SqlSyntaxError, StatementCancelledError
+from hudisql.errors import HudisqlError, StatementCancelledError
+from hudisql.server.statement_kind import StatementKind
 
 if TYPE_CHECKING:
     from hudisql.server.result_pages import ResultPages
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _LOG_LINES: Final = 10_000
 _CANCELLATIONS_APART: Final = 0.2
 _WAIT_FOR_CANCELLED: Final = 5.0
-# Spark's SQLSTATE of a table that is not there, and that of ODBC and JDBC, which Hive has, too.
-_ODBC_STATES: Final = {"42P01": "42S02", "42601": "42000"}
 
 
 class OperationState(IntEnum):
@@ -54,12 +53,15 @@ _ENDED: Final = frozenset(
 class Operation:
     """A statement, or a question for metadata; `kind` is its `TOperationType`."""
 
-    def __init__(self, kind: int, statement: str = "", *, has_result: bool = True) -> None:
+    def __init__(
+        self, kind: int, statement: str = "", statement_kind: StatementKind = StatementKind.QUERY
+    ) -> None:
         self.guid = secrets.token_bytes(16)
         self.secret = secrets.token_bytes(16)
         self.kind = kind
         self.statement = statement
-        self.has_result = has_result
+        self.is_change = statement_kind is StatementKind.CHANGE
+        self.has_result = statement_kind is not StatementKind.COMMAND
         self.tag = f"hudisql-serve-{secrets.token_hex(8)}"
         self.state = OperationState.INITIALIZED
         self.error: HudisqlError | None = None
@@ -206,21 +208,6 @@ def as_hudisql_error(error: BaseException) -> HudisqlError:
     if isinstance(error, HudisqlError):
         return error
     return HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}")
-
-
-def sql_state(error: HudisqlError) -> str:
-    """The SQLSTATE that clients show with an error."""
-    if isinstance(error, SqlSyntaxError):
-        return "42000"
-    if isinstance(error, NoSuchTableError):
-        return "42S02"
-    state_of = getattr(error.__cause__, "getSqlState", None)
-    state = None
-    if state_of is not None:
-        # Spark's own, which the JVM is asked for.
-        with suppress(Exception):
-            state = state_of()
-    return _ODBC_STATES.get(state, state) if state else "HY000"
 
 
 def cancel_tagged_jobs(spark: Any) -> Callable[[str], None]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEW_ROWS: Final = 10_000
 _MOST_PAGE_BYTES: Final = 32 << 20
+_COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted")
 _HELD_PLANS: Final = frozenset({"LocalRelation", "CommandResult"})
 
 
@@ -59,6 +60,17 @@ class ResultPages:
         if not taken:
             return None
         return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+
+    def changed_rows(self) -> int | None:
+        """What the row of counts of INSERT, UPDATE, DELETE or MERGE adds up to; None for another result.
+
+        The row must not have been fetched.
+        """
+        names = [column.name for column in self.columns]
+        if self._current is None or self.rows_given or not set(_COUNTS) <= set(names):
+            return None
+        counts = self._current.columns
+        return sum(counts[names.index(name)][0].as_py() or 0 for name in _COUNTS)
 
     @property
     def has_more(self) -> bool:

@@ -1,12 +1,14 @@
 """What a column of a result is called in HiveServer2's protocol, and how its values travel.
 
 As Hive does from protocol V6 on, decimals, dates, timestamps and intervals travel as text and are named by
-their own type; arrays, maps and structs are JSON text. Spark itself makes the texts, so that its tasks do the
-work and a value looks as `CAST(… AS STRING)` shows it, timestamps in the session's time zone.
+their own type; arrays, maps and structs are JSON text, but keys of maps that are numbers have no quotes.
+Spark itself makes the texts, so that its tasks do the work and a value looks as `CAST(… AS STRING)` shows it,
+timestamps in the session's time zone.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +64,9 @@ _WHOLE_INTERVALS: Final = {
     **dict.fromkeys(("day", "hour", "minute", "second"), "interval day to second"),
 }
 _NESTED: Final = ("array", "map", "struct")
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+# Keys of maps that stand without quotes.
+_BARE_KEYS: Final = frozenset((*_NESTED, *_NUMBERS, "boolean"))
 _JSON_OPTIONS: Final = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]",
@@ -156,12 +161,82 @@ def _travelling(column: Any, kind: DataType) -> Any:
     if travels_as_it_is(kind):
         return column
     if type_name(kind) in _NESTED:
-        return sf.to_json(_json_ready(column, kind), dict(_JSON_OPTIONS))
+        return _nested_text(column, kind)
     whole = _WHOLE_INTERVALS.get(type_name(kind).removeprefix("interval "))
     if whole is not None:
         # Hive's text, which its JDBC driver parses, is what stands between the quotes of Spark's.
         return sf.regexp_extract(column.cast(whole).cast("string"), "'(.*)'", 1)
     return column.cast("string")
+
+
+def _nested_text(column: Any, kind: DataType) -> Any:
+    """JSON, but keys of maps that are no texts stand without quotes, as Hive and Spark's Thrift server do.
+
+    Hive's `SerDeUtils.buildJSONString`, Spark's `ToHiveString`.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql import types
+
+    if not _has_bare_keys(kind):
+        return sf.to_json(_json_ready(column, kind), dict(_JSON_OPTIONS))
+    if isinstance(kind, types.ArrayType):
+        element = kind.elementType
+        members = sf.transform(column, lambda item: _member_text(item, element))
+        return sf.concat(sf.lit("["), sf.array_join(members, ","), sf.lit("]"))
+    if isinstance(kind, types.MapType):
+        key_kind, item_kind = kind.keyType, kind.valueType
+        entries = sf.transform(
+            sf.map_entries(column),
+            lambda entry: sf.concat(
+                _key_text(entry["key"], key_kind), sf.lit(":"), _member_text(entry["value"], item_kind)
+            ),
+        )
+        return sf.concat(sf.lit("{"), sf.array_join(entries, ","), sf.lit("}"))
+    assert isinstance(kind, types.StructType)
+    fields = [
+        sf.concat(sf.lit(f"{json.dumps(name)}:"), _member_text(column[name], field.dataType))
+        for name, field in zip(kind.names, kind.fields, strict=True)
+    ]
+    text = sf.concat(sf.lit("{"), sf.concat_ws(",", *fields), sf.lit("}"))
+    return sf.when(column.isNotNull(), text)
+
+
+def _member_text(value: Any, kind: DataType) -> Any:
+    """A member of an array, map or struct; NULL is `null`."""
+    from pyspark.sql import functions as sf
+
+    if type_name(kind) in _NESTED:
+        return sf.coalesce(_nested_text(value, kind), sf.lit("null"))
+    # `to_json` takes no values alone.
+    text = sf.to_json(sf.array(_json_ready(value, kind)), dict(_JSON_OPTIONS))
+    return sf.regexp_extract(text, r"(?s)^\[(.*)\]$", 1)
+
+
+def _key_text(key: Any, kind: DataType) -> Any:
+    from pyspark.sql import types
+
+    if type_name(kind) in _NESTED:
+        return _nested_text(key, kind)
+    if type_name(kind) in _BARE_KEYS:
+        return key.cast("string")
+    return _member_text(_json_key(key, kind), types.StringType())
+
+
+def _has_bare_keys(kind: DataType) -> bool:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.ArrayType):
+        return _has_bare_keys(kind.elementType)
+    if isinstance(kind, types.MapType):
+        return type_name(kind.keyType) in _BARE_KEYS or _has_bare_keys(kind.valueType)
+    if isinstance(kind, types.StructType):
+        return _has_clear_names(kind) and any(_has_bare_keys(field.dataType) for field in kind)
+    return False
+
+
+def _has_clear_names(kind: Any) -> bool:
+    """False for a struct with members of the same name, which cannot be told apart."""
+    return len({name.lower() for name in kind.names}) == len(kind.names)
 
 
 def _json_ready(column: Any, kind: DataType) -> Any:
@@ -190,8 +265,6 @@ def _json_ready(column: Any, kind: DataType) -> Any:
 def _json_key(key: Any, kind: DataType) -> Any:
     from pyspark.sql import functions as sf
 
-    if type_name(kind) in _NESTED:
-        return sf.to_json(_json_ready(key, kind), dict(_JSON_OPTIONS))
     return sf.hex(key) if type_name(kind) == "binary" else key.cast("string")
 
 
@@ -203,7 +276,5 @@ def _has_to_be_made_ready(kind: DataType) -> bool:
     if isinstance(kind, types.MapType):
         return type_name(kind.keyType) not in ("string", "void") or _has_to_be_made_ready(kind.valueType)
     if isinstance(kind, types.StructType):
-        # Members of the same name cannot be told apart.
-        is_clear = len({name.lower() for name in kind.names}) == len(kind.names)
-        return is_clear and any(_has_to_be_made_ready(each.dataType) for each in kind)
+        return _has_clear_names(kind) and any(_has_to_be_made_ready(each.dataType) for each in kind)
     return type_name(kind) in ("binary", "timestamp", "timestamp_ntz")

@@ -18,12 +18,13 @@ from hudisql.errors import HudisqlError, InvalidHandleError, ServerBusyError, St
 from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
+from hudisql.server.error_status import error_status
 from hudisql.server.limits import ServerLimits
-from hudisql.server.operation import Operation, OperationState, as_hudisql_error, sql_state
+from hudisql.server.operation import Operation, OperationState, as_hudisql_error
 from hudisql.server.result_pages import empty_page, pages_of_table
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.server_info import server_info
-from hudisql.server.statement_kind import gives_rows
+from hudisql.server.statement_kind import statement_kind
 from hudisql.server.statement_progress import log_progress, progress_response
 from hudisql.server.thrift_binary import (
     BOOL,
@@ -58,7 +59,7 @@ _LOG_COLUMN: Final = ResultColumn("log")
 # Where a client waits for a result, and gets none, an empty one: as Spark's Thrift server.
 _NO_RESULT: Final = ResultColumn("Result")
 # What a user that there is no more may still call.
-_ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CancelOperation"})
+_ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CloseImpalaOperation", "CancelOperation"})
 Call = Callable[["Caller", Fields], StructValue]
 Question = Callable[["Session", Fields], catalog_questions.Answer]
 # The questions with their `TOperationType`.
@@ -107,6 +108,7 @@ class Service:
             "GetOperationStatus": self._status,
             "CancelOperation": self._cancel,
             "CloseOperation": self._close_operation,
+            "CloseImpalaOperation": self._close_counted,
             "GetResultSetMetadata": self._metadata,
             "FetchResults": self._fetch,
             **{name: partial(self._ask_catalog, *question) for name, question in _QUESTIONS.items()},
@@ -233,7 +235,7 @@ class Service:
         session = self._session_of(caller, request)
         self._refuse_while_draining()
         statement = _text(request.get(2) or b"")
-        operation = session.add(Operation(EXECUTE_STATEMENT, statement, has_result=gives_rows(statement)))
+        operation = session.add(Operation(EXECUTE_STATEMENT, statement, statement_kind(statement)))
         worker = threading.Thread(target=session.run, args=(operation,), name="statement", daemon=True)
         worker.start()
         seconds = request.get(5) or 0
@@ -249,7 +251,7 @@ class Service:
             if operation.state is not OperationState.FINISHED:
                 session.close_operation(operation)
                 raise operation.error or StatementCancelledError("the statement was cancelled")
-            operation.has_result = operation.pages is not None
+            operation.has_result = operation.pages is not None or operation.is_change
         return (_OK, (2, STRUCT, _handle_of(operation)))
 
     def _ask_catalog(self, kind: int, question: Question, caller: Caller, request: Fields) -> StructValue:
@@ -267,17 +269,18 @@ class Service:
         operation.wait(_POLL_SECONDS)
         wants_progress = bool(request.get(2)) and operation.kind == EXECUTE_STATEMENT
         progress = progress_response(operation, session.session.spark) if wants_progress else None
-        error = operation.error
+        error = None if operation.error is None else error_status(operation.error)
         ended = operation.ended_at
         return (
             _OK,
             (2, I32, int(operation.state)),
-            (3, STRING, None if error is None else sql_state(error)),
-            (4, I32, None if error is None else 0),
-            (5, STRING, None if error is None else str(error)),
+            (3, STRING, None if error is None else error.state),
+            (4, I32, None if error is None else error.code),
+            (5, STRING, None if error is None else error.message),
             (7, I64, int(operation.started_at * 1000)),
             (8, I64, None if ended is None else int(ended * 1000)),
-            (9, BOOL, operation.has_result),
+            # impyla refuses rows of a change and goes by this; other clients go by the handle.
+            (9, BOOL, operation.has_result and not operation.is_change),
             (10, STRUCT, progress),
         )
 
@@ -290,6 +293,18 @@ class Service:
         session, operation = self._operation_of(caller, request)
         session.close_operation(operation)
         return (_OK,)
+
+    def _close_counted(self, caller: Caller, request: Fields) -> StructValue:
+        """Impala's way to close a statement, by which impyla learns how many rows it has changed."""
+        session, operation = self._operation_of(caller, request)
+        with operation.fetching:
+            pages = operation.pages if operation.is_change else None
+            changed = None if pages is None else pages.changed_rows()
+        session.close_operation(operation)
+        if changed is None:
+            return (_OK,)
+        rows_by_partition = MapOf(STRING, I64, [("", changed)])
+        return (_OK, (2, STRUCT, ((1, MAP, rows_by_partition),)))
 
     def _metadata(self, caller: Caller, request: Fields) -> StructValue:
         session, operation = self._operation_of(caller, request)
@@ -403,9 +418,9 @@ def _page_response(start: int, page: Any, columns: Any, *, has_more: bool) -> St
 
 
 def _error_status(error: HudisqlError) -> StructValue:
-    code = _INVALID_HANDLE if isinstance(error, InvalidHandleError) else _ERROR
+    status, code = error_status(error), _INVALID_HANDLE if isinstance(error, InvalidHandleError) else _ERROR
     # No infoMessages: the JDBC driver takes them for a stack trace of several lines.
-    return ((1, I32, code), (3, STRING, sql_state(error)), (4, I32, 0), (5, STRING, str(error)))
+    return ((1, I32, code), (3, STRING, status.state), (4, I32, status.code), (5, STRING, status.message))
 
 
 def _text(value: Any) -> str:

@@ -1,14 +1,33 @@
-"""Whether a statement gives rows, said before it runs: drivers ask for it when they send the statement."""
+"""What a statement gives, said before it runs: drivers ask for it when they send the statement."""
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Final
 
 from hudisql.errors import HudisqlError
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 
-_WITHOUT_ROWS: Final = (
+
+class StatementKind(Enum):
+    """Rows, no rows, or a change of rows: hudisql gives one row of counts, Hive and Spark none."""
+
+    QUERY = auto()
+    COMMAND = auto()
+    CHANGE = auto()
+
+
+_CHANGES: Final = (
+    st.InsertStatement,
+    st.UpdateStatement,
+    st.DeleteStatement,
+    st.MergeStatement,
+    st.CreateTableAsStatement,
+    st.CreateIncrementalTableStatement,
+    st.RefreshIncrementalTableStatement,
+)
+_COMMANDS: Final = (
     st.UseStatement,
     st.CreateViewStatement,
     st.CreateTableStatement,
@@ -20,17 +39,23 @@ _WITHOUT_ROWS: Final = (
     st.MsckRepairStatement,
     st.RefreshTableStatement,
 )
-_HEADS_WITHOUT_ROWS: Final = frozenset(
+_CHANGE_HEADS: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
+_COMMAND_HEADS: Final = frozenset(
     {"ALTER", "ANALYZE", "CLEAR", "COMMENT", "CREATE", "DECLARE", "DROP", "LOAD", "REFRESH", "TRUNCATE"}
 )
 
 
-def gives_rows(text: str) -> bool:
-    """False for statements that surely give no rows; others that give none have an empty result."""
+def statement_kind(text: str) -> StatementKind:
+    """COMMAND for statements that surely give no rows; a QUERY that gives none has an empty result."""
     try:
         statement = parse_statement(text)
     except HudisqlError:
-        return True
+        return StatementKind.QUERY
     if isinstance(statement, st.PassThroughStatement):
-        return statement.text.split(None, 1)[0].upper() not in _HEADS_WITHOUT_ROWS
-    return isinstance(statement, st.CreateTableAsStatement) or not isinstance(statement, _WITHOUT_ROWS)
+        head = statement.text.split(None, 1)[0].upper()
+        is_change, is_command = head in _CHANGE_HEADS, head in _COMMAND_HEADS
+    else:
+        is_change, is_command = isinstance(statement, _CHANGES), isinstance(statement, _COMMANDS)
+    if is_change:
+        return StatementKind.CHANGE
+    return StatementKind.COMMAND if is_command else StatementKind.QUERY

@@ -58,7 +58,19 @@ def test_keys_binary_values_and_times_inside_of_json_are_those_that_results_show
         "map(DATE'2024-01-02', X'00FF')": '{"2024-01-02":"00FF"}',
         "map(TIMESTAMP'2024-01-02 03:04:05', 1)": '{"2024-01-02 03:04:05":1}',
         "map(X'00FF', null)": '{"00FF":null}',
-        "map(named_struct('a', DATE'2024-01-02'), 1)": '{"{\\"a\\":\\"2024-01-02\\"}":1}',
+        "map(named_struct('a', DATE'2024-01-02'), 1)": '{{"a":"2024-01-02"}:1}',
+        "map(1, 2, -3, cast(null as int))": "{1:2,-3:null}",
+        "map(1.50, 'a', 2.25, 'b\"c')": '{1.50:"a",2.25:"b\\"c"}',
+        "map(true, 1.5D, false, 2e20D)": "{true:1.5,false:2.0E20}",
+        "map(1L, map('a', X'00FF'), 2L, null)": '{1:{"a":"00FF"},2:null}',
+        "map('a', map(1, DATE'2024-01-02'))": '{"a":{1:"2024-01-02"}}',
+        "map(DATE'2024-01-02', map(1, array('x', null)))": '{"2024-01-02":{1:["x",null]}}',
+        "array(map(1, TIMESTAMP'2024-01-02 03:04:05.5'), null)": '[{1:"2024-01-02 03:04:05.5"},null]',
+        "named_struct('a \"b', map(1, null), 'c', cast(null as string))": '{"a \\"b":{1:null},"c":null}',
+        "map(array(1), named_struct('x', 'ä\n'))": '{[1]:{"x":"ä\\n"}}',
+        "if(rand() > 2, map(1, 2), null)": None,
+        "if(rand() > 2, named_struct('a', map(1, 2)), null)": None,
+        "map_filter(map(1, 2), (k, v) -> k > 1)": "{}",
         "array(X'00FF', null)": '["00FF",null]',
         "named_struct('a', X'00', 'b', TIMESTAMP'2024-01-02 03:04:05.5')": (
             '{"a":"00","b":"2024-01-02 03:04:05.5"}'
@@ -89,12 +101,35 @@ def test_impyla_runs_merge_call_and_select(server: ThriftServer) -> None:
             "MERGE INTO served_impyla t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        cursor.fetchall()
-        cursor.execute("SELECT id, v FROM served_impyla")
-        assert cursor.fetchall() == [(1, "a")]
+        assert cursor.rowcount == 1
+        cursor.executemany("INSERT INTO served_impyla VALUES (%s, %s, 1)", [(2, "b"), (3, "c")])
+        assert cursor.rowcount == 2
+        cursor.execute("UPDATE served_impyla SET v = upper(v) WHERE id > 1")
+        assert cursor.rowcount == 2
+        cursor.execute("SELECT id, v FROM served_impyla ORDER BY id")
+        assert cursor.fetchall() == [(1, "a"), (2, "B"), (3, "C")]
         cursor.execute("CALL help()")
         assert "hive_sync" in cursor.fetchall()[0][0]
         cursor.execute("DROP TABLE served_impyla")
+
+
+@pytest.mark.parametrize("provider", ["hudi TBLPROPERTIES (primaryKey = 'id')", "parquet"])
+def test_pyhive_inserts_several_rows_and_sees_what_a_change_did(server: ThriftServer, provider: str) -> None:
+    # The files of a dropped Hudi table stay.
+    table = f"served_many_{provider[:4]}"
+    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(f"CREATE TABLE {table} (id INT, v STRING) USING {provider}")
+        assert cursor.description is None
+        try:
+            cursor.executemany(f"INSERT INTO {table} VALUES (%s, %s)", [(1, "a"), (2, "b"), (3, None)])
+            counts = cursor.fetchall()
+            assert [row[1] for row in counts] == ([1] if provider.startswith("hudi") else [])
+            cursor.execute(f"INSERT INTO {table} VALUES (4, 'd')", async_=True)
+            assert len(cursor.fetchall()) == len(counts)
+            cursor.execute(f"SELECT id, v FROM {table} ORDER BY id")
+            assert cursor.fetchall() == [(1, "a"), (2, "b"), (3, None), (4, "d")]
+        finally:
+            cursor.execute(f"DROP TABLE {table}")
 
 
 def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> None:
@@ -106,29 +141,6 @@ def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> 
     ):
         cursor.execute("SELECT id, cast(id AS string) FROM range(25000)")
         assert cursor.fetchall() == [(number, str(number)) for number in range(25000)]
-
-
-@pytest.mark.soak
-def test_sqlalchemy_reads_tables_and_rows(server: ThriftServer) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    engine = sqlalchemy.create_engine(
-        f"hive://me@127.0.0.1:{server.port}/default",
-        connect_args={"configuration": {"hudisql.serve.hive.show.tables": "true"}},
-    )
-    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute("CREATE TABLE served_alchemy (id INT, v STRING) USING parquet")
-        cursor.execute("INSERT INTO served_alchemy VALUES (1, 'a'), (2, NULL)")
-        try:
-            inspected = sqlalchemy.inspect(engine)
-            assert "served_alchemy" in inspected.get_table_names()
-            assert [column["name"] for column in inspected.get_columns("served_alchemy")] == ["id", "v"]
-            table = sqlalchemy.Table("served_alchemy", sqlalchemy.MetaData(), autoload_with=engine)
-            with engine.connect() as opened:
-                found = opened.execute(sqlalchemy.select(table).where(table.c.id > 1)).fetchall()
-            assert [tuple(row) for row in found] == [(2, None)]
-        finally:
-            engine.dispose()
-            cursor.execute("DROP TABLE served_alchemy")
 
 
 def test_tls_users_and_http_together(session: Any, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -54,20 +55,32 @@ def test_a_signal_while_spark_starts_ends_the_server_before_it_takes_clients(
     assert "hudisql serves on" not in said
 
 
+@contextmanager
+def running_server(directory: Path, metastore_uri: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server as a process of its own, and its port."""
+    command = serve_command(directory, metastore_uri, 0)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=directory)
+    killer = threading.Timer(START_SECONDS, process.kill)
+    killer.start()
+    try:
+        assert process.stderr is not None
+        listening = next(line for line in process.stderr if "hudisql serves on" in line)
+        yield process, int(re.findall(r":(\d+)$", listening.strip())[0])
+    finally:
+        killer.cancel()
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_a_running_statement_end(
     tmp_path: Path, metastore_uri: str, number: signal.Signals
 ) -> None:
     from pyhive import hive
 
-    command = serve_command(tmp_path, metastore_uri, 0)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    killer = threading.Timer(START_SECONDS, process.kill)
-    killer.start()
-    try:
-        assert process.stderr is not None
-        listening = next(line for line in process.stderr if "hudisql serves on" in line)
-        port = int(re.findall(r":(\d+)$", listening.strip())[0])
+    with running_server(tmp_path, metastore_uri) as (process, port):
         with closing(hive.connect("127.0.0.1", port)) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(
                 "SELECT id, java_method('java.lang.Thread', 'sleep', 1500L) FROM range(1)", async_=True
@@ -75,10 +88,5 @@ def test_a_signal_lets_a_running_statement_end(
             process.send_signal(number)
             assert cursor.fetchall() == [(0, "null")]
         assert process.wait(60) == 0
+        assert process.stderr is not None
         assert f"{number.name}: stopping" in process.stderr.read()
-    finally:
-        killer.cancel()
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()

@@ -114,18 +114,60 @@ def test_errors_say_what_is_wrong_and_where(server: ThriftServer) -> None:
 
     raised = "P0001" if pyspark_version() >= (4, 0) else "HY000"
     with cursor(server) as opened:
-        for statement, words, state in (
-            ("SELEC 1", "Syntax error at or near", "42000"),
-            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "42S02"),
-            ("SELECT no_such_column", "UNRESOLVED_COLUMN", "42703"),
-            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", raised),
-            ("CALL no_such_procedure()", "no_such_procedure", "HY000"),
+        for statement, words, state, code in (
+            ("SELEC 1", "Syntax error at or near", "42000", 40000),
+            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "42S02", 10001),
+            ("SELECT * FROM no_such_table", "Table not found no_such_table", "42S02", 10001),
+            ("DESCRIBE default.nope", "Table not found default.nope", "42S02", 10001),
+            ("SHOW COLUMNS IN nope", "Table not found nope", "42S02", 10001),
+            ("INSERT INTO nope SELECT 1", "Table not found nope", "42S02", 10001),
+            ("UPDATE nope SET a = 1", "Table not found nope", "42S02", 10001),
+            ("DROP TABLE nope", "Table not found default.nope", "42S02", 10001),
+            ("USE nope", "Database does not exist: nope", "42000", 10072),
+            ("SHOW TABLES IN nope", "Database does not exist: nope", "42000", 10072),
+            ("DROP DATABASE nope", "there is no database", "42000", 10072),
+            ("SELECT no_such_column", "UNRESOLVED_COLUMN", "42703", 0),
+            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", raised, 0),
+            ("CALL no_such_procedure()", "no_such_procedure", "HY000", 0),
         ):
             with pytest.raises(OperationalError) as caught:
                 opened.execute(statement)
             status = caught.value.args[0].status
             assert words in status.errorMessage
-            assert status.sqlState == state
+            assert (status.sqlState, status.errorCode) == (state, code), statement
+
+
+def test_current_user_is_the_connected_user_of_each_connection(server: ThriftServer, session: Any) -> None:
+    from pyhive import hive
+
+    table = "TBLPROPERTIES (primaryKey = 'id')"
+    with (
+        closing(hive.connect("127.0.0.1", server.port, username="ada")) as of_ada,
+        closing(hive.connect("127.0.0.1", server.port, username="bob")) as of_bob,
+        closing(of_ada.cursor()) as ada,
+        closing(of_bob.cursor()) as bob,
+    ):
+        ada.execute(f"CREATE TABLE served_users (id INT, who STRING, note STRING) USING hudi {table}")
+        ada.execute("CREATE VIEW served_me AS SELECT id, who, current_user() me FROM served_users")
+        try:
+            for number, opened in enumerate((ada, bob)):
+                opened.execute(f"INSERT INTO served_users SELECT {number}, current_user(), user()")
+            for opened, user in ((ada, "ada"), (bob, "bob")):
+                assert rows(opened, "SELECT current_user(), user(), session_user()") == [(user,) * 3]
+                assert rows(opened, "SELECT me FROM served_me WHERE who = current_user()") == [(user,)]
+                opened.execute("UPDATE served_users SET note = upper(user()) WHERE who = current_user()")
+                opened.execute(
+                    "MERGE INTO served_users t USING (SELECT current_user() who) s ON t.who = s.who "
+                    "WHEN MATCHED THEN UPDATE SET note = concat(t.note, current_user())"
+                )
+            assert rows(ada, "SELECT who, note FROM served_users ORDER BY id") == [
+                ("ada", "ADAada"),
+                ("bob", "BOBbob"),
+            ]
+            assert session.sql("SELECT current_user()").rows[0][0] not in ("ada", "bob")
+        finally:
+            ada.execute("DROP VIEW served_me")
+            ada.execute("DROP TABLE served_users")
 
 
 def test_what_a_statement_says_beside_its_rows_is_its_log(server: ThriftServer) -> None:
@@ -166,50 +208,6 @@ def test_a_large_result_comes_page_by_page_and_can_be_left(server: ThriftServer)
         # Pages that nobody asked for are not there.
         assert operation.pages.rows_given <= 5000
         assert rows(opened, "SELECT 1") == [(1,)]
-
-
-def test_catalog_questions_are_answered(server: ThriftServer) -> None:
-    from TCLIService import ttypes
-
-    with cursor(server) as opened:
-        opened.execute("CREATE DATABASE IF NOT EXISTS asked_db")
-        opened.execute(
-            "CREATE TABLE asked_db.trips (id BIGINT, fare DECIMAL(10,2) COMMENT 'paid', dt STRING) "
-            "USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id')"
-        )
-        opened.execute("CREATE TABLE asked_db.plain (a INT, b ARRAY<STRING>) USING parquet")
-        client, session = opened._connection.client, opened._connection.sessionHandle
-
-        def ask(name: str, **given: Any) -> list[tuple[Any, ...]]:
-            response = getattr(client, name)(getattr(ttypes, f"T{name}Req")(sessionHandle=session, **given))
-            assert response.status.statusCode == 0, response.status
-            opened._operationHandle = response.operationHandle
-            opened._state, opened._data = opened._STATE_RUNNING, opened._data.__class__()
-            opened._description = None
-            return list(opened.fetchall())
-
-        assert ask("GetSchemas", schemaName="asked%") == [("asked_db", "")]
-        assert [row[1:4] for row in ask("GetTables", schemaName="asked\\_db", tableName="%")] == [
-            ("asked_db", "plain", "TABLE"),
-            ("asked_db", "trips", "TABLE"),
-        ]
-        assert ask("GetTables", schemaName="asked_db", tableTypes=["VIEW"]) == []
-        described = ask("GetColumns", schemaName="asked_db", tableName="%s", columnName="fare")
-        assert [row[2:10] for row in described] == [
-            ("trips", "fare", 3, "DECIMAL(10,2)", 10, None, 2, 10),
-        ]
-        assert described[0][11] == "paid"
-        plain = ask("GetColumns", schemaName="asked_db", tableName="plain")
-        assert [(row[3], row[4], row[16]) for row in plain] == [("a", 4, 1), ("b", 2003, 2)]
-        assert ask("GetPrimaryKeys", schemaName="asked_db", tableName="trips") == [
-            ("", "asked_db", "trips", "id", 1, "hoodie.table.recordkey.fields")
-        ]
-        assert ("DECIMAL", 3) in [row[:2] for row in ask("GetTypeInfo")]
-        assert ask("GetTableTypes") == [("TABLE",), ("VIEW",)]
-        assert ask("GetCatalogs") == []
-        assert "concat_ws" in [row[2] for row in ask("GetFunctions", functionName="concat%")]
-        opened.execute("DROP TABLE asked_db.trips")
-        opened.execute("DROP DATABASE asked_db CASCADE")
 
 
 @pytest.mark.soak

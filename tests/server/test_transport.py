@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hudisql.console import SilentConsole
-from hudisql.errors import HudisqlError, SessionClosedError
+from hudisql.errors import SessionClosedError
 from hudisql.server.limits import ServerLimits
 from hudisql.server.operation import Operation
 from hudisql.server.service import Caller, Service
@@ -163,17 +163,3 @@ def test_other_users_web_pages_and_chunks_are_refused(request_bytes: bytes, answ
     with closing(server):
         assert talk(server, request_bytes).startswith(answer)
         assert server.service.sessions == []
-
-
-def test_an_error_has_the_state_that_spark_gives_it() -> None:
-    from hudisql.server.operation import sql_state
-
-    def caused(state: str | None) -> HudisqlError:
-        error = HudisqlError("failed")
-        error.__cause__ = Exception()
-        error.__cause__.getSqlState = lambda: state  # type: ignore[attr-defined]
-        return error
-
-    assert sql_state(caused("42P01")) == "42S02"
-    assert sql_state(caused("22012")) == "22012"
-    assert sql_state(caused(None)) == sql_state(HudisqlError("failed")) == "HY000"

@@ -19,7 +19,7 @@ from hudisql.catalog.sync import sync_table
 from hudisql.catalog.table_location import database_directory
 from hudisql.errors import (
     InvalidArgumentError,
-    NoSuchTableError,
+    NoSuchDatabaseError,
     PathExistsError,
     TableExistsError,
 )
@@ -73,7 +73,7 @@ COMMENT: Final = "comment"
 def create_table(context: Context, statement: st.CreateTableStatement) -> Result:
     """Make the table, or register the one that lies at the given place, and give no rows.
 
-    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError,
     UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
     the table is there and only the metastore lags.
     """
@@ -154,7 +154,7 @@ def plan_table_as(
 ) -> PlannedTable:
     """Analyze the query and check the definition; nothing is made.
 
-    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError,
     UnsupportedStatementError, InvalidArgumentError, QueryError.
     """
     text = statement.text[statement.query_start :]
@@ -331,7 +331,7 @@ def _check_name(database: str, name: str) -> None:
 def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
     """The table's directory: the given one, or that of its name in the database's directory."""
     if context.metastore.get_database(database) is None:
-        raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
+        raise NoSuchDatabaseError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
     home = database_directory(context.storage, context.metastore, context.warehouse, database)
     location = definition.location
     if location is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import is_hudi_table, loses_files_when_dropped
-from hudisql.errors import NoSuchTableError, UnsupportedStatementError
+from hudisql.errors import NoSuchDatabaseError, UnsupportedStatementError
 from hudisql.sql.query.path_guard import directories_of
 from hudisql.sql.text.statements import DropDatabaseStatement
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
-    Raises NoSuchTableError if it is missing, UnsupportedStatementError if it has tables (without CASCADE) or
-    Hudi tables (with it), or is the database default, SourceProtectedError if files would be deleted that
+    Raises NoSuchDatabaseError if it is missing, UnsupportedStatementError if it has tables (without CASCADE)
+    or Hudi tables (with it), or is the database default, SourceProtectedError if files would be deleted that
     bootstrapped tables read.
     """
     name = statement.database.lower()
@@ -34,7 +34,7 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     if database is None:
         if statement.if_exists:
             return
-        raise NoSuchTableError(f"there is no database '{statement.database}'")
+        raise NoSuchDatabaseError(f"there is no database '{statement.database}'")
     tables = context.metastore.list_tables(name)
     if tables and not statement.cascade:
         raise UnsupportedStatementError(

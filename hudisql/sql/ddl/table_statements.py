@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import InvalidArgumentError, UnknownColumnError
+from hudisql.errors import UnknownColumnError
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -45,15 +45,15 @@ def show_partitions(
 ) -> LocalResult:
     """The partitions as `column=value/…`, sorted; a given specification selects among them.
 
-    Raises InvalidArgumentError if the table has no partitions or not these columns, or for a value that is
-    none of its column's type.
+    An unpartitioned table has none, as for Hudi's `ShowHoodieTablePartitionsCommand`. Raises
+    InvalidArgumentError if the table has not the columns of the specification, or for a value that does not
+    fit its column's type.
     """
     table = open_hudi_entry(context, entry)
     names = [column.name for column in directory_columns(table)]
-    if not names:
-        raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
-    found = select_partitions(table, list_non_empty_partitions(table), statement.partition, entry.full_name)
-    rows = sorted((_partition_name(table, names, partition),) for partition in found)
+    partitions = list_non_empty_partitions(table) if names else []
+    selected = select_partitions(table, partitions, statement.partition, entry.full_name)
+    rows = sorted((_partition_name(table, names, partition),) for partition in selected)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
 
@@ -69,11 +69,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     Raises InvalidArgumentError for a column that is not there.
     """
     table = open_hudi_entry(context, entry)
-    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
-    columns = [
-        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
-        for field in table.full_schema
-    ]
+    columns = described_columns(table, entry)
     if statement.column is not None:
         return _describe_column(context, entry, statement.column, columns)
     rows: list[tuple[str, str, str | None]] = list(columns)
@@ -85,6 +81,15 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [(name, value, "") for name, value in describe_details(table, entry)]
     return LocalResult(context.spark, _DESCRIBE_COLUMNS, rows)
+
+
+def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str, str | None]]:
+    """Name, type and comment of each column, meta columns first; a comment of the metastore goes first."""
+    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
+    return [
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
+        for field in table.full_schema
+    ]
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:

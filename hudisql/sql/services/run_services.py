@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
-from hudisql.errors import InvalidArgumentError, MetastoreError, NoSuchTableError
+from hudisql.errors import InvalidArgumentError, MetastoreError, NoSuchDatabaseError, NoSuchTableError
 from hudisql.procedures.table_argument import find_entry
 from hudisql.services.service_loop import ServiceLoop
 from hudisql.sql.services.maintained_table import RegisteredTable
@@ -118,7 +118,7 @@ def served_entries(context: Context, served: ServedTables) -> list[MetastoreTabl
     found: list[MetastoreTable] = []
     for database in databases:
         if served.database is not None and context.metastore.get_database(database) is None:
-            raise NoSuchTableError(f"the metastore has no database {database}")
+            raise NoSuchDatabaseError(f"the metastore has no database {database}")
         found += context.metastore.get_tables(database, context.metastore.list_tables(database))
     return main_entries(found, storage_without_spark(context))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, QueryError
 from hudisql.session import Session
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -36,3 +36,31 @@ def test_partitions_are_shown_as_the_metastore_names_them_and_chosen_by_value(
         assert session.sql("SELECT id FROM default.tariffs ORDER BY id").rows == [(2,), (3,)]
     finally:
         session.sql("DROP TABLE default.tariffs")
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_show_partitions_of_an_unpartitioned_table_gives_no_rows(
+    session: Session, tmp_path: Path, kind: str
+) -> None:
+    session.sql(
+        f"CREATE TABLE default.whole (id INT, v STRING) USING hudi LOCATION '{tmp_path / 't'}' "
+        f"TBLPROPERTIES (primaryKey = 'id', type = '{kind}')"
+    )
+    try:
+        assert session.sql("SHOW PARTITIONS default.whole").rows == []
+        session.sql("INSERT INTO default.whole VALUES (1, 'a')")
+        shown = session.sql("SHOW PARTITIONS default.whole")
+        assert (shown.rows, shown.schema.names) == ([], ["partition"])
+        with pytest.raises(InvalidArgumentError, match="v is not a partition column"):
+            session.sql("SHOW PARTITIONS default.whole PARTITION (v = 'a')")
+    finally:
+        session.sql("DROP TABLE default.whole")
+
+
+def test_show_partitions_of_an_unpartitioned_table_of_spark_is_refused_by_spark(session: Session) -> None:
+    session.sql("CREATE TABLE default.whole (id INT) USING parquet")
+    try:
+        with pytest.raises(QueryError, match="is not partitioned"):
+            session.sql("SHOW PARTITIONS default.whole")
+    finally:
+        session.sql("DROP TABLE default.whole")

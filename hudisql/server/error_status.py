@@ -1,0 +1,86 @@
+"""An error as clients of HiveServer2 know it: SQLSTATE, Hive's number, and the words that they look for.
+
+Numbers and words are those of Hive's `ErrorMsg`. PyHive's SQLAlchemy dialect knows a missing table by
+`SemanticException … Table not found <name>`, dbt-spark by Spark's own words: the message has both.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql.errors import (
+    AuthenticationError,
+    HudisqlError,
+    NoSuchDatabaseError,
+    NoSuchTableError,
+    SqlSyntaxError,
+    StatementCancelledError,
+    TableExistsError,
+)
+
+_GENERAL: Final = "HY000"
+# Spark's states for which ODBC and JDBC have others: no such table, table exists, syntax.
+_ODBC_STATES: Final = {"42P01": "42S02", "42P07": "42S01", "42601": "42000"}
+_STATES: Final[dict[type[HudisqlError], str]] = {
+    TableExistsError: "42S01",
+    AuthenticationError: "28000",
+    StatementCancelledError: "HY008",
+}
+_PARSE_ERROR: Final = 40000
+_NO_TABLE: Final = 10001
+_NO_DATABASE: Final = 10072
+# By the conditions of Spark; the name is as the statement has it.
+_MISSING: Final = re.compile(
+    r"The (?:table or view|view|schema|database) (?P<name>`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*)"
+)
+_CATALOG: Final = "spark_catalog"
+
+
+@dataclass(frozen=True)
+class ErrorStatus:
+    """What an answer says of an error; `code` is 0 where Hive has no number."""
+
+    state: str
+    code: int
+    message: str
+
+
+def error_status(error: HudisqlError) -> ErrorStatus:
+    """The state, number and message of an error."""
+    message = str(error)
+    if isinstance(error, SqlSyntaxError):
+        return ErrorStatus("42000", _PARSE_ERROR, message)
+    if isinstance(error, NoSuchDatabaseError) or _is_of(error, "SCHEMA_NOT_FOUND"):
+        words = _with_words(message, _NO_DATABASE, "Database does not exist:")
+        return ErrorStatus("42000", _NO_DATABASE, words)
+    if isinstance(error, NoSuchTableError) or _is_of(error, "TABLE_OR_VIEW_NOT_FOUND", "VIEW_NOT_FOUND"):
+        return ErrorStatus("42S02", _NO_TABLE, _with_words(message, _NO_TABLE, "Table not found"))
+    state = next((state for kind, state in _STATES.items() if isinstance(error, kind)), None)
+    return ErrorStatus(state or _state_of_spark(error), 0, message)
+
+
+def _is_of(error: HudisqlError, *conditions: str) -> bool:
+    return error.condition is not None and error.condition.split(".")[0] in conditions
+
+
+def _with_words(message: str, code: int, words: str) -> str:
+    """The message, and Hive's if it says the name of what is missing."""
+    missing = _MISSING.search(message)
+    if missing is None:
+        return message
+    parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", missing["name"])]
+    name = ".".join(parts[1:] if len(parts) > 1 and parts[0] == _CATALOG else parts)
+    return f"{message}\nSemanticException [Error {code}]: {words} {name}"
+
+
+def _state_of_spark(error: HudisqlError) -> str:
+    state_of = getattr(error.__cause__, "getSqlState", None)
+    state = None
+    if state_of is not None:
+        # The JVM is asked for it, which may be gone.
+        with suppress(Exception):
+            state = state_of()
+    return _ODBC_STATES.get(state, state) if state else _GENERAL
