@@ -76,6 +76,7 @@ def retry_on_conflict(
     """
     conflicts = 0
     lifted: set[str] = set()
+    context = context.with_distinct_warnings()
     while True:
         with open_scope(context, entry) as scope:
             try:
