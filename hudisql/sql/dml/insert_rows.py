@@ -18,7 +18,13 @@ from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.precombine import keep_newest
-from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
+from hudisql.sql.config.insert_options import (
+    InsertOperation,
+    insert_operation,
+    overwrite_by_setting,
+    overwrite_of_statement,
+    overwrites_touched_partitions,
+)
 from hudisql.sql.dml.query_columns import assign_query_columns
 from hudisql.sql.schema.store_assignment import store_cast, with_types
 from hudisql.sql.text import clauses as cl
@@ -74,11 +80,14 @@ def rows_to_insert(
     properties = table.properties
     combine = bool(properties.ordering_fields) and not properties.generates_record_keys
     combine = combine if options.combines is None else options.combines
+    # Of the session alone, as in Hudi: a table's property of that name has no effect.
+    session = HudiConfig(context.setting)
+    overwrite = overwrite_by_setting(session)
     if clauses.overwrite:
-        return RowsToInsert(
-            rows, "bulk_insert", _overwrite_of(settings, table, static), combine_before_insert=combine
-        )
-    operation = without_upsert(context, table, insert_operation(settings, table), table_label)
+        overwrite = overwrite_of_statement(session, _overwrite_of(settings, table, static), table_label)
+    if overwrite is not None:
+        return RowsToInsert(rows, "bulk_insert", overwrite, combine_before_insert=combine)
+    operation = without_upsert(context, table, insert_operation(settings, session, table), table_label)
     return RowsToInsert(rows, operation, combine_before_insert=combine)
 
 
