@@ -4,11 +4,11 @@ INSERT INTO t SELECT 1 AS id, 'Smith' AS last, 'Ann' AS first;
 INSERT INTO t SELECT 2 AS ID, 'Smith' AS LAST, 'Ann' AS First;
 INSERT INTO t SELECT 3 AS id, 'Smith' AS last, 'Ann' AS x;
 INSERT INTO t VALUES (4, 'Smith', 'Ann');
-WITH s AS (SELECT 5 AS id, 'Smith' AS last, 'Ann' AS first) INSERT INTO t SELECT * FROM s;
+INSERT INTO t WITH s AS (SELECT 5 AS id, 'Smith' AS last, 'Ann' AS first) SELECT * FROM s;
 INSERT INTO t SELECT 6 AS id, 'Smith' AS last, 'Ann' AS first UNION ALL SELECT 7 AS id, 'Bo' AS first, 'Lee' AS last;
 -- fails: both names the column 'first' twice
 INSERT INTO t SELECT 8 AS id, 'Smith' AS first, 'Ann' AS first;
-INSERT INTO t SELECT 'x' AS x, 'Smith' AS first, 'Ann' AS first WHERE false;
+INSERT INTO t SELECT 11 AS x, 'Smith' AS first, 'Ann' AS first;
 -- fails: both cannot be stored
 INSERT INTO t SELECT 9 AS last, 'Smith' AS id, 'Ann' AS first;
 -- fails: both takes 3 columns
