@@ -59,6 +59,28 @@ class SilentConsole:
 
 
 @dataclass
+class DistinctWarnings:
+    """A console's voice that says each warning once, for work that may be done again."""
+
+    console: Console
+    given: set[str] = field(default_factory=set)
+
+    def info(self, text: str) -> None:
+        """A note."""
+        self.console.info(text)
+
+    def warning(self, text: str) -> None:
+        """A warning, unless it was given before."""
+        if text not in self.given:
+            self.given.add(text)
+            self.console.warning(text)
+
+    def progress(self, label: str, total_units: float | None) -> AbstractContextManager[Progress]:
+        """The console's own progress."""
+        return self.console.progress(label, total_units)
+
+
+@dataclass
 class PlainConsole:
     """One line at a time, for logs: progress every few seconds and when it ends.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hudisql.console import Console, SilentConsole
+from hudisql.console import Console, DistinctWarnings, SilentConsole
 from hudisql.settings import Settings
 from hudisql.storage import Storage
 
@@ -96,6 +96,12 @@ class Context:
         """The same for a statement whose commit keeps the place of a pull."""
         made = copy(self)
         made.checkpoint = checkpoint
+        return made
+
+    def with_distinct_warnings(self) -> Context:
+        """The same for a statement that may run again: each of its warnings is given once."""
+        made = copy(self)
+        made.console = DistinctWarnings(self.console)
         return made
 
     def without_catalog(self) -> Context:

@@ -78,6 +78,17 @@ COMBINE_BEFORE_INSERT: Final = flag_key(
     "of an INSERT's rows with one key only the newest is written; unset: true for SQL on tables with an "
     "ordering column, else false",
 )
+WRITE_OPERATION: Final[ConfigKey[str]] = ConfigKey(
+    "hoodie.datasource.write.operation",
+    "upsert \\| insert \\| bulk_insert \\| insert_overwrite \\| insert_overwrite_table",
+    "",
+    "what SQL's INSERT does, before `hoodie.spark.sql.insert.into.operation`: `insert_overwrite` replaces "
+    "the partitions that get rows, `insert_overwrite_table` all rows, whatever the overwrite mode and INSERT "
+    "INTO say; the first three are refused for an INSERT OVERWRITE of partitions. Other statements do not "
+    "follow it",
+    one_of("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"),
+    SESSION,
+)
 INSERT_OPERATION: Final = choice_key(
     "hoodie.spark.sql.insert.into.operation",
     "",

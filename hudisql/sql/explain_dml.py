@@ -14,8 +14,9 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table import plan_table_as
-from hudisql.sql.dml.dml_plan import PlannedQuery, plan_dml
+from hudisql.sql.dml.dml_plan import Changes, PlannedQuery, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
+from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
 from hudisql.sql.explain_query import describe_scans, inner_source
 from hudisql.sql.query.query_plan import PreparedQuery
@@ -59,6 +60,8 @@ def explain_dml(
             facts += _facts_of_insert(plan.table, plan.write, plan.options)
         else:
             facts += _facts_of_change(plan.table, plan.query, plan.options)
+            if isinstance(plan.write, Changes) and plan.write.looks_up_new_keys:
+                facts.append(("new keys", "are looked up: one that is stored stops the statement"))
         facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
         return _as_result(
             context, facts, plan.query.prepared, plan.frame, statement.mode, query=plan.query.text
@@ -134,12 +137,8 @@ def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOpti
         yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
         if lifted := {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}:
             yield "lifts first", f"up to {len(lifted)} register-only partitions"
-    if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
+    if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and inserts_rows(clauses)):
         yield "new rows", _new_rows_text(options)
-
-
-def _inserts(clauses: cl.MergeClauses) -> bool:
-    return any(action.verb == "INSERT" for action in clauses.actions)
 
 
 def _action_text(action: cl.MergeAction) -> str:

@@ -1,11 +1,13 @@
 """Settings of inserts: the operation, the overwrite mode, and how missing and new columns are handled.
 
-Follows Hudi's `ProvidesHoodieConfig` for `hoodie.spark.sql.insert.into.operation` and the settings it
-replaces. Unknown values are errors that name the setting.
+Follows Hudi's `ProvidesHoodieConfig` for `hoodie.datasource.write.operation`,
+`hoodie.spark.sql.insert.into.operation` and the settings it replaces. Unknown values are errors that name the
+setting.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, cast
 
 from hudisql.errors import SettingsError
@@ -15,34 +17,86 @@ from hudisql.hudi_config import (
     NULL_FOR_MISSING,
     OVERWRITE_MODE,
     RECONCILE_SCHEMA,
+    WRITE_OPERATION,
     HudiConfig,
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.new_row_keys import effective_operation
+from hudisql.write.overwrite import Overwrite
 
 _BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
+_INSERT_MODE: Final = "hoodie.sql.insert.mode"
 _SPARK_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 # What says how an INSERT meets keys that are there already, with the values that change nothing.
 _KNOWN_KEYS: Final = {
     "hoodie.datasource.write.insert.drop.duplicates": ("false",),
     "hoodie.datasource.insert.dup.policy": ("none",),
-    "hoodie.sql.insert.mode": ("upsert", "non-strict"),
+    _INSERT_MODE: ("upsert", "non-strict"),
 }
 InsertOperation = Literal["insert", "upsert", "bulk_insert"]
+_INSERT_OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
+_OVERWRITES: Final[Mapping[str, Overwrite]] = {
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
 
 
-def insert_operation(config: HudiConfig, table: HudiTable) -> InsertOperation:
+def insert_operation(config: HudiConfig, session: HudiConfig, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
-    Unless set, a table with an ordering column takes upserts, if it has a record key. Raises SettingsError,
-    also for Hudi's older setting.
+    `session` has the session's settings alone, `config` also the table's. Unless set, a table with an
+    ordering column takes upserts, if it has a record key. Raises SettingsError, also for Hudi's older
+    setting.
     """
     if config.lookup(_BULK_INSERT, "false").lower() == "true":
         raise SettingsError(
             f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
         )
-    default = effective_operation(table, "upsert" if table.properties.ordering_fields else "insert")
+    operation = session.get(WRITE_OPERATION) if session.is_set(WRITE_OPERATION) else None
+    if operation in _INSERT_OPERATIONS:
+        return cast(InsertOperation, operation)
+    upserts = table.properties.ordering_fields and config.lookup(_INSERT_MODE, "").lower() != "non-strict"
+    default = effective_operation(table, "upsert" if upserts else "insert")
     return cast(InsertOperation, config.get(INSERT_OPERATION, default))
+
+
+def overwrite_by_setting(session: HudiConfig) -> Overwrite | None:
+    """What `hoodie.datasource.write.operation` of the session says that an INSERT replaces; None: nothing.
+
+    Raises SettingsError for operations that an INSERT does not do.
+    """
+    if not session.is_set(WRITE_OPERATION):
+        return None
+    return _OVERWRITES.get(session.get(WRITE_OPERATION))
+
+
+def overwrite_of_statement(session: HudiConfig, stated: Overwrite, table_label: str) -> Overwrite:
+    """What an INSERT OVERWRITE replaces that by itself would replace `stated`.
+
+    Follows `ProvidesHoodieConfig.deduceOverwriteConfig` of Hudi: `insert_overwrite` and
+    `insert_overwrite_table` decide by themselves. Raises SettingsError where the operation and the statement
+    contradict each other: Hudi overwrites nothing then, or other partitions than the statement names.
+    """
+    by_setting = overwrite_by_setting(session)
+    if by_setting is None and (stated.scope == "table" or not session.is_set(WRITE_OPERATION)):
+        return stated
+    if by_setting is not None and not (stated.scope == "matching" and by_setting.scope == "table"):
+        return by_setting
+    operation = session.get(WRITE_OPERATION)
+    effect = "replaces no rows in Apache Hudi" if by_setting is None else "replaces all partitions"
+    raise SettingsError(
+        f"INSERT OVERWRITE of partitions of {table_label}: {WRITE_OPERATION} = {operation} {effect}",
+        hint=f"RESET {WRITE_OPERATION}, or SET it to insert_overwrite",
+    )
+
+
+def check_load_operation(session: HudiConfig) -> None:
+    """Raise SettingsError if `hoodie.datasource.write.operation` asks CREATE TABLE AS for other rows."""
+    if session.is_set(WRITE_OPERATION) and session.get(WRITE_OPERATION) == "upsert":
+        raise SettingsError(
+            f"{WRITE_OPERATION} = upsert combines rows of one key, and CREATE TABLE … AS SELECT adds all",
+            hint=f"RESET {WRITE_OPERATION}, or CREATE TABLE first and INSERT INTO it then",
+        )
 
 
 def check_insert_dup_policy(config: HudiConfig) -> None:

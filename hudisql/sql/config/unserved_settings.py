@@ -6,11 +6,17 @@ Hudi 0.15.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SettingsError
-from hudisql.format.table_properties import WRITE_VERSION, TableProperties
+from hudisql.format.table_properties import (
+    EVENT_TIME_PAYLOAD,
+    LATEST_PAYLOAD,
+    LEGACY_PAYLOAD_CLASS,
+    WRITE_VERSION,
+    TableProperties,
+)
 from hudisql.hudi_config import HudiConfig
 from hudisql.table.hudi_table import WRITTEN_VERSION
 
@@ -33,7 +39,21 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.datasource.write.drop.partition.columns": ("false",),
     "hoodie.populate.meta.fields": ("true",),
     "hoodie.table.cdc.enabled": ("false",),
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
+    "hoodie.datasource.write.keygenerator.type": (
+        *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
+    ),
+    "hoodie.datasource.write.slash.separated.date.partitioning": ("false",),
+    "hoodie.datasource.write.record.merger.impls": (
+        "org.apache.hudi.common.model.hoodieavrorecordmerger",
+        "org.apache.hudi.hoodiesparkrecordmerger",
+        "org.apache.hudi.defaultsparkrecordmerger",
+    ),
+    "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
 }
+_RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
+_ORDERING: Final = "hoodie.datasource.write.precombine.field"
+_PAYLOAD: Final = "hoodie.datasource.write.payload.class"
 
 
 def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> None:
@@ -58,6 +78,34 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
                 if is_of_table
                 else f"RESET {key}, or leave the option out",
             )
+    _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
+    _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
+    _refuse_other_payload(config, properties)
+
+
+def _refuse_other_columns(config: HudiConfig, key: str, own: Sequence[str]) -> None:
+    """Raise SettingsError if a setting names other columns for what the table has as `own`."""
+    text = config.lookup(key, "")
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    if names and names != [name.lower() for name in own]:
+        raise SettingsError(
+            f"{key} = {text} contradicts the table, which has {', '.join(own) or 'none'}",
+            hint=f"RESET {key}",
+        )
+
+
+def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError if a setting names another payload class than the table has.
+
+    Hudi 0.15 merges the rows of that write by it.
+    """
+    text = config.lookup(_PAYLOAD, "")
+    by_mode = EVENT_TIME_PAYLOAD if properties.keeps_later_event_times else LATEST_PAYLOAD
+    own = properties.payload_class or properties.get(LEGACY_PAYLOAD_CLASS) or by_mode
+    if text and text.rpartition(".")[2].lower() != own.rpartition(".")[2].lower():
+        raise SettingsError(
+            f"{_PAYLOAD} = {text} contradicts the table, which has {own}", hint=f"RESET {_PAYLOAD}"
+        )
 
 
 def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:

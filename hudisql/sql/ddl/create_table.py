@@ -28,7 +28,9 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.hudi_config import HudiConfig
 from hudisql.result import LocalResult, Result
+from hudisql.sql.config.insert_options import check_load_operation
 from hudisql.sql.config.known_settings import warn_of_properties
 from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.writer_settings import write_options
@@ -154,9 +156,10 @@ def plan_table_as(
 ) -> PlannedTable:
     """Analyze the query and check the definition; nothing is made.
 
-    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError,
-    UnsupportedStatementError, InvalidArgumentError, QueryError.
+    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError, UnsupportedStatementError,
+    InvalidArgumentError, QueryError, SettingsError.
     """
+    check_load_operation(HudiConfig(context.setting))
     text = statement.text[statement.query_start :]
     origin = _query_source(statement, source)
     prepared = query.prepare_query(context, text, origin, count_all=count_all)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RegisterOnlyError, RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
+from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
@@ -28,6 +29,7 @@ from hudisql.table.registered_partitions import register_only_error
 from hudisql.write.execution.apply import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.stored_keys import refuse_stored_keys
 from hudisql.write.execution.upsert import tag_locations
 from hudisql.write.execution.writer_config import WriteOptions
 
@@ -76,6 +78,7 @@ def retry_on_conflict(
     """
     conflicts = 0
     lifted: set[str] = set()
+    context = context.with_distinct_warnings()
     while True:
         with open_scope(context, entry) as scope:
             try:
@@ -142,6 +145,8 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
     The tasks find repeated keys as they write, so the newest rows are looked for only then.
     """
+    if changes.looks_up_new_keys:
+        changes = _with_new_keys(plan, changes)
     ordering_fields = plan.table.ordering_fields
     options = replace(plan.options, unique_new_keys=True)
     try:
@@ -149,12 +154,24 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
     except RepeatedKeysError as error:
         if not ordering_fields:
             raise
-        chosen = precombined_inserts(plan.frame, plan.table, options.key_generator)
+        frame = replace(plan, write=changes).frame
+        chosen = precombined_inserts(frame, plan.table, options.key_generator)
         try:
             return _apply(plan, chosen, changes.operation_type, options)
         except RepeatedKeysError as repeated:
             repeated.message = f"{repeated.message}; none has the highest {', '.join(ordering_fields)} alone"
             raise repeated from error
+
+
+def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
+    """The changes, computed once, if no row that they insert has a stored record key. Raises
+    WriteRefusedError.
+    """
+    scope = plan.scope
+    cached = cache_rows(plan.frame)
+    scope.resources.callback(cached.release)
+    refuse_stored_keys(scope.context.spark, plan.table, cached.frame, plan.options, scope.resources)
+    return replace(changes, rows=cached.frame)
 
 
 def _delete_keys(plan: DmlPlan, keys: KeysToDelete) -> WriteResult:

@@ -42,6 +42,7 @@ from hudisql.sql.dml.dml_rewrite import (
 )
 from hudisql.sql.dml.insert_columns import qualify_insert_columns
 from hudisql.sql.dml.insert_rows import RowsToInsert, rows_to_insert
+from hudisql.sql.dml.inserted_keys import condition_finds_stored_keys, inserts_rows
 from hudisql.sql.dml.runtime_filter import runtime_filter
 from hudisql.sql.dml.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.dml.statement_scope import StatementScope
@@ -61,6 +62,7 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.key_generator import generates_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 if TYPE_CHECKING:
@@ -81,12 +83,13 @@ class Changes:
     """Changes of stored rows (columns of `change_schema`), and Hudi's word for their commit.
 
     Rows of the driver are an Arrow table. With `unique_new_keys` new rows must differ in record key or
-    partition.
+    partition, with `looks_up_new_keys` also from the stored rows that stay.
     """
 
     rows: DataFrame | pa.Table
     operation_type: Literal["UPSERT", "DELETE"]
     unique_new_keys: bool = False
+    looks_up_new_keys: bool = False
 
 
 @dataclass(frozen=True)
@@ -299,7 +302,25 @@ class _Planner:
             stored_columns=stored,
             semi_join_alias=source.semi_join_alias,
         )
-        return self._change(clauses, made, table, source.predicate, source.clauses)
+        plan = self._change(clauses, made, table, source.predicate, source.clauses)
+        assert isinstance(plan.write, Changes)
+        looks_up = self._looks_up_new_keys(qualified, source.schema, plan)
+        return replace(plan, write=replace(plan.write, looks_up_new_keys=looks_up))
+
+    def _looks_up_new_keys(self, clauses: cl.MergeClauses, source_schema: StructType, plan: DmlPlan) -> bool:
+        """True if a row that the MERGE inserts may have the record key of a stored row."""
+        table = plan.table
+        if not inserts_rows(clauses) or table.properties.generates_record_keys:
+            return False
+        is_unique_in_table = plan.options.index.is_global or generates_paths(table)
+        return not condition_finds_stored_keys(
+            clauses,
+            table.schema,
+            source_schema,
+            source_alias(clauses),
+            table.properties.record_key_fields,
+            () if is_unique_in_table else table.properties.partition_fields,
+        )
 
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
         scope, text = self.scope, source_query(clauses)

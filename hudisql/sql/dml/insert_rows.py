@@ -1,24 +1,31 @@
 """The rows of an INSERT: the query's columns as columns of the table, and what they overwrite.
 
-Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi's for
-`hoodie.spark.sql.insert.into.operation` and the overwrite mode. Makes changes; others commit them.
+Follows Spark's rules for PARTITION clauses, and Hudi's for `hoodie.spark.sql.insert.into.operation` and the
+overwrite mode. Makes changes; others commit them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hudisql.errors import SettingsError, UnknownColumnError, WriteRefusedError
+from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.precombine import keep_newest
-from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
+from hudisql.sql.config.insert_options import (
+    InsertOperation,
+    insert_operation,
+    overwrite_by_setting,
+    overwrite_of_statement,
+    overwrites_touched_partitions,
+)
+from hudisql.sql.dml.query_columns import assign_query_columns
 from hudisql.sql.schema.store_assignment import store_cast, with_types
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text.mapped_sql import MappedSql
@@ -73,11 +80,14 @@ def rows_to_insert(
     properties = table.properties
     combine = bool(properties.ordering_fields) and not properties.generates_record_keys
     combine = combine if options.combines is None else options.combines
+    # Of the session alone, as in Hudi: a table's property of that name has no effect.
+    session = HudiConfig(context.setting)
+    overwrite = overwrite_by_setting(session)
     if clauses.overwrite:
-        return RowsToInsert(
-            rows, "bulk_insert", _overwrite_of(settings, table, static), combine_before_insert=combine
-        )
-    operation = without_upsert(context, table, insert_operation(settings, table), table_label)
+        overwrite = overwrite_of_statement(session, _overwrite_of(settings, table, static), table_label)
+    if overwrite is not None:
+        return RowsToInsert(rows, "bulk_insert", overwrite, combine_before_insert=combine)
+    operation = without_upsert(context, table, insert_operation(settings, session, table), table_label)
     return RowsToInsert(rows, operation, combine_before_insert=combine)
 
 
@@ -183,10 +193,23 @@ def _rows_of_table(
             hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
             "replaces the partitions that get rows",
         )
-    given = _given_columns(table, clauses, static, frame.columns, table_label)
+    given = assign_query_columns(
+        table,
+        clauses,
+        static,
+        frame.schema,
+        table_label,
+        case_sensitive=context.setting("spark.sql.caseSensitive", "false").lower() == "true",
+    )
+    if given.moved:
+        context.console.warning(
+            f"INSERT into {table_label}: the query's columns go by their names, as in Apache Hudi, not by "
+            f"position; that makes a difference for {', '.join(given.moved)}. A list of columns, or BY NAME, "
+            "says which is meant"
+        )
     constants = _static_values(context, table, static, table_label, source)
-    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
-    renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
+    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given.names)}
+    renamed = frame.toDF(*(f"c{number}" for number in range(len(given.names))))
     values = [
         _static_column(context, static[field.name.lower()], field)
         if field.name.lower() in static
@@ -195,7 +218,7 @@ def _rows_of_table(
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
     chosen = renamed.select(*named)
-    rows = with_types(context, chosen, table.schema, table_label, members_by_name=clauses.by_name)
+    rows = with_types(context, chosen, table.schema, table_label, members_by_name=given.members_by_name)
     return rows, constants
 
 
@@ -239,43 +262,3 @@ def _overwrite_of(settings: HudiConfig, table: HudiTable, static: Mapping[str, o
     if fields and len(static) < len(fields) and overwrites_touched_partitions(settings):
         return Overwrite("touched")
     return Overwrite("matching", static) if static else Overwrite("table")
-
-
-def _given_columns(
-    table: HudiTable,
-    clauses: cl.InsertClauses,
-    static: Mapping[str, cl.SourceSpan],
-    query_columns: Sequence[str],
-    table_label: str,
-) -> list[str]:
-    """Which column of the table each column of the query is for."""
-    names = table.schema.names
-    if clauses.by_name:
-        given = list(query_columns)
-    elif clauses.columns is not None:
-        given = list(clauses.columns)
-    else:
-        given = [name for name in names if name.lower() not in static]
-    known = {name.lower() for name in names}
-    for name in (*given, *static):
-        if name.lower() not in known:
-            raise UnknownColumnError(
-                f"{table_label} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
-            )
-    partition = table.properties.partition_fields
-    for name, _ in clauses.partition:
-        if name.lower() not in {field.lower() for field in partition}:
-            raise WriteRefusedError(
-                f"{name} is no partition column of {table_label}",
-                hint=f"these are: {', '.join(partition) or 'none'}",
-            )
-    named = [name.lower() for name in (*given, *static)]
-    repeated = {name for name in given if named.count(name.lower()) > 1}
-    if repeated:
-        raise WriteRefusedError(f"INSERT INTO {table_label} names the column '{min(repeated)}' twice")
-    if len(given) != len(query_columns):
-        raise WriteRefusedError(
-            f"INSERT INTO {table_label} takes {len(given)} columns ({', '.join(given)}), "
-            f"but the query gives {len(query_columns)}",
-        )
-    return given

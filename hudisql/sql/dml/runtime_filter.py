@@ -7,7 +7,7 @@ by AND, null-safe ones if the source has no null there: what is left out costs s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -22,9 +22,19 @@ from hudisql.sql.text import dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField, StructType
 
 # So many values are sent to all tasks.
 _MOST_VALUES: Final = 200_000
+
+
+@dataclass(frozen=True)
+class ColumnEquality:
+    """`target = source` in a condition; with `matches_null` two nulls are equal."""
+
+    target: pa.Field
+    source: StructField
+    matches_null: bool
 
 
 def runtime_filter(
@@ -41,46 +51,48 @@ def runtime_filter(
     `few` are the same rows on the driver, if these are few. None if the condition does not tell, or for too
     many values. Raises Spark's own exceptions.
     """
-    pairs = {
-        name: (column, matches_null)
-        for name, column, matches_null in _equal_columns(
-            condition, source_alias, target_alias, schema, source
-        )
-    }
+    equalities, _ = column_equalities(condition, source_alias, target_alias, schema, source.schema)
+    pairs = {each.target.name: each for each in equalities if _is_comparable(each)}
     parts = [
         InSet((name,), values)
-        for name, (column, matches_null) in pairs.items()
-        if (values := _values(source, few, column, matches_null=matches_null)) is not None
+        for name, equality in pairs.items()
+        if (values := _values(source, few, equality)) is not None
     ]
     return conjunction(parts)
 
 
-def _equal_columns(
-    condition: str, source_alias: str, target_alias: str, schema: pa.Schema, source: DataFrame
-) -> Iterator[tuple[str, str, bool]]:
-    """Columns of the target with the columns of the source that they must equal; True if nulls are equal."""
+def column_equalities(
+    condition: str, source_alias: str, target_alias: str, schema: pa.Schema, source_schema: StructType
+) -> tuple[list[ColumnEquality], bool]:
+    """The equalities of a target column and a source column that the condition joins by AND.
+
+    The second result is True if the condition is nothing else. Columns without a qualifier count if only one
+    side has their name.
+    """
     try:
         statement = dialect.parse(f"SELECT 1 WHERE {condition}")
     except SqlglotError:
-        return
+        return [], False
     where = statement.find(exp.Where) if statement is not None else None
     if where is None:
-        return
+        return [], False
     of_target = {field.name.lower(): field for field in schema}
-    counts = Counter(field.name.lower() for field in source.schema)
+    counts = Counter(field.name.lower() for field in source_schema)
     # Which of two columns that differ by case is meant, the session decides.
-    of_source = {field.name.lower(): field for field in source.schema if counts[field.name.lower()] == 1}
-    for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+    of_source = {field.name.lower(): field for field in source_schema if counts[field.name.lower()] == 1}
+    parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    found: list[ColumnEquality] = []
+    for part in parts:
         if not isinstance(part, exp.EQ | exp.NullSafeEQ):
             continue
         for one, other in ((part.left, part.right), (part.right, part.left)):
             target = _column_name(one, target_alias, of_target.keys() - of_source.keys())
             column = _column_name(other, source_alias, of_source.keys() - of_target.keys())
-            if target not in of_target or column not in of_source:
-                continue
-            field, found = of_target[target], of_source[column]
-            if _is_exact(field.type) and spark_type_name(field.type) == found.dataType.simpleString():
-                yield field.name, found.name, isinstance(part, exp.NullSafeEQ)
+            if target in of_target and column in of_source:
+                matches_null = isinstance(part, exp.NullSafeEQ)
+                found.append(ColumnEquality(of_target[target], of_source[column], matches_null))
+                break
+    return found, len(found) == len(parts)
 
 
 def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | None:
@@ -93,8 +105,11 @@ def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | Non
     return name if name in unqualified else None
 
 
-def _is_exact(value_type: pa.DataType) -> bool:
-    """True for types whose values are equal in Arrow when they are in Spark."""
+def _is_comparable(equality: ColumnEquality) -> bool:
+    """True for columns of one type whose values are equal in Arrow when they are in Spark."""
+    value_type = equality.target.type
+    if spark_type_name(value_type) != equality.source.dataType.simpleString():
+        return False
     return bool(
         pa.types.is_integer(value_type)
         or pa.types.is_string(value_type)
@@ -103,13 +118,14 @@ def _is_exact(value_type: pa.DataType) -> bool:
     )
 
 
-def _values(source: DataFrame, few: pa.Table | None, column: str, *, matches_null: bool) -> pa.Array | None:
+def _values(source: DataFrame, few: pa.Table | None, equality: ColumnEquality) -> pa.Array | None:
+    column = equality.source.name
     if few is not None:
         values = pc.unique(few.column(column))
     else:
         distinct = source.select(quote_name(column)).distinct().limit(_MOST_VALUES + 1)
         values = to_arrow(distinct).column(0).combine_chunks()
-    if len(values) > _MOST_VALUES or (matches_null and values.null_count):
+    if len(values) > _MOST_VALUES or (equality.matches_null and values.null_count):
         return None
     values = values.drop_null()
     return values.take(pc.array_sort_indices(values))

@@ -82,14 +82,14 @@ def tag_locations(
     index = options.index
     chosen = rows.select(*[quote_name(name) for name in table.schema.names])
     if table.properties.has_register_only_partitions:
-        _refuse_keys_of_registered(table, chosen, options)
+        refuse_keys_of_registered(table, chosen, options)
     few = collect_few_rows(chosen)
     keyed_rows = None if few is None else _keyed_rows(table, few, options)
     if keyed_rows is not None and not index.is_global and options.driver_max_bytes:
         tagged_rows = _tag_on_driver(table, keyed_rows, options, deletes=deletes)
         if tagged_rows is not None:
             return tagged_rows
-    cached = _incoming_rows(table, chosen, keyed_rows, options)
+    cached = _newest_rows(table, chosen, keyed_rows, options)
     resources.callback(cached.release)
     keyed = cached.frame
     located, combined = locate_keys(spark, table, cached, index, _stored_columns(table, index))
@@ -128,7 +128,7 @@ def tag_locations(
     return tagged, combined
 
 
-def _refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteOptions) -> None:
+def refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteOptions) -> None:
     """Raise RegisterOnlyError if keys of the rows may be stored in register-only partitions."""
     if options.index.is_global:
         refuse_registered(table, registered_partitions(table).by_path)
@@ -225,7 +225,16 @@ def _keyed_rows(table: HudiTable, few: pa.Table, options: WriteOptions) -> pa.Ta
     return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
 
-def _incoming_rows(
+def incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> CachedRows:
+    """The newest of the rows (the table's columns) of each key, with RECORD_KEY, PARTITION and COMBINED.
+
+    Raises WriteRefusedError, for many rows in the tasks, for rows without a record key.
+    """
+    few = collect_few_rows(rows)
+    return _newest_rows(table, rows, None if few is None else _keyed_rows(table, few, options), options)
+
+
+def _newest_rows(
     table: HudiTable, chosen: DataFrame, few: pa.Table | None, options: WriteOptions
 ) -> CachedRows:
     """The newest row of each key, with keys and paths; `few` are the rows with these, if there are few."""

@@ -1,0 +1,88 @@
+"""Whether the condition of a MERGE finds each stored row that has the record key of an inserted row.
+
+If so, no inserted row can have a stored key, and none has to be looked up. Reads the clauses alone, with
+sqlglot; what it is not sure of counts as no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from hudisql.format.spark_schema import spark_type_name
+from hudisql.sql.dml.runtime_filter import ColumnEquality, column_equalities
+from hudisql.sql.text import dialect
+from hudisql.sql.text.clauses import MergeAction, MergeClauses
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+def inserts_rows(clauses: MergeClauses) -> bool:
+    """True if a clause inserts rows."""
+    return any(action.verb == "INSERT" for action in clauses.actions)
+
+
+def condition_finds_stored_keys(
+    clauses: MergeClauses,
+    schema: pa.Schema,
+    source_schema: StructType,
+    source_alias: str,
+    record_key: Sequence[str],
+    place: Sequence[str],
+) -> bool:
+    """True if the condition compares the record key, perhaps columns of `place`, and nothing else, with what
+    each INSERT clause puts into these columns.
+
+    `place` are the columns in whose values rows with one key may differ: the partition columns unless the
+    index is global.
+    """
+    target_alias = clauses.target.alias or clauses.target.name.text.rpartition(".")[2]
+    condition = clauses.condition.text
+    if "${" in condition:
+        return False
+    equalities, is_whole = column_equalities(condition, source_alias, target_alias, schema, source_schema)
+    compared = {each.target.name.lower() for each in equalities}
+    key = {name.lower() for name in record_key}
+    return (
+        is_whole
+        and key <= compared <= key | {name.lower() for name in place}
+        and all(map(_keeps_values, equalities))
+        and all(
+            _inserts_compared_value(action, equality, source_alias)
+            for action in clauses.actions
+            if action.verb == "INSERT"
+            for equality in equalities
+        )
+    )
+
+
+def _keeps_values(equality: ColumnEquality) -> bool:
+    """True if a value of the source that is stored in the target is equal to what it was."""
+    names = spark_type_name(equality.target.type), equality.source.dataType.simpleString()
+    return len(set(names)) == 1 or all(name in _INTEGERS for name in names)
+
+
+def _inserts_compared_value(action: MergeAction, equality: ColumnEquality, source_alias: str) -> bool:
+    """True if the clause puts the compared column of the source into the target's column."""
+    name, column = str(equality.target.name).lower(), str(equality.source.name).lower()
+    if action.assignments is None:
+        return name == column
+    values = [each.value.text for each in action.assignments if each.column[-1].lower() == name]
+    if len(values) != 1:
+        return False
+    try:
+        statement = dialect.parse(f"SELECT {values[0]}")
+    except SqlglotError:
+        return False
+    tree = statement.expressions[0] if isinstance(statement, exp.Select) and statement.expressions else None
+    if not isinstance(tree, exp.Column):
+        return False
+    qualifier = str(tree.table).lower() or source_alias.strip("`").lower()
+    return str(tree.name).lower() == column and qualifier == source_alias.strip("`").lower()

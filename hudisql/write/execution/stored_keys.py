@@ -1,0 +1,67 @@
+"""The check that new rows have record keys which the table does not store yet.
+
+For new rows of a MERGE, whose condition need not be on the record key. The index finds the keys as for an
+upsert: in the partitions of the rows, or in the whole table if it is a global one.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import WriteRefusedError
+from hudisql.format.spark_schema import quote_name
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.execution.upsert import incoming_rows, refuse_keys_of_registered
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.key_lookup import STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN_KEYS: Final = 3
+
+
+def refuse_stored_keys(
+    spark: SparkSession, table: HudiTable, changes: DataFrame, options: WriteOptions, resources: ExitStack
+) -> None:
+    """Raise WriteRefusedError if the changes insert a row whose record key is stored and stays.
+
+    Stored rows that the changes delete or move do not count. `changes` are computed several times, so they
+    should be cached; incoming keys stay cached until `resources` is closed. Raises RegisterOnlyError if the
+    keys may be in register-only partitions.
+    """
+    from pyspark.sql import functions as sf
+
+    inserted = changes.filter(sf.col(OPERATION) == int(Operation.INSERT))
+    rows = inserted.select(*map(quote_name, table.schema.names))
+    if table.properties.has_register_only_partitions:
+        refuse_keys_of_registered(table, rows, options)
+    incoming = incoming_rows(table, rows, options)
+    if incoming.few is not None and not incoming.few.num_rows:
+        return
+    resources.callback(incoming.release)
+    located, _ = locate_keys(spark, table, incoming, options.index, pa.schema([]))
+    is_stored = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
+    if not options.index.is_global:
+        is_stored = is_stored & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
+    stored = incoming.frame.join(located, is_stored).select(STORED_KEY, STORED_PARTITION, STORED_GROUP)
+    removes = sf.col(OPERATION).isin(int(Operation.DELETE), int(Operation.MOVE_OUT))
+    removed = changes.filter(removes).select(
+        sf.col(RECORD_KEY).alias(STORED_KEY),
+        sf.col(PARTITION).alias(STORED_PARTITION),
+        sf.col(FILE_GROUP).alias(STORED_GROUP),
+    )
+    kept = stored.join(removed, [STORED_KEY, STORED_PARTITION, STORED_GROUP], "left_anti")
+    keys = kept.select(STORED_KEY).distinct().orderBy(STORED_KEY).limit(_SHOWN_KEYS + 1).collect()
+    if keys:
+        shown = ", ".join(f"'{row[0]}'" for row in keys[:_SHOWN_KEYS]) + " …" * (len(keys) > _SHOWN_KEYS)
+        raise WriteRefusedError(
+            f"rows that the MERGE inserts into {table.base_path} have record keys that are stored: {shown}; "
+            "nothing was written",
+            hint="the condition does not match the stored rows of these keys: let ON compare "
+            f"{', '.join(table.properties.record_key_fields)} alone, and put further conditions behind WHEN",
+        )

@@ -1,0 +1,67 @@
+"""Which conditions of a MERGE find each stored row that has the record key of an inserted row."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+from hudisql.sql.dml.dml_rewrite import source_alias
+from hudisql.sql.dml.inserted_keys import condition_finds_stored_keys
+from hudisql.sql.text.clauses import read_merge
+
+SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("dt", pa.string())])
+SOURCE = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("other", LongType()),
+        StructField("price", DoubleType()),
+        StructField("dt", StringType()),
+    ]
+)
+STAR = "WHEN NOT MATCHED THEN INSERT *"
+QUOTED = "WHEN NOT MATCHED AND s.price > 1 THEN INSERT (`id`, `dt`) VALUES (s.`id`, s.`dt`)"
+OTHER = "WHEN NOT MATCHED AND s.price > 1 THEN INSERT * WHEN NOT MATCHED THEN INSERT (id) VALUES (s.other)"
+
+
+def finds(condition: str, clauses: str = STAR, place: tuple[str, ...] = ("dt",)) -> bool:
+    merge = read_merge(f"MERGE INTO lake.t AS t USING src AS s ON {condition} {clauses}")
+    return condition_finds_stored_keys(merge, SCHEMA, SOURCE, source_alias(merge), ("id",), place)
+
+
+@pytest.mark.parametrize(
+    ("condition", "clauses"),
+    [
+        ("t.id = s.id", STAR),
+        ("s.ID = T.id", STAR),
+        ("t.`id` <=> s.`id`", QUOTED),
+        ("t.id = s.id AND t.dt = s.dt", STAR),
+        ("t.id = other", "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (s.other)"),
+    ],
+)
+def test_equality_of_the_key_and_partition_finds_stored_keys(condition: str, clauses: str) -> None:
+    assert finds(condition, clauses)
+
+
+@pytest.mark.parametrize(
+    ("condition", "clauses"),
+    [
+        ("t.id = s.id AND t.price = s.price", STAR),
+        ("t.id = s.id AND t.price > 1", STAR),
+        ("t.id = s.id OR t.dt = s.dt", STAR),
+        ("t.dt = s.dt", STAR),
+        ("false", STAR),
+        ("t.id = s.price", "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.price)"),
+        ("t.id = s.id", "WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id + 1)"),
+        ("t.id = s.id", OTHER),
+        ("t.id = s.other", STAR),
+        ("t.id = ${key}", STAR),
+    ],
+)
+def test_every_other_condition_may_miss_a_stored_key(condition: str, clauses: str) -> None:
+    assert not finds(condition, clauses)
+
+
+def test_the_partition_does_not_count_where_a_key_is_unique_in_the_table() -> None:
+    assert finds("t.id = s.id", place=())
+    assert not finds("t.id = s.id AND t.dt = s.dt", place=())

@@ -1,0 +1,83 @@
+"""A MERGE never makes a second row of a stored record key: it stops and names the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hudisql.errors import WriteRefusedError
+from hudisql.session import Session
+from hudisql.sql.dml import dml_execution
+from tests.sql.changed_tables import own_database, setting
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+@pytest.fixture(scope="module")
+def database(session: Session) -> Iterator[str]:
+    with own_database(session, "stored_keys"):
+        yield "stored_keys"
+
+
+@pytest.fixture(params=["cow", "mor"])
+def trips(session: Session, database: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"{database}.{request.param}"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, price DOUBLE, ts INT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = '{request.param}')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 10, 5, 'd1'), (2, 20, 5, 'd1')")
+    # On the merge-on-read table a log file.
+    session.sql(f"UPDATE {name} SET price = 30 WHERE id = 2")
+    yield name
+    session.sql(f"DROP TABLE {name} PURGE")
+
+
+def merge(trips: str, source: str, condition: str, clauses: str = "") -> str:
+    rows = f"SELECT * FROM VALUES {source} AS v(id, price, ts, dt)"
+    return (
+        f"MERGE INTO {trips} AS t USING ({rows}) AS s ON {condition} {clauses} WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def ids(session: Session, trips: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in session.sql(f"SELECT id, price, dt FROM {trips} ORDER BY id, dt").rows]
+
+
+BOTH = "t.id = s.id AND t.price = s.price"
+
+
+def test_an_inserted_row_with_a_stored_key_stops_the_statement(session: Session, trips: str) -> None:
+    update = "WHEN MATCHED THEN UPDATE SET *"
+    for clauses, condition in (("", BOTH), (update, BOTH), ("", "false"), (update, "t.price = s.price")):
+        source = "(1, 11D, 9, 'd1'), (2, 21D, 1, 'd1'), (3, 1D, 1, 'd1')"
+        explained = session.sql(f"EXPLAIN {merge(trips, source, condition, clauses)}").rows[0][0]
+        assert "new keys     are looked up: one that is stored stops the statement" in explained
+        with pytest.raises(WriteRefusedError, match=r"that are stored: '1', '2'; nothing was written"):
+            session.sql(merge(trips, source, condition, clauses))
+    assert ids(session, trips) == [(1, 10.0, "d1"), (2, 30.0, "d1")]
+
+
+def test_a_key_of_another_partition_is_stored_only_for_a_global_index(session: Session, trips: str) -> None:
+    with (
+        setting(session, "hoodie.index.type", "GLOBAL_SIMPLE"),
+        pytest.raises(WriteRefusedError, match="that are stored: '1'"),
+    ):
+        session.sql(merge(trips, "(1, 11D, 9, 'd2')", BOTH))
+    session.sql(merge(trips, "(1, 11D, 9, 'd2')", BOTH))
+    assert ids(session, trips) == [(1, 10.0, "d1"), (1, 11.0, "d2"), (2, 30.0, "d1")]
+
+
+def test_a_key_whose_row_goes_by_the_same_statement_is_free(session: Session, trips: str) -> None:
+    source = "(1, 10D, 6, 'd1'), (1, 11D, 7, 'd1')"
+    session.sql(merge(trips, source, BOTH, "WHEN MATCHED THEN DELETE"))
+    assert ids(session, trips) == [(1, 11.0, "d1"), (2, 30.0, "d1")]
+
+
+def test_conditions_on_the_key_look_nothing_up(
+    session: Session, trips: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(dml_execution, "refuse_stored_keys")
+    session.sql(merge(trips, "(1, 11D, 9, 'd1'), (3, 1D, 1, 'd1')", "t.id = s.id AND t.dt = s.dt"))
+    assert ids(session, trips) == [(1, 10.0, "d1"), (2, 30.0, "d1"), (3, 1.0, "d1")]
