@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
@@ -120,6 +121,12 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
+        if lower == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
+            raise UnsupportedTableError(
+                f"{name} = {value} is not supported for a bootstrapped table: Hive's DROP TABLE would delete "
+                "the directories of its partitions, which may be those of source files",
+                hint="DROP TABLE … PURGE removes the table's own files",
+            )
         if lower in (*ORDERING, *PAYLOAD) and table.version != WRITTEN_VERSION:
             raise UnsupportedTableError(
                 f"{name} cannot be changed in table version {table.version}: hoodie.record.merge.mode says "
