@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +40,7 @@ from hudisql.sql.ddl.table_options import (
     ordering_of,
     record_key_of,
     table_type_of,
+    with_plain_key,
 )
 from hudisql.sql.dml.dml_execution import OUTPUT, result_row
 from hudisql.sql.query import query_plan as query
@@ -234,6 +235,7 @@ def _definition_of(
     context: Context, statement: st.CreateTableStatement, columns: list[dict[str, Any]] | None = None
 ) -> TableDefinition:
     definition = read_table_definition(context, statement.text, columns)
+    definition = replace(definition, properties=with_plain_key(definition.properties))
     return with_generator_settings(definition, context.spark.conf)
 
 
