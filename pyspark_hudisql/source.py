@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import CAPTURED_TEXTS
@@ -88,6 +89,15 @@ class DefaultSource(DataSource):
         options = dict(self.options)
         with plain_errors():
             return make_writer(storage_of(options), options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802
+        """A Hudi table is not the sink of a stream. Raises HudisqlError, which says what works instead."""
+        with plain_errors():
+            raise HudisqlError(
+                "a Hudi table cannot be the sink of a stream (writeStream): nothing was written",
+                hint="write each micro batch: writeStream.foreachBatch(lambda rows, _: session.write(rows, "
+                "'db.name'))",
+            )
 
 
 class HudiReader(DataSourceReader):

@@ -261,7 +261,12 @@ _SCRIPTS_TEXT = """
 Scripts are UTF-8. Statements end with `;`; a `BEGIN … END` block is one statement. `${name}` is a
 variable (`--hivevar`), `${env:NAME}` one of the environment, `${hiveconf:name}` a setting. `quit;`
 (`exit;`) ends its script; the exit code is that of the statements before it. Control-C ends the
-statement; in the shell the session goes on."""
+statement; in the shell the session goes on. When all has run and the session closes, it ends the
+process at once.
+
+Values of options are checked before anything starts: numbers and ports by their range. A verb whose
+packages are not installed names the extra (`pip install 'hudisql[ingest]'`), and what the operating
+system refuses is one line with the path."""
 
 
 def _services_options() -> Iterator[str]:

@@ -38,7 +38,7 @@ def describe_entry(entry: EntrySync) -> Iterator[str]:
 
 
 def _describe_creation(table: MetastoreTable) -> Iterator[str]:
-    yield f"CREATE EXTERNAL TABLE {table.full_name} ("
+    yield f"CREATE {'EXTERNAL ' if table.is_external else ''}TABLE {table.full_name} ("
     for number, column in enumerate(table.columns, 1):
         yield f"  {_column_text(column)}{',' if number < len(table.columns) else ')'}"
     if table.partition_columns:

@@ -21,6 +21,8 @@ PARQUET_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutpu
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 READ_OPTIMIZED_PROPERTY = "hoodie.query.as.ro.table"
 PROVIDER_PROPERTY = "spark.sql.sources.provider"
+PURGE_PROPERTY = "external.table.purge"
+"""With the value true, DROP TABLE of an external table deletes its files (Hive 3 and later, and hudisql)."""
 READ_OPTIMIZED_SUFFIX = "_ro"
 REALTIME_SUFFIX = "_rt"
 FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
@@ -142,7 +144,7 @@ def is_hudi_table(table: MetastoreTable) -> bool:
 
 def loses_files_when_dropped(table: MetastoreTable) -> bool:
     """True if dropping the table or a partition of it deletes files, and renaming it moves them."""
-    purges = table.parameters.get("external.table.purge", "").lower() == "true"
+    purges = table.parameters.get(PURGE_PROPERTY, "").lower() == "true"
     return not table.is_view and (not table.is_external or purges)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import ADD_BATCH, DROP_BATCH, MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
-from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable, loses_files_when_dropped
 from hudisql.catalog.sync_changes import (
     COMMIT_PROPERTIES,
     is_incremental,
@@ -95,30 +95,37 @@ def sync_table(
     *,
     metastore_uri: str | None = None,
     parameters: Mapping[str, str] | None = None,
+    is_managed: bool = False,
 ) -> SyncResult:
     """Read what the metastore has, plan, run: the whole sync of one table.
 
-    `parameters` are properties that entries get when they are made. Raises SyncFailedError, whose hint is the
-    CALL that runs it again (with `metastore_uri`, if it is not the session's own metastore), or the CREATE
-    TABLE that gives these properties; the table itself is never touched.
+    `parameters` are properties that entries get when they are made; with `is_managed` the one that is made
+    under the table's own name is that of a managed table. Raises SyncFailedError, whose hint is the CALL that
+    runs it again (with `metastore_uri`, if it is not the session's own metastore), or the CREATE TABLE that
+    gives these properties; the table itself is never touched.
     """
     options = options or SyncOptions()
     table = table.listed_once()
+
+    def read_plan_and_run() -> SyncResult:
+        existing = read_existing(client, table, database, name, options)
+        plan = plan_sync(table, database, name, existing, options).with_parameters(parameters or {})
+        return run_sync(client, plan.as_managed(name) if is_managed else plan, options.batch_size)
+
     try:
         try:
-            plan = _read_and_plan(client, table, database, name, options)
-            return run_sync(client, plan.with_parameters(parameters or {}), options.batch_size)
+            return read_plan_and_run()
         except TableExistsError:
             # Another sync made an entry in between: the second look finds it, or finds a real conflict.
-            plan = _read_and_plan(client, table, database, name, options)
-            return run_sync(client, plan.with_parameters(parameters or {}), options.batch_size)
+            return read_plan_and_run()
     except SyncFailedError:
         raise
     except HudisqlError as error:
         again = sync_call(table, database, name, options, metastore_uri)
         # An entry that was made has the properties, and hands them on to the others.
-        if parameters and not _has_entry(client, database, name):
-            again = _registration(table, database, name, parameters)
+        if (parameters or is_managed) and not _has_entry(client, database, name):
+            purged = {PURGE_PROPERTY: "true"} if is_managed else {}
+            again = _registration(table, database, name, {**(parameters or {}), **purged})
         raise _failed(table, f"{database}.{name}", error, again) from error
 
 
@@ -244,12 +251,6 @@ def run_sync(client: MetastoreClient, plan: SyncPlan, batch_size: int = ADD_BATC
     )
 
 
-def _read_and_plan(
-    client: MetastoreClient, table: HudiTable, database: str, name: str, options: SyncOptions
-) -> SyncPlan:
-    return plan_sync(table, database, name, read_existing(client, table, database, name, options), options)
-
-
 def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> None:
     # The commit that was synced is noted last: an interrupted sync is not taken for a finished one.
     earlier = entry.existing.parameters if entry.existing else {}
@@ -283,7 +284,7 @@ def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTabl
     except MetastoreUnavailableError:
         raise
     except MetastoreError as error:
-        if not (entry.changed_columns or entry.dropped_columns) or not table.is_external:
+        if not (entry.changed_columns or entry.dropped_columns) or loses_files_when_dropped(table):
             raise
         raise MetastoreError(
             error.message,

@@ -5,18 +5,20 @@ Everything here only looks: `sync_entries.py` says how an entry should be, `sync
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from hudisql.catalog.hive_ddl import column_list, describe_entry, shorten
 from hudisql.catalog.metastore_table import (
+    PURGE_PROPERTY,
     MetastoreColumn,
     MetastorePartition,
     MetastoreTable,
     hudi_base_path,
     is_hudi_table,
+    loses_files_when_dropped,
 )
 from hudisql.catalog.sync_changes import (
     COMMIT_PROPERTIES,
@@ -98,23 +100,36 @@ class SyncPlan:
         return not self.creates_database and all(entry.is_empty for entry in self.entries)
 
     def with_parameters(self, parameters: Mapping[str, str]) -> SyncPlan:
-        """The plan in which entries that are made get these properties, too."""
-        entries = tuple(
-            entry
-            if entry.existing is not None
-            else replace(
-                entry, table=replace(entry.table, parameters={**parameters, **entry.table.parameters})
-            )
-            for entry in self.entries
-        )
-        return replace(self, entries=entries)
+        """The plan in which entries that are made get these properties, too.
+
+        Only the first gets the property by which DROP TABLE deletes files: the others are further names.
+        """
+        harmless = {key: value for key, value in parameters.items() if key.lower() != PURGE_PROPERTY}
+
+        def with_properties(table: MetastoreTable) -> MetastoreTable:
+            given = parameters if table is self.entries[0].table else harmless
+            return replace(table, parameters={**given, **table.parameters})
+
+        return self._with_new_entries(with_properties)
 
     def with_owner(self, owner: str | None) -> SyncPlan:
         """The plan in which entries that are made belong to `owner`; None changes nothing."""
+        return self._with_new_entries(lambda table: replace(table, owner=owner)) if owner else self
+
+    def as_managed(self, name: str) -> SyncPlan:
+        """The plan in which the entry `name`, if it is made, is that of a managed table."""
+
+        def managed(table: MetastoreTable) -> MetastoreTable:
+            if table.name != name.lower():
+                return table
+            kept = {key: value for key, value in table.parameters.items() if key != "EXTERNAL"}
+            return replace(table, table_type="MANAGED_TABLE", parameters=kept)
+
+        return self._with_new_entries(managed)
+
+    def _with_new_entries(self, change: Callable[[MetastoreTable], MetastoreTable]) -> SyncPlan:
         entries = tuple(
-            entry
-            if entry.existing is not None or not owner
-            else replace(entry, table=replace(entry.table, owner=owner))
+            entry if entry.existing is not None else replace(entry, table=change(entry.table))
             for entry in self.entries
         )
         return replace(self, entries=entries)
@@ -220,10 +235,10 @@ def _check_same_table(table: HudiTable, wanted: MetastoreTable, found: Metastore
         raise TableExistsError(
             f"{found.full_name} is partitioned by {column_list(found.partition_columns)}, the table by "
             f"{column_list(wanted.partition_columns)}, and no metastore can change that in place",
-            hint=f"drop the entry and sync again; its data stays: DROP TABLE {found.full_name}"
-            if found.is_external
-            else f"{found.full_name} is a managed table, dropping it would delete the data: first run ALTER "
-            f"TABLE {found.full_name} SET TBLPROPERTIES ('EXTERNAL'='TRUE')",
+            hint=f"{found.full_name} is a managed table, dropping it would delete the data: first run ALTER "
+            f"TABLE {found.full_name} SET TBLPROPERTIES ('EXTERNAL'='TRUE', '{PURGE_PROPERTY}'='false')"
+            if loses_files_when_dropped(found)
+            else f"drop the entry and sync again; its data stays: DROP TABLE {found.full_name}",
         )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.hive_types import arrow_from_hive_type
 from hudisql.catalog.metastore_table import (
+    FURTHER_SUFFIXES,
     MetastoreDatabase,
     MetastoreTable,
     hudi_base_path,
@@ -23,6 +24,7 @@ from hudisql.context import Context
 from hudisql.errors import HudisqlError, NoSuchTableError
 from hudisql.sql.ddl.create_table import create_table_of_rows, register_table
 from hudisql.sql.schema.table_definition import TableDefinition
+from hudisql.storage import is_inside
 from hudisql.table.hudi_table import open_table
 
 if TYPE_CHECKING:
@@ -124,6 +126,21 @@ class ShadowMetastore:
         self.opaque.discard(key)
         self.plain.discard(key)
         return self.tables.pop(key, None) is not None
+
+    def drop_shadow(self, key: Name) -> None:
+        """Forget a table with its further names and remove its shadow's files, as DROP TABLE does."""
+        database, name = key
+        table = self.tables.get(key)
+        location = None if table is None else hudi_base_path(table)
+        for suffix in FURTHER_SUFFIXES:
+            other = self.tables.get((database, name + suffix))
+            if other is not None and location is not None and hudi_base_path(other) == location:
+                self.drop_table(database, name + suffix)
+        self.drop_table(database, name)
+        if location is not None and self.context is not None:
+            directory = self.context.storage.qualify(location)
+            if is_inside(directory, self.context.storage.qualify(self.directory)):
+                self.context.storage.delete_directory(directory)
 
     def list_partition_names(self, *_: object) -> list[str]:
         """None: shadows have no partitions."""

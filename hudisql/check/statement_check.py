@@ -154,12 +154,12 @@ class StatementCheck:
         if exists and not statement.replaces and not statement.if_not_exists:
             if key in shadows.made or not self.is_migration:
                 raise TableExistsError(f"{'.'.join(key)} exists already", hint="CREATE TABLE IF NOT EXISTS")
-            shadows.drop_table(*key)
+            shadows.drop_shadow(key)
             exists = False
         if exists and statement.if_not_exists:
             return
         if exists:
-            shadows.drop_table(*key)
+            shadows.drop_shadow(key)
         if statement.provider in PROVIDERS:
             self._define_hudi(key, statement, source)
             return
@@ -190,7 +190,7 @@ class StatementCheck:
         key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
         if not statement.if_exists:
             self._existing(statement.table)
-        self.context.shadows.drop_table(*key)
+        self.context.shadows.drop_shadow(key)
 
     def _alter(self, statement: st.ChangeStatement) -> None:
         entry = self._existing(statement.table)

@@ -42,8 +42,9 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     "the metastore does not answer",
     EXIT_USAGE: "bad usage: an unknown option or setting, a bad value, a file that cannot be read; "
     "nothing was run",
-    EXIT_BLOCKED: "a bootstrap has blockers, a rollback would lose rows, in a dry run or not, or a table of "
-    "`hudisql run` cannot become what its file says; nothing was written or removed",
+    EXIT_BLOCKED: "a bootstrap has blockers, a rollback would lose rows, in a dry run or not, DROP TABLE "
+    "would delete files that the table has not made, or a table of `hudisql run` cannot become what its file "
+    "says; nothing was written or removed",
     EXIT_CONFLICT: "`hudisql migrate`: the scripts do not agree with their history; nothing was run",
     EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` and `hudisql run` without "
     "--watch by SIGTERM, too",

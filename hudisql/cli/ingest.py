@@ -39,7 +39,8 @@ def _show_status(
     group: GroupOption = "default",
     coordinator: CoordinatorOption = None,
     max_lag: Annotated[
-        int | None, typer.Option("--max-lag", metavar="EVENTS", help="More events that wait are an error.")
+        int | None,
+        typer.Option("--max-lag", metavar="EVENTS", help="More events that wait are an error.", min=0),
     ] = None,
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
@@ -70,7 +71,7 @@ def _drain(
     group: GroupOption = "default",
     coordinator: CoordinatorOption = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the workers.")
+        float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the workers.", min=0)
     ] = 300.0,
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from hudisql.cli.arguments import brokers_option
 from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.console import Console, open_console
 from hudisql.settings import Settings, parse_key_values
@@ -20,7 +21,7 @@ GroupOption = Annotated[
 ]
 CoordinatorOption = Annotated[
     str | None,
-    typer.Option("--coordinator", metavar="HOST:PORT", help="Kafka brokers that know the group."),
+    brokers_option("--coordinator", "Kafka brokers that know the group."),
 ]
 TableOption = Annotated[
     list[str] | None, typer.Option("--table", metavar="DB.NAME", help="Only this table (repeatable).")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hudisql.cli.arguments import address_option
 from hudisql.cli.ingest_session import (
     ConfOption,
     CoordinatorOption,
@@ -46,18 +47,21 @@ def work(
         bool, typer.Option("--until-caught-up", help="End at the ends of the topics: for tests and cron.")
     ] = False,
     memory: Annotated[
-        int, typer.Option("--memory", metavar="BYTES", help="What rows in memory may take.")
+        int, typer.Option("--memory", metavar="BYTES", help="What rows in memory may take.", min=1)
     ] = 512 << 20,
     refresh: Annotated[
-        float, typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.")
+        float,
+        typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.", min=0),
     ] = 10.0,
     metrics: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there."),
+        address_option("--metrics", "Serve /metrics, /healthz and /readyz there."),
     ] = None,
     compaction_share: Annotated[
         float,
-        typer.Option("--compaction-share", metavar="SHARE", help="Part of a core that compactions may take."),
+        typer.Option(
+            "--compaction-share", metavar="SHARE", help="Part of a core that compactions may take.", min=0
+        ),
     ] = 0.5,
     log_format: Annotated[
         LogFormat,
@@ -67,12 +71,8 @@ def work(
         Path | None,
         typer.Option("--push-log", metavar="DIR", help="Take pushed rows; they are in this directory first."),
     ] = None,
-    http: Annotated[
-        str | None, typer.Option("--http", metavar="HOST:PORT", help="Where rows are pushed to by HTTP.")
-    ] = None,
-    flight: Annotated[
-        str | None, typer.Option("--flight", metavar="HOST:PORT", help="The same by Arrow Flight.")
-    ] = None,
+    http: Annotated[str | None, address_option("--http", "Where rows are pushed to by HTTP.")] = None,
+    flight: Annotated[str | None, address_option("--flight", "The same by Arrow Flight.")] = None,
     tokens: Annotated[
         Path | None,
         typer.Option("--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push, by table."),

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import FrameType
@@ -60,6 +60,27 @@ def clean_interrupts(session: Session) -> Iterator[None]:
     finally:
         root.removeFilter(_is_no_interrupt)
         forget()
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[Callable[[], None]]:
+    """Gives a function from whose call on Control-C ends the process at once, until the end of the block.
+
+    It is called when all statements have run: what is left is to close, which a KeyboardInterrupt would break
+    off with tracebacks.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def end_at_once() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    try:
+        yield end_at_once
+    finally:
         signal.signal(signal.SIGINT, before)
 
 

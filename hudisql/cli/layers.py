@@ -39,7 +39,7 @@ _SelectOption = Annotated[
     ),
 ]
 _ParallelismOption = Annotated[
-    int, typer.Option("--parallelism", metavar="N", help="Models and tests that run at the same time.")
+    int, typer.Option("--parallelism", metavar="N", help="Models and tests that run at the same time.", min=1)
 ]
 _PARALLELISM = 2
 
@@ -166,15 +166,17 @@ def _apply(
     parallelism: _ParallelismOption = _PARALLELISM,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", metavar="SECONDS", help="Again and again, so long apart, until SIGTERM."),
+        typer.Option(
+            "--watch", metavar="SECONDS", help="Again and again, so long apart, until SIGTERM.", min=0
+        ),
     ] = None,
     report: ReportOption = None,
 ) -> None:
     """Create, change and refresh the models in order, and run their tests."""
 
     def verb(invocation: Invocation) -> int:
-        if parallelism < 1 or (watch is not None and watch <= 0):
-            raise InvalidArgumentError("--parallelism must be at least 1, and --watch above 0")
+        if watch is not None and watch <= 0:
+            raise InvalidArgumentError("--watch must be above 0")
         if watch is not None:
             return _watch(invocation, parallelism, watch)
         return _apply_once(invocation, parallelism)

@@ -6,6 +6,7 @@ and `--version` answer at once.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,6 +15,7 @@ import typer
 
 from hudisql import __version__
 from hudisql.cli.check import check_scripts
+from hudisql.cli.command_group import CommandGroup
 from hudisql.cli.ingest import ingest_app
 from hudisql.cli.layers import layers_app
 from hudisql.cli.migrate import make_project, migrate_app
@@ -30,6 +32,7 @@ from hudisql.settings import (
 
 app = typer.Typer(
     name="hudisql",
+    cls=CommandGroup,
     help="SQL that turns Hive and parquet tables into Apache Hudi tables in place. "
     "Without a command it runs statements: -e, -f, standard input, or an interactive shell.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,7 +55,11 @@ _WarehouseOption = Annotated[
 
 def main() -> None:
     """The console script."""
-    app()
+    try:
+        app()
+    finally:
+        # What is left is the interpreter's own end, which Control-C would break off with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _print_version(asked: bool) -> None:
@@ -153,17 +160,19 @@ def _run_statements(
     options = BatchOptions(settings.format, silent, verbose, force)
     console = open_console(silent=silent)
     try:
-        from hudisql.cli.interrupts import clean_interrupts
+        from hudisql.cli.interrupts import clean_interrupts, ending_at_once
         from hudisql.session import connect
 
-        with connect(settings=settings, console=console) as session, clean_interrupts(session):
-            if verbose:
-                session.on_spark_start(lambda _: console.info(f"Spark logs to {session.log_file}"))
-            code = run_scripts(session, scripts, options)
-            if interactive and not code:
-                from hudisql.cli.interactive.shell import run_shell
+        with ending_at_once() as end_at_once, connect(settings=settings, console=console) as session:
+            with clean_interrupts(session):
+                if verbose:
+                    session.on_spark_start(lambda _: console.info(f"Spark logs to {session.log_file}"))
+                code = run_scripts(session, scripts, options)
+                if interactive and not code:
+                    from hudisql.cli.interactive.shell import run_shell
 
-                run_shell(session, options)
+                    run_shell(session, options)
+            end_at_once()
             return code
     except SettingsError as error:
         print_error(error)

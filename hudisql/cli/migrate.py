@@ -40,7 +40,7 @@ _OutOfOrderOption = Annotated[
     bool, typer.Option("--out-of-order", help="Apply versions that are older than the last one applied, too.")
 ]
 _WaitOption = Annotated[
-    float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for another runner.")
+    float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for another runner.", min=0)
 ]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hudisql.cli.arguments import port_option
 from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, SettingsError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def serve(
     context: typer.Context,
     host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port to listen on; 0: any.")] = 10000,
+    port: Annotated[int, port_option("--port", "Port to listen on; 0: any.")] = 10000,
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="Users with hashed passwords.")
     ] = None,
@@ -46,21 +47,24 @@ def serve(
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key, if it is apart.")
     ] = None,
     most_sessions: Annotated[
-        int, typer.Option("--max-sessions", metavar="N", help="Sessions at the same time.")
+        int, typer.Option("--max-sessions", metavar="N", help="Sessions at the same time.", min=1)
     ] = 100,
     idle: Annotated[
-        float, typer.Option("--idle-timeout", metavar="SECONDS", help="Unused sessions end after this time.")
+        float,
+        typer.Option("--idle-timeout", metavar="SECONDS", help="Unused sessions end after this time.", min=0),
     ] = 3600.0,
     statement: Annotated[
         float,
-        typer.Option("--statement-timeout", metavar="SECONDS", help="The longest statement; 0: any."),
+        typer.Option("--statement-timeout", metavar="SECONDS", help="The longest statement; 0: any.", min=0),
     ] = 0.0,
     result: Annotated[
-        int, typer.Option("--max-result-bytes", metavar="N", help="The largest result; 0: any.")
+        int, typer.Option("--max-result-bytes", metavar="N", help="The largest result; 0: any.", min=0)
     ] = 0,
     drain: Annotated[
         float,
-        typer.Option("--drain-timeout", metavar="SECONDS", help="How long SIGTERM waits for statements."),
+        typer.Option(
+            "--drain-timeout", metavar="SECONDS", help="How long SIGTERM waits for statements.", min=0
+        ),
     ] = 600.0,
     new_user: Annotated[
         str | None,

@@ -32,13 +32,14 @@ def _run_services(
         list[str] | None, typer.Option("--table", metavar="DB.NAME", help="Only this table (repeatable).")
     ] = None,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", help="Time between two looks.")
+        float, typer.Option("--interval", metavar="SECONDS", help="Time between two looks.", min=0)
     ] = 60.0,
     once: Annotated[
         bool, typer.Option("--once", help="Look once, run what is due, and end: for cron and the like.")
     ] = False,
     parallelism: Annotated[
-        int, typer.Option("--parallelism", metavar="N", help="Tables that are served at the same time.")
+        int,
+        typer.Option("--parallelism", metavar="N", help="Tables that are served at the same time.", min=1),
     ] = 2,
     conf: Annotated[
         list[str] | None,

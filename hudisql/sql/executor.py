@@ -20,7 +20,7 @@ from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.ddl.database_statements import drop_database
-from hudisql.sql.ddl.drop_table import drop_entries, purge_table
+from hudisql.sql.ddl.drop_table import plan_drop, run_drop
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
@@ -187,7 +187,8 @@ def _drop_table(context: Context, statement: st.DropTableStatement, source: Sour
         plan = parse_plan(context.spark, statement.text)
         refuse_touching_sources_of_tables(context, plan)
         return _run_query(context, statement, source, plan)
-    return purge_table(context, entry) if statement.purge else drop_entries(context, entry)
+    run_drop(context, plan_drop(context, entry, purge=statement.purge))
+    return _nothing(context)
 
 
 def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:

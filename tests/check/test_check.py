@@ -66,6 +66,10 @@ STATEMENTS = [
     ("SELECT (1", "syntax"),
     ("DROP TABLE lake.n", None),
     ("SELECT * FROM lake.n", "unknown-table"),
+    ("CREATE TABLE lake.n USING hudi TBLPROPERTIES (type = 'mor') AS SELECT id, name FROM lake.t", None),
+    ("DROP TABLE lake.n", None),
+    ("CREATE TABLE lake.n (z INT) USING hudi TBLPROPERTIES (type = 'mor')", None),
+    ("SELECT z FROM lake.n", None),
     ("CREATE TABLE other.x (id INT) USING hudi", "unknown-table"),
 ]
 

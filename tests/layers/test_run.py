@@ -216,7 +216,7 @@ def test_bad_usage_runs_nothing(project: LayerProject) -> None:
     (project.directory / "dws/loop.sql").unlink()
     for options, message in (
         (["--select", "none"], "means no model"),
-        (["--parallelism", "0"], "--parallelism must be at least 1"),
+        (["--parallelism", "0"], "'--parallelism'"),
         (["--report", "report.txt"], "must end in .xml"),
     ):
         assert message in project.run("apply", *options, exit_code=2).stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -154,22 +154,6 @@ def test_what_a_hint_advises_runs(session: Session, directory: Path, advice: Adv
     run(statement)
     for text in (*([advice.failing] if advice.again else []), *advice.last):
         run(text)
-
-
-def test_a_managed_hudi_table_is_made_external_as_advised_and_renamed(
-    session: Session, directory: Path
-) -> None:
-    metastore = session.context.metastore
-    session.sql(f"CREATE TABLE hints.m (id INT) USING hudi LOCATION '{directory / 'm'}'")
-    entry = metastore.get_table("hints", "m")
-    assert entry is not None
-    parameters = {name: value for name, value in entry.parameters.items() if name != "EXTERNAL"}
-    metastore.alter_table(replace(entry, table_type="MANAGED_TABLE", parameters=parameters))
-    with pytest.raises(HudisqlError, match="managed table") as refused:
-        session.sql("ALTER TABLE hints.m RENAME TO hints.m2")
-    session.sql(str(refused.value.hint).removeprefix("first run "))
-    session.sql("ALTER TABLE hints.m RENAME TO hints.m2")
-    assert session.sql("SELECT * FROM hints.m2").rows == []
 
 
 def test_a_type_that_the_files_do_not_have_is_bootstrapped_from_the_directory_as_advised(

@@ -2,7 +2,7 @@
 
 A removal is a plan first (what goes, what stays) and then a fixed order that can be resumed after a kill: a
 marker file that names the table, `hoodie.properties` so that no reader sees half a table, the data files, the
-metastore entries, the marker. `rollback_bootstrap` and DROP TABLE … PURGE both end here.
+metastore entries, the marker. `rollback_bootstrap` and DROP TABLE both end here.
 """
 
 from __future__ import annotations
@@ -107,11 +107,22 @@ def run_removal(context: Context, plan: TableRemovalPlan) -> None:
             storage.delete_directory(entry.path)
         elif entry.path != marker_path:
             storage.delete_file(entry.path)
-    # The table's own entry goes last: a DROP TABLE … PURGE that was killed needs it to run again.
+    # The table's own entry goes last: a DROP TABLE that was killed needs it to run again.
     for database, name in reversed(plan.entries):
         context.metastore.drop_table(database, name, delete_data=False)
     others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
     storage.delete_directory(timeline if others else base_path)
+
+
+def complete_removal(storage: Storage, base_path: str) -> None:
+    """Delete what a removal that was killed at its very end has left: its marker and empty directories.
+
+    Raises StorageError.
+    """
+    marker_path = join(base_path, ROLLBACK_FILE)
+    timeline = join(base_path, METADATA_DIRECTORY)
+    if storage.exists(marker_path) and [file.path for file in storage.list_files(timeline)] == [marker_path]:
+        storage.delete_directory(timeline)
 
 
 def check_source_is_outside(table: HudiTable, sources: TableSources) -> None:
@@ -178,10 +189,28 @@ def _plan_directories(storage: Storage, base_path: str, state: TargetState) -> I
 def _split_by_origin(
     files: Sequence[FileInfo], state: TargetState
 ) -> tuple[tuple[FileInfo, ...], tuple[str, ...]]:
-    """The files that a table makes, and the paths of the others."""
-    made = tuple(file for file in files if _is_made_by_table(file.name, state))
+    """The files that the table has made, and the paths of the others.
+
+    Files of tables that lie inside are others, and so are data files in directories without the marker of a
+    partition; a removal that has begun may have deleted the markers.
+    """
+    nested = {parent_of(path) for file in files if (path := _timeline_of(file.path)) is not None}
+    partitions = {parent_of(file.path) for file in files if file.name.startswith(PARTITION_METADATA_FILE)}
+    made = tuple(
+        file
+        for file in files
+        if _is_made_by_table(file.name, state)
+        and (state is not TargetState.TABLE or parent_of(file.path) in partitions)
+        and not any(is_inside(file.path, root) for root in nested)
+    )
     known = {file.path for file in made}
     return made, tuple(file.path for file in files if file.path not in known)
+
+
+def _timeline_of(path: str) -> str | None:
+    """The directory `.hoodie` that a file lies in; None if it lies in none."""
+    head, separator, _ = path.partition(f"/{METADATA_DIRECTORY}/")
+    return f"{head}/{METADATA_DIRECTORY}" if separator else None
 
 
 def _is_made_by_table(name: str, state: TargetState) -> bool:

@@ -7,6 +7,7 @@ names in the classes of Hudi 0.15 and 1.2. Any other name is reported only if it
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -18,12 +19,22 @@ from hudisql.hudi_config import CONFIG_KEYS, SYNC
 
 # Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
 _OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
+# Another form of theirs, which both releases of Hudi take, and words for the same that neither takes.
+_OTHER_FORMS: Final = {"precombine": "preCombineField"}
+_NO_FORMS: Final = {
+    **dict.fromkeys(("recordkey", "record_key", "recordkeyfield", "recordkeyfields"), "primaryKey"),
+    **dict.fromkeys(("precombinekey", "precombinecolumn", "ordering", "orderingcolumn"), "preCombineField"),
+    **{"payload": "payloadClass", "tabletype": "type", "table_type": "type"},
+}
+# Hudi's settings of a table, with its name in them.
+_CONSUME_MODE: Final = re.compile(r"hoodie\..+\.consume\..+")
 _OF_READS: Final = ("as.of.instant",)
 _SERVICES: Final = {
     "hoodie.metadata.enable": "a metadata table",
 }
 _ALIKE: Final = 0.92
 _ALIKE_OF_TABLES: Final = 0.85
+_ALIKE_OF_PROPERTIES: Final = 0.8
 
 
 def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
@@ -34,14 +45,15 @@ def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
 def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
     """`misspelt_settings`, and names that nearly are Hudi's short ones of what a table is."""
     given = list(names)
-    short = _misspelt(given, {each.lower(): each for each in _OF_TABLES}, _ALIKE_OF_TABLES)
-    return {**misspelt_settings(given), **short}
+    known = {each.lower(): each for each in _OF_TABLES} | _OTHER_FORMS
+    short = _misspelt(given, known, _ALIKE_OF_PROPERTIES)
+    others = {name: _NO_FORMS[name.lower()] for name in given if name.lower() in _NO_FORMS}
+    return {**misspelt_settings(given), **short, **others}
 
 
 def unknown_setting(name: str) -> Iterator[tuple[str, str | None]]:
     """The problem and the hint of a `hoodie.*` name that neither Apache Hudi nor hudisql knows; else none."""
-    own = (known for key in CONFIG_KEYS for known in (key.name, *key.alternatives))
-    if name.lower() in {each.lower() for each in (*_known(), *own)}:
+    if _is_known(name):
         return
     meant = difflib.get_close_matches(name, _known(), n=1, cutoff=_ALIKE_OF_TABLES)
     yield f"there is no setting '{name}'", f"did you mean '{meant[0]}'?" if meant else None
@@ -60,8 +72,14 @@ def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -
 
 
 def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
-    """Warn of TBLPROPERTIES that are probably misspelt; they are kept as given."""
-    _say(console, misspelt_properties(values), origin)
+    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi's; they are kept as given."""
+    names = list(values)
+    misspelt = misspelt_properties(names)
+    _say(console, misspelt, origin)
+    for name in names:
+        is_setting = name.lower().startswith("hoodie.") and not _CONSUME_MODE.fullmatch(name.lower())
+        if is_setting and name not in misspelt and not _is_known(name):
+            console.warning(f"{origin}: unknown setting '{name}' has no effect")
 
 
 def refuse_misspelt_options(names: Iterable[str]) -> None:
@@ -87,6 +105,17 @@ def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict
         if name.lower() not in known
     }
     return {name: known[found[0]] for name, found in near.items() if found}
+
+
+def _is_known(name: str) -> bool:
+    """True for the name of a setting, in any case, that Apache Hudi or hudisql knows."""
+    return name.lower() in _known_in_lower_case()
+
+
+@cache
+def _known_in_lower_case() -> frozenset[str]:
+    own = (known for key in CONFIG_KEYS for known in (key.name, *key.alternatives))
+    return frozenset(each.lower() for each in (*_known(), *own))
 
 
 @cache

@@ -6,11 +6,12 @@ partitions change by commits, after which the metastore is synced.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.guarded_alter import alter_guarded
-from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
@@ -77,19 +78,28 @@ def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming:
         )
     entries = entries_of_table(context, entry)
     for each in entries:
-        if not each.is_external:
-            raise UnsupportedStatementError(
-                f"{each.full_name} is a managed table, whose directory the metastore would move",
-                hint=f"first run ALTER TABLE {each.full_name} SET TBLPROPERTIES ('EXTERNAL' = 'TRUE')",
-            )
         wanted = name + each.name[len(entry.name) :]
         if context.metastore.get_table(database, wanted) is not None:
             raise TableExistsError(f"{database}.{wanted} exists already", hint="choose another name")
     for each in entries:
-        renamed = replace(each, name=name + each.name[len(entry.name) :])
-        context.metastore.alter_table(renamed, name=each.name)
+        _rename_entry(context, each, name + each.name[len(entry.name) :])
     update_table_properties(context.storage, table.base_path, {keys.NAME: name})
     context.console.info(f"{entry.full_name} is {database}.{name} now")
+
+
+def _rename_entry(context: Context, entry: MetastoreTable, name: str) -> None:
+    """Rename an entry without the move by which the metastore renames a managed table.
+
+    That one is an external table meanwhile, whose DROP TABLE deletes its files all the same.
+    """
+    if entry.is_external:
+        context.metastore.alter_table(replace(entry, name=name), name=entry.name)
+        return
+    parameters = {**entry.parameters, _EXTERNAL: "TRUE", PURGE_PROPERTY: "true"}
+    external = replace(entry, table_type="EXTERNAL_TABLE", parameters=parameters)
+    context.metastore.alter_table(external)
+    context.metastore.alter_table(replace(external, name=name), name=entry.name)
+    context.metastore.alter_table(replace(entry, name=name))
 
 
 def _set_properties(
@@ -111,10 +121,16 @@ def _set_properties(
     for each in entries_of_table(context, entry):
         if becomes_external:
             each = replace(each, table_type="EXTERNAL_TABLE")
-        parameters = {**each.parameters, **values, **({_EXTERNAL: "TRUE"} if becomes_external else {})}
+        own = values if each.name == entry.name else _without_purge(values)
+        parameters = {**each.parameters, **own, **({_EXTERNAL: "TRUE"} if becomes_external else {})}
         if comment == "":
             parameters.pop("comment")
         alter_guarded(context.metastore, each, replace(each, parameters=parameters))
+
+
+def _without_purge(values: Mapping[str, str]) -> dict[str, str]:
+    """The properties without that by which DROP TABLE of one of a table's further names deletes files."""
+    return {name: value for name, value in values.items() if name.lower() != PURGE_PROPERTY}
 
 
 def _unset_properties(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.rollback.table_removal import complete_removal
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
 from hudisql.catalog.sync import sync_table
@@ -41,6 +42,7 @@ from hudisql.sql.ddl.table_options import (
     ordering_of,
     record_key_of,
     table_type_of,
+    with_plain_key,
 )
 from hudisql.sql.dml.dml_execution import OUTPUT, result_row
 from hudisql.sql.query import query_plan as query
@@ -88,6 +90,8 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     table = _find_table(context, path)
     if table is None:
         table = _make_table(context, definition, database, name, path)
+    elif definition.location is None and not _is_begun(table, name):
+        raise _table_is_there(path, database, name)
     else:
         _check_agreement(definition, table)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
@@ -172,11 +176,7 @@ def plan_table_as(
     database, name = found
     path = _place_of(context, definition, database, name)
     if _find_table(context, path) is not None:
-        raise TableExistsError(
-            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
-            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
-            " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
-        )
+        raise _table_is_there(path, database, name)
     made = new_table(definition, database, name, {})
     return PlannedTable(
         definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
@@ -238,6 +238,7 @@ def _definition_of(
     context: Context, statement: st.CreateTableStatement, columns: list[dict[str, Any]] | None = None
 ) -> TableDefinition:
     definition = read_table_definition(context, statement.text, columns)
+    definition = replace(definition, properties=with_plain_key(definition.properties))
     return with_generator_settings(definition, context.spark.conf)
 
 
@@ -265,10 +266,14 @@ def _free_name(
 def register_table(
     context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
 ) -> None:
-    """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
+    """Make the table's metastore entries: those of a managed table, if the definition has no LOCATION.
+
+    Raises SyncFailedError: the table is there all the same.
+    """
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
     parameters = {**definition.properties, **comment}
-    sync_table(context.metastore, table, database, name, parameters=parameters)
+    is_managed = definition.location is None
+    sync_table(context.metastore, table, database, name, parameters=parameters, is_managed=is_managed)
 
 
 def _make_table(
@@ -352,9 +357,23 @@ def _find_table(context: Context, path: str) -> HudiTable | None:
     return open_table(context.storage, path)
 
 
+def _is_begun(table: HudiTable, name: str) -> bool:
+    """True for a table of this name without commits, as a CREATE TABLE leaves it that was killed."""
+    return not table.timeline.commits and table.name.lower() == name
+
+
+def _table_is_there(path: str, database: str, name: str) -> TableExistsError:
+    return TableExistsError(
+        f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+        hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
+        " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
+    )
+
+
 def _check_free(context: Context, path: str) -> None:
     """Raise TableExistsError if the directory holds anything but the beginnings of a table."""
     storage = context.storage
+    complete_removal(storage, path)
     info = storage.info(path)
     if info is None:
         return

@@ -1,8 +1,8 @@
 """DROP DATABASE, which keeps the database's directory; the metastore itself would delete it with its files.
 
-Tables of a dropped database are external more often than not (every Hudi table is), and their files, or the
-files that bootstrapped tables read, may lie in that directory. So each managed table is dropped by Spark,
-which deletes its own files, the entry is removed alone, and the directory goes only if it is empty.
+Files of external tables, or the files that bootstrapped tables read, may lie in that directory. So each Hudi
+table is dropped as by DROP TABLE, each other one by Spark, which deletes a managed table's files, the
+database's entry is removed alone, and the directory goes only if it is empty.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.catalog.metastore_table import is_hudi_table, loses_files_when_dropped
+from hudisql.catalog.metastore_table import is_hudi_table, loses_files_when_dropped, main_entries
 from hudisql.errors import NoSuchDatabaseError, UnsupportedStatementError
+from hudisql.sql.ddl.drop_table import TableDropPlan, plan_drop, run_drop
 from hudisql.sql.query.path_guard import directories_of
 from hudisql.sql.text.statements import DropDatabaseStatement
 
@@ -23,8 +24,8 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
     Raises NoSuchDatabaseError if it is missing, UnsupportedStatementError if it has tables (without CASCADE)
-    or Hudi tables (with it), or is the database default, SourceProtectedError if files would be deleted that
-    bootstrapped tables read.
+    or is the database default, SourceProtectedError if files would be deleted that bootstrapped tables read,
+    and what DROP TABLE of one of its Hudi tables raises: nothing was dropped then.
     """
     name = statement.database.lower()
     if name == "default":
@@ -39,21 +40,22 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     if tables and not statement.cascade:
         raise UnsupportedStatementError(
             f"DROP DATABASE: {name} is not empty, it has {_listed(tables)}",
-            hint="drop them first, or all at once with CASCADE (Hudi tables always one by one)",
+            hint="drop them first, or all at once with CASCADE",
         )
     entries = [entry for table in tables if (entry := context.metastore.get_table(name, table)) is not None]
-    hudi_tables = [entry.name for entry in entries if is_hudi_table(entry)]
-    if hudi_tables:
-        raise UnsupportedStatementError(
-            f"DROP DATABASE … CASCADE: {name} has the Hudi tables {_listed(hudi_tables)}",
-            hint="drop them first with DROP TABLE, which keeps their files",
-        )
-    managed = (entry for entry in entries if loses_files_when_dropped(entry))
-    directories = (directory for entry in managed for directory in directories_of(context, entry))
+    managed = [entry for entry in entries if loses_files_when_dropped(entry)]
+    others = (entry for entry in managed if not is_hudi_table(entry))
+    directories = (directory for entry in others for directory in directories_of(context, entry))
     refuse_touching_sources(context, directories, f"DROP DATABASE {name} CASCADE would delete files")
-    for entry in entries:
-        kind = "VIEW" if entry.is_view else "TABLE"
-        context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
+    for plan in [plan_drop(context, entry) for entry in main_entries(managed, context.storage)]:
+        run_drop(context, plan)
+    remaining = set(context.metastore.list_tables(name))
+    for entry in (entry for entry in entries if entry.name in remaining):
+        if is_hudi_table(entry):
+            run_drop(context, TableDropPlan((entry,)))
+        else:
+            kind = "VIEW" if entry.is_view else "TABLE"
+            context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
     if context.current_database.lower() == name:
         context.spark.catalog.setCurrentDatabase("default")
     context.metastore.drop_database(name)

@@ -1,4 +1,8 @@
-"""DROP TABLE of a Hudi table: its metastore entries, and with PURGE the table's own files.
+"""DROP TABLE of a Hudi table: its metastore entries, and of a managed table or with PURGE its own files.
+
+A managed table is one that was made without LOCATION (MANAGED_TABLE in the metastore), or has the property
+`external.table.purge`, which Hive 3 and later follow. A DROP TABLE is a plan first, so that DROP DATABASE …
+CASCADE refuses before it drops anything.
 
 Hudi's own (DropHoodieTableCommand) takes the names `_ro` and `_rt` along with PURGE only. Here CREATE TABLE
 makes them, so DROP TABLE always does. A bootstrap's source files are never removed:
@@ -7,50 +11,122 @@ makes them, so DROP TABLE always does. A bootstrap's source files are never remo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.rollback.table_removal import run_removal
-from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path
-from hudisql.errors import CorruptTableError
-from hudisql.result import LocalResult, Result
-from hudisql.sql.ddl.purge_table import plan_purge
+from hudisql.bootstrap.rollback.table_removal import (
+    TableRemovalPlan,
+    check_source_is_outside,
+    names_of_interrupted_removal,
+    names_of_table,
+    plan_removal,
+    run_removal,
+)
+from hudisql.bootstrap.rollback.table_sources import read_table_sources
+from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.bootstrap.target.target_state import TargetState, read_target_state
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, loses_files_when_dropped
+from hudisql.errors import CorruptTableError, NoSuchTableError, RollbackRefusedError
 from hudisql.sql.query.target_table import check_is_main_name, entries_of_table
+from hudisql.table.hudi_table import open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def drop_entries(context: Context, entry: MetastoreTable) -> Result:
-    """Remove the entry and the table's further names that build on it; the files stay.
+@dataclass(frozen=True)
+class TableDropPlan:
+    """What DROP TABLE removes: `entries` alone, or what `removal` lists, entries included."""
 
-    Raises MetastoreError.
+    entries: tuple[MetastoreTable, ...]
+    removal: TableRemovalPlan | None = None
+
+
+def plan_drop(context: Context, entry: MetastoreTable, *, purge: bool = False) -> TableDropPlan:
+    """Plan DROP TABLE of the Hudi table, or the rest of one that was killed; nothing is changed.
+
+    With `purge` an external table's own files go, too. Raises UnsupportedStatementError for one of a
+    merge-on-read table's further names, NoSuchTableError for PURGE where no table is, RollbackRefusedError if
+    a bootstrap's source lies in the table's directory, or files that a managed table has not made,
+    SourceProtectedError for source files of another table, CorruptTableError, StorageError.
     """
-    # The named entry goes last: a DROP that was killed is ended by running it again.
-    for each in reversed(entries_of_table(context, entry)):
-        context.metastore.drop_table(each.database, each.name, delete_data=False)
-        context.console.info(
-            f"{each.full_name}: the metastore entry is dropped, the files stay in {each.location}"
-        )
-    return LocalResult(context.spark, (), ())
-
-
-def purge_table(context: Context, entry: MetastoreTable) -> Result:
-    """Remove the table's files and all its entries.
-
-    Raises UnsupportedStatementError for one of a merge-on-read table's further names, RollbackRefusedError
-    if a bootstrap's source lies in the table's directory, and what removing files raises.
-    """
+    is_managed = loses_files_when_dropped(entry)
+    if not (is_managed or purge):
+        return TableDropPlan(entries_of_table(context, entry))
+    verb = "DROP TABLE … PURGE" if purge else "DROP TABLE"
+    check_is_main_name(context, entry, verb)
     location = hudi_base_path(entry)
     if location is None:
         raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
     base_path = context.storage.qualify(location)
-    check_is_main_name(context, entry, "DROP TABLE … PURGE")
-    plan = plan_purge(context, base_path, (entry.database, entry.name))
-    run_removal(context, plan)
-    kept = plan.kept_files
-    names = ", ".join(f"{database}.{name}" for database, name in plan.entries)
+    refuse_touching_sources(context, [base_path], f"{verb} would delete files", except_of=base_path)
+    state = read_target_state(context.storage, base_path)
+    if state in (TargetState.NOTHING, TargetState.RUN):
+        if not is_managed:
+            raise NoSuchTableError(
+                f"there is no Hudi table at {base_path}", hint="DROP TABLE without PURGE removes the entry"
+            )
+        _refuse_files(entry, base_path, _some_file(context, base_path))
+        return TableDropPlan(entries_of_table(context, entry))
+    removal = plan_removal(context, base_path, state, _names_to_drop(context, entry, base_path, state))
+    # A removal that has begun is completed, whatever has come into the directory since.
+    if is_managed and state is TargetState.TABLE:
+        _refuse_files(entry, base_path, next(iter(removal.kept_files), None))
+    return TableDropPlan((), removal)
+
+
+def run_drop(context: Context, plan: TableDropPlan) -> None:
+    """Remove what the plan lists; after a kill, planning and running again completes it.
+
+    Raises StorageError, MetastoreError.
+    """
+    # The named entry goes last: a DROP that was killed is ended by running it again.
+    for entry in reversed(plan.entries):
+        context.metastore.drop_table(entry.database, entry.name, delete_data=False)
+        files = "there are no files" if loses_files_when_dropped(entry) else "the files stay"
+        context.console.info(
+            f"{entry.full_name}: the metastore entry is dropped, {files} in {entry.location}"
+        )
+    removal = plan.removal
+    if removal is None:
+        return
+    run_removal(context, removal)
+    kept = removal.kept_files
+    names = ", ".join(f"{database}.{name}" for database, name in removal.entries)
     context.console.info(
-        f"{names}: the table at {base_path} is removed"
+        f"{names}: the table at {removal.base_path} is removed"
         + (f"; {len(kept)} files that no Hudi table makes stay, such as {kept[0]}" if kept else "")
     )
-    return LocalResult(context.spark, (), ())
+
+
+def _names_to_drop(
+    context: Context, entry: MetastoreTable, base_path: str, state: TargetState
+) -> set[tuple[str, str]]:
+    """The `(database, name)` by which the metastore may know the table. Raises RollbackRefusedError."""
+    names = {(entry.database, entry.name)}
+    if state is TargetState.ROLLBACK:
+        return names | names_of_interrupted_removal(context.storage, base_path)
+    table = open_table(context.storage, base_path)
+    if table.is_bootstrapped:
+        check_source_is_outside(table, read_table_sources(table))
+    return names | names_of_table(table)
+
+
+def _some_file(context: Context, directory: str) -> str | None:
+    """A file in the directory; None if there is none, or no directory."""
+    if not context.storage.exists(directory):
+        return None
+    return next((file.path for file in context.storage.list_files(directory)), None)
+
+
+def _refuse_files(entry: MetastoreTable, base_path: str, path: str | None) -> None:
+    """Raise RollbackRefusedError if there is a file, at `path`, that the managed table has not made."""
+    if path is not None:
+        raise RollbackRefusedError(
+            f"DROP TABLE {entry.full_name} would delete the directory of the managed table, {base_path}, "
+            f"which holds files that the table has not made, such as {path}; nothing was removed",
+            hint="move them elsewhere; or keep all files: ALTER TABLE "
+            f"{entry.full_name} SET TBLPROPERTIES ('EXTERNAL' = 'TRUE', 'external.table.purge' = 'false'), "
+            "and then DROP TABLE, which removes the entry alone, or DROP TABLE … PURGE, which removes the "
+            "table's own files",
+        )

@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
@@ -32,7 +33,7 @@ _WRITE: Final = "hoodie.datasource.write"
 PRIMARY_KEY: Final = ("primarykey", f"{_WRITE}.recordkey.field", keys.RECORD_KEY_FIELDS)
 TYPE: Final = ("type", f"{_WRITE}.table.type", keys.TYPE)
 ORDERING: Final = (
-    *("precombinefield", "orderingfields"),
+    *("precombinefield", "precombine", "orderingfields"),
     *(f"{_WRITE}.precombine.field", keys.PRECOMBINE_FIELD, keys.ORDERING_FIELDS),
 )
 PAYLOAD: Final = ("payloadclass", f"{_WRITE}.payload.class", keys.PAYLOAD_CLASS)
@@ -120,6 +121,12 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
+        if lower == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
+            raise UnsupportedTableError(
+                f"{name} = {value} is not supported for a bootstrapped table: Hive's DROP TABLE would delete "
+                "the directories of its partitions, which may be those of source files",
+                hint="DROP TABLE … PURGE removes the table's own files",
+            )
         if lower in (*ORDERING, *PAYLOAD) and table.version != WRITTEN_VERSION:
             raise UnsupportedTableError(
                 f"{name} cannot be changed in table version {table.version}: hoodie.record.merge.mode says "
@@ -151,7 +158,7 @@ def _says_already(table: HudiTable, name: str, value: str) -> bool:
     if name in TYPE:
         return TABLE_TYPES.get(value.strip().lower()) == properties.table_type
     if name in PRIMARY_KEY:
-        return value.replace(" ", "").lower() == ",".join(properties.record_key_fields).lower()
+        return ",".join(_names_in(value)).lower() == ",".join(properties.record_key_fields).lower()
     if name in PARTITIONS:
         return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
     return value.lower() == (properties.get(name) or "").lower()
@@ -211,13 +218,35 @@ def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
     found = _value(definition.properties, PRIMARY_KEY)
     if found is None:
         return None
-    names = [part.strip() for part in found.split(",") if part.strip()]
+    names = _names_in(found)
     if not names:
         raise InvalidArgumentError(
             f"primaryKey = '{found}' names no column",
             hint="name the columns that tell rows apart, or leave the property out: keys are generated then",
         )
     return tuple(_column(definition, each, "primaryKey") for each in names)
+
+
+def with_plain_key(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with a record key that is written as a list, `['id', 'region']`, as Hudi reads it.
+
+    So dbt-spark writes it.
+    """
+    return {
+        name: ",".join(_names_in(value)) if name.lower() in PRIMARY_KEY and _is_list(value) else value
+        for name, value in properties.items()
+    }
+
+
+def _is_list(text: str) -> bool:
+    return text.strip().startswith("[") and text.strip().endswith("]")
+
+
+def _names_in(text: str) -> list[str]:
+    """The names of columns between commas, those of a list without its brackets and quotes."""
+    if _is_list(text):
+        text = text.strip()[1:-1].translate(str.maketrans("", "", "'\"`"))
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def ordering_of(definition: TableDefinition) -> str | None:

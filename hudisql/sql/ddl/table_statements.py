@@ -115,7 +115,10 @@ def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str,
 
 
 def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
-    """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL."""
+    """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL.
+
+    As in Spark, that of a managed table has no LOCATION.
+    """
     table = open_hudi_entry(context, entry)
     lines = [
         f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
@@ -126,7 +129,8 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
     if table.properties.partition_fields:
         text += f"PARTITIONED BY ({', '.join(map(_quoted, table.properties.partition_fields))})\n"
-    text += f"LOCATION {quote_string(table.base_path)}\n"
+    if entry.is_external:
+        text += f"LOCATION {quote_string(table.base_path)}\n"
     if comment := entry.parameters.get("comment"):
         text += f"COMMENT {quote_string(comment)}\n"
     text += "TBLPROPERTIES (\n"

@@ -40,9 +40,13 @@ def test_other_names_are_nobody_s_typing_errors() -> None:
     ]
     assert misspelt_settings(known_to_hudi + others) == {}
     assert misspelt_properties([*known_to_hudi, *others, "primarykey", "preCombineField", "types_of"]) == {}
-    assert misspelt_properties(["precombinefeld", "primary_key"]) == {
+    assert misspelt_properties(["preCombine", "PRECOMBINE", "orderingfields", "TYPE"]) == {}
+    assert misspelt_properties(["precombinefeld", "primary_key", "recordKey", "primary", "preCombin"]) == {
         "precombinefeld": "preCombineField",
         "primary_key": "primaryKey",
+        "recordKey": "primaryKey",
+        "primary": "primaryKey",
+        "preCombin": "preCombineField",
     }
 
 
@@ -64,7 +68,10 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         "CREATE TABLE changes.typo (id INT, ts INT) USING hudi "
         "TBLPROPERTIES (primaryKey = 'id', precombinefeld = 'ts', team = 'x')"
     )
-    session.sql("ALTER TABLE changes.typo SET TBLPROPERTIES ('hoodie.index.typ' = 'SIMPLE')")
+    session.sql(
+        "ALTER TABLE changes.typo SET TBLPROPERTIES ('hoodie.index.typ' = 'SIMPLE', tableType = 'cow',"
+        " 'hoodie.lake.trips.consume.mode' = 'LATEST', 'hoodie.wholly.new' = '1')"
+    )
     rows = session.spark.sql("SELECT 'n' AS id, 1 AS seq, '2024-03-01' AS dt")
     session.write(rows, table.name, **{"hoodie.upsert.shuffle.paralelism": "2"})
     with pytest.raises(InvalidArgumentError) as caught:
@@ -76,6 +83,8 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         "SET: hoodie.metadata.enable = true has no effect, hudisql does not run a metadata table",
         "CREATE TABLE changes.typo: 'precombinefeld'; did you mean 'preCombineField'?",
         "ALTER TABLE changes.typo: 'hoodie.index.typ'; did you mean 'hoodie.index.type'?",
+        "ALTER TABLE changes.typo: 'tableType'; did you mean 'type'?",
+        "ALTER TABLE changes.typo: 'hoodie.wholly.new' has no effect",
         "options of a write to changes.t: 'hoodie.upsert.shuffle.paralelism'; "
         "did you mean 'hoodie.upsert.shuffle.parallelism'?",
     ]

@@ -503,3 +503,15 @@ def test_the_table_that_a_killed_create_table_as_left_is_registered_and_filled_a
     session.sql(f"{advice[0]} {properties}")
     assert session.sql("INSERT INTO made.t VALUES (1)").rows[0].rows_inserted == 1
     assert len(session.sql("SHOW TBLPROPERTIES made.t ('hoodie.index.type')").rows) == 1
+
+
+def test_key_and_ordering_are_taken_in_hudis_and_dbts_forms(session: Session, tmp_path: Path) -> None:
+    """Hudi 0.15 and 1.2 take `preCombine`; dbt-spark writes a key of several columns as a list."""
+    session.sql(
+        f"CREATE TABLE made.forms (id INT, region STRING, ts INT) USING hudi LOCATION '{tmp_path / 'forms'}' "
+        "OPTIONS (primaryKey \"['id', 'region']\", PRECOMBINE 'ts')"
+    )
+    properties = properties_at(tmp_path / "forms")
+    assert properties["hoodie.table.recordkey.fields"] == "id,region"
+    assert properties["hoodie.table.precombine.field"] == "ts"
+    assert parameters_of(session, "forms")["primaryKey"] == "id,region"

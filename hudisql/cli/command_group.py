@@ -1,0 +1,77 @@
+"""The top of the `hudisql` command: what no verb has caught becomes one line and an exit code.
+
+Errors of hudisql, packages of an extra that is not installed, and what the operating system refuses. Other
+exceptions are faults of hudisql, and keep their traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import re
+import sys
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+
+_REQUIREMENT: Final = re.compile(r"([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]")
+# These extras are for hudisql's own development.
+_OF_DEVELOPMENT: Final = ("test", "docs", "dev")
+
+
+class CommandGroup(TyperGroup):
+    """The group of all verbs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse. Raises typer's BadParameter, also for a NUL character, which no path and no text has."""
+        for before, text in zip(["", *args], args, strict=False):
+            if "\0" in text:
+                shown = text.replace("\0", "\\0")
+                place = f"{before} " if before.startswith("-") and not text.startswith("-") else ""
+                raise typer.BadParameter(f"the argument {place}'{shown}' has a NUL character", ctx)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; ends with an exit code and one line for what it did not catch."""
+        try:
+            return super().invoke(ctx)
+        except (HudisqlError, ImportError, OSError) as error:
+            described = _describe(error)
+            if described is None:
+                raise
+            message, code = described
+            print(f"ERROR: {message}", file=sys.stderr, flush=True)
+            raise typer.Exit(code) from None
+
+
+def _describe(error: HudisqlError | ImportError | OSError) -> tuple[str, int] | None:
+    """The line and the exit code for an error; None for one that is not to be told in this way."""
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE
+
+    if isinstance(error, HudisqlError):
+        is_usage = isinstance(error, SettingsError | InvalidArgumentError)
+        return str(error), EXIT_USAGE if is_usage else EXIT_FAILED
+    if isinstance(error, ImportError):
+        package, extra = _extra_of(error)
+        hint = f"pip install 'hudisql[{extra}]'"
+        return (f"this needs the package {package}\n  -> {hint}", EXIT_USAGE) if extra else None
+    # click itself ends quietly when nobody reads the output any more.
+    if error.errno == errno.EPIPE:
+        return None
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"{place}{error.strerror or error}", EXIT_FAILED
+
+
+def _extra_of(error: ImportError) -> tuple[str, str | None]:
+    """The package of a module that is missing, and the extra that brings it; None if none does."""
+    module = (error.name or "").partition(".")[0]
+    for requirement in importlib.metadata.requires("hudisql") or ():
+        matched = _REQUIREMENT.match(requirement)
+        if matched is None or matched[2] in _OF_DEVELOPMENT:
+            continue
+        if matched[1].replace("-", "_").lower() == module.lower():
+            return matched[1], matched[2]
+    return module, None
