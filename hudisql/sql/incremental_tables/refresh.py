@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
+from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError, UnsupportedTableError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
@@ -137,7 +137,7 @@ def _plan_changes(
             reason = _reason_of_types(scope, empty, values.columns)
         except NotTraceableError as error:
             reason = str(error)
-        except NoSuchStateError as error:
+        except (NoSuchStateError, UnsupportedTableError) as error:
             reason = error.message
     if reason is not None:
         values = None
