@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import FILE_NAME, RECORD_KEY
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings, spark_struct
@@ -51,8 +52,8 @@ from hudisql.write.transaction.markers import MarkerKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_GROUP: Final = "__hudisql_group"
-_CURVE: Final = "__hudisql_curve"
+_GROUP: Final = internal_column("group")
+_CURVE: Final = internal_column("curve")
 _MOST_SORTED_BYTES: Final = 512 << 20
 """Bytes of the files of a group that one task sorts; as Arrow rows they lie on its local disk."""
 
