@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -35,6 +35,7 @@ from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.partitions import partition_of
 from hudisql.table.past_state import state_gone_error
 from hudisql.table.replaced_groups import FileGroupId
@@ -97,7 +98,7 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     check_rows_tell_their_commit(table)
     if window.is_open:
         raise state_gone_error(table, window.begin, "its instants are archived", None)
-    read = read_many_commit_metadata(table.storage, [table.instant_path(each) for each in window.commits])
+    read = read_commits(table, window.commits)
     touched = [
         (commit, _touched_groups(table, commit, metadata))
         for commit, metadata in zip(window.commits, read, strict=True)

@@ -19,6 +19,7 @@ from hudisql.services.compaction_partitions import PartitionStrategy
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant
 from hudisql.table.snapshot import in_merge_order
 
 Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
@@ -77,10 +78,9 @@ class CompactionPlan:
 
 
 def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:
-    """The plan of a requested compaction. Raises NoSuchPathError, CorruptTableError, StorageError."""
+    """The plan of a requested compaction. Raises TimelineChangedError, CorruptTableError, StorageError."""
     requested = Instant(instant_time, COMPACTION, InstantState.REQUESTED)
-    path = table.instant_path(requested)
-    return parse_compaction_plan(table.storage.read(path), path)
+    return parse_compaction_plan(read_instant(table, requested), table.instant_path(requested))
 
 
 def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:

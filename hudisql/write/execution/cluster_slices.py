@@ -28,7 +28,7 @@ from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.partitions import list_partitions
+from hudisql.table.partitions import partition_of
 from hudisql.write.execution.create_handle import create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.sorted_rows import can_sort, sorted_rows
@@ -262,11 +262,7 @@ def _make_job(
     table = commit.table
     paths = {each.partition_path for each in groups}
     names = [column.name for column in table.partition_columns]
-    values = {
-        each.path: dict(zip(names, each.values, strict=True))
-        for each in list_partitions(table)
-        if each.path in paths
-    }
+    values = {path: dict(zip(names, partition_of(table, path).values, strict=True)) for path in paths}
     merges = any(each.has_log_files for group in groups for each in group.slices)
     context = make_write_context(
         commit,
