@@ -207,6 +207,10 @@ class WriteConflictError(HudisqlError):
     """Another writer changed the table meanwhile, or took the instant away: nothing became visible."""
 
 
+class TimelineChangedError(WriteConflictError, NoSuchPathError):
+    """An instant that the timeline listed is gone, and was not archived: another writer has undone it."""
+
+
 class TableLockedError(WriteConflictError):
     """Other writers have held the table's lock for longer than this one was told to wait."""
 

@@ -218,6 +218,16 @@ COMPACTION_TARGET_PARTITIONS: Final = number_key(
 COMPACTION_TARGET_IO: Final = number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
 )
+COMPACTION_LOG_BYTES: Final = number_key(
+    "hoodie.compaction.logfile.size.threshold",
+    0,
+    "bytes of log files below which `LogFileSizeBasedCompactionStrategy` leaves a slice as it is",
+)
+COMPACTION_LOG_FILES: Final = number_key(
+    "hoodie.compaction.logfile.num.threshold",
+    0,
+    "log files below which `LogFileNumBasedCompactionStrategy` leaves a slice as it is",
+)
 CLUSTERING_INLINE: Final = flag_key(
     "hoodie.clustering.inline", "false", "a clustering that is due is scheduled and run after a commit"
 )

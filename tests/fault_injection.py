@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +140,70 @@ def _with_fault(method: str) -> Any:
 
 for _method in CALLS:
     setattr(FaultyStorage, _method, _with_fault(_method))
+
+
+_archivers: dict[str, list[str]] = {}
+
+
+@dataclass(frozen=True)
+class ArchivingStorage(Storage):
+    """A storage behind which another process archives, without a lock, while `archives_meanwhile`.
+
+    It does so once, before this process reads the first completed instant that it has listed: an empty commit
+    follows, and all instants before it are archived, up to a replacecommit whose files are not cleaned yet.
+    """
+
+    base_path: str = ""
+
+    @contextmanager
+    def archives_meanwhile(self) -> Iterator[list[str]]:
+        """Gives the instant times that were taken away, when they have been."""
+        gone: list[str] = []
+        _archivers[self.base_path] = gone
+        try:
+            yield gone
+        finally:
+            del _archivers[self.base_path]
+
+    def read(self, path: str) -> bytes:
+        self._archive_if_due([path])
+        return super().read(path)
+
+    def read_files(self, paths: Sequence[str]) -> list[bytes]:
+        self._archive_if_due(paths)
+        return super().read_files(paths)
+
+    def _archive_if_due(self, paths: Sequence[str]) -> None:
+        from hudisql.table.hudi_table import open_table
+
+        gone = _archivers.get(self.base_path)
+        if gone is None or gone:
+            return
+        table = open_table(Storage(), self.base_path)
+        completed = [each for each in table.timeline.completed if each.action != "savepoint"]
+        if {table.instant_path(each) for each in completed} & set(paths):
+            gone.extend(each.timestamp for each in completed)
+            _commit_and_archive(table, completed)
+
+
+def _commit_and_archive(table: Any, instants: Sequence[Any]) -> None:
+    from hudisql.format.commit_metadata import CommitMetadata
+    from hudisql.format.instant import Instant, InstantState, new_instant_time
+    from hudisql.format.schema import avro_from_arrow
+    from hudisql.services.archive import archive_instants
+    from hudisql.services.archive_plan import until_files_are_left
+    from hudisql.write.transaction.timeline_files import now_on_timeline, timeline_files
+
+    files = timeline_files(table.timeline.layout)
+    time = new_instant_time(table.timeline.latest_time, now_on_timeline(table))
+    action = "deltacommit" if table.is_merge_on_read else "commit"
+    for state in (InstantState.REQUESTED, InstantState.INFLIGHT):
+        table.storage.create(table.instant_path(Instant(time, action, state)), b"")
+    schema = {"schema": avro_from_arrow(table.schema, table.name)}
+    metadata = CommitMetadata(partition_to_write_stats={}, extra_metadata=schema, operation_type="UPSERT")
+    pending = Instant(time, action, InstantState.INFLIGHT)
+    files.complete(table, pending, files.commit_content(metadata), None)
+    archive_instants(table, until_files_are_left(table, list(instants)), lambda: None)
 
 
 def run_and_kill(base_path: str, run: Callable[[Storage], object], step: int) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timezone
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.table.partitions import TablePartition, partition_of
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
@@ -53,7 +53,7 @@ def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[Ta
         return []
     paths: set[str] = set()
     for commit in _commits_since(table, entry):
-        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        metadata = read_commit(table, commit)
         paths.update(metadata.partition_to_write_stats)
     return [partition_of(table, path) for path in sorted(paths)]
 
@@ -67,7 +67,7 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
         return None
     paths: set[str] = set()
     for commit in _commits_since(table, entry):
-        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        metadata = read_commit(table, commit)
         paths.update(metadata.partition_to_write_stats, metadata.partition_to_replace_file_ids or ())
     return frozenset(paths)
 

@@ -42,6 +42,9 @@ from hudisql.format.log_block import (
 from hudisql.format.log_block_content import DATA_BLOCK_VERSION
 
 _NAMES: Final = frozenset({"commitTime", "actionType", "actionState", "stateTransitionTime"})
+_COMMIT_PAYLOADS: Final = frozenset(
+    {"hoodieCommitMetadata", "hoodieReplaceCommitMetadata", "HoodieInflightReplaceMetadata"}
+)
 _ENTRIES_A_BLOCK: Final = 10
 _FILE_NAME: Final = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
 _PREFIX: Final = struct.Struct(">ii")
@@ -223,6 +226,17 @@ def archived_entry(instant: Instant, content: bytes, transition_time: str | None
     if field is not None and payload is not None:
         record[field] = payload
     return ArchivedEntry(instant, record, transition_time)
+
+
+def archived_content(entry: ArchivedEntry) -> bytes:
+    """What the file of the entry's instant and state said, as far as archives keep it; empty if nothing."""
+    for name, payload in entry.record.items():
+        if name in _NAMES or name == "version" or payload is None:
+            continue
+        if name in _COMMIT_PAYLOADS:
+            return json.dumps(payload).encode()
+        return load_codec(name[0].upper() + name[1:]).encode(payload)
+    return b""
 
 
 def _payload(instant: Instant, content: bytes, path: str) -> tuple[str | None, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,50 +164,31 @@ def read_commit_metadata(storage: Storage, path: str) -> CommitMetadata:
 
     Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
     """
-    return _parse_file(storage.read(path), path)
+    return commit_metadata_in(storage.read(path), path)
 
 
-def read_many_commit_metadata(storage: Storage, paths: Sequence[str]) -> Iterator[CommitMetadata]:
-    """`read_commit_metadata` of several files, which are read side by side, some at a time."""
-    for start in range(0, len(paths), _READ_AT_ONCE):
-        some = paths[start : start + _READ_AT_ONCE]
-        for path, content in zip(some, storage.read_files(some), strict=True):
-            yield _parse_file(content, path)
-
-
-def read_extra_metadata(storage: Storage, path: str) -> dict[str, str | None]:
-    """Only the key-value pairs of a commit: much cheaper than its thousands of write statistics.
-
-    Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
-    """
-    return dict(_member_of(storage.read(path), path, "extraMetadata"))
-
-
-def read_many_extra_metadata(storage: Storage, paths: Sequence[str]) -> Iterator[dict[str, str | None]]:
-    """`read_extra_metadata` of several files, which are read side by side, some at a time."""
-    for start in range(0, len(paths), _READ_AT_ONCE):
-        some = paths[start : start + _READ_AT_ONCE]
-        for path, content in zip(some, storage.read_files(some), strict=True):
-            yield dict(_member_of(content, path, "extraMetadata"))
-
-
-def read_replaced_file_ids(storage: Storage, paths: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Only the file groups that each replacecommit has replaced, as file ids by partition path.
-
-    `paths` are the files of the replacecommits, which are read side by side, some at a time. Raises
-    NoSuchPathError, StorageError, and CorruptTableError that names the file.
-    """
-    for start in range(0, len(paths), _READ_AT_ONCE):
-        some = paths[start : start + _READ_AT_ONCE]
-        for path, content in zip(some, storage.read_files(some), strict=True):
-            yield dict(_member_of(content, path, "partitionToReplaceFileIds"))
-
-
-def _parse_file(content: bytes, path: str) -> CommitMetadata:
+def commit_metadata_in(content: bytes, path: str) -> CommitMetadata:
+    """Commit metadata by its file's content. Raises CorruptTableError that names the file."""
     try:
         return parse_commit_metadata(content)
     except CorruptTableError as error:
         raise CorruptTableError(f"cannot decode {path}: {error.message}") from error
+
+
+def extra_metadata_in(content: bytes, path: str) -> dict[str, str | None]:
+    """Only the key-value pairs of a commit: much cheaper than its thousands of write statistics.
+
+    Raises CorruptTableError that names the file.
+    """
+    return dict(_member_of(content, path, "extraMetadata"))
+
+
+def replaced_file_ids_in(content: bytes, path: str) -> dict[str, list[str]]:
+    """Only the file groups that a replacecommit has replaced, as file ids by partition path.
+
+    Raises CorruptTableError that names the file.
+    """
+    return dict(_member_of(content, path, "partitionToReplaceFileIds"))
 
 
 def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:
@@ -237,7 +218,6 @@ def parse_commit_document(content: bytes) -> dict[str, Any]:
 
 
 # JSON name of each plain field of a WriteStat, in the order Hudi writes them.
-_READ_AT_ONCE = 256
 _STAT_FIELDS = {
     "fileId": "file_id",
     "path": "path",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import HudisqlError
-from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import COMMIT_ACTIONS
 from hudisql.procedures.table_argument import location_of
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
@@ -25,6 +24,7 @@ from hudisql.sql.text.script import ScriptStatement
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.instant_files import read_extra_metadata
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -208,8 +208,7 @@ def has_happened(context: Context, effect: StatementEffect, before: Mapping[str,
 
 def _extra_metadata(table: HudiTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
     instants = list(reversed(table.timeline.commits))
-    paths = [table.instant_path(each) for each in instants]
-    found = read_many_extra_metadata(table.storage, paths)
+    found = read_extra_metadata(table, instants)
     yield from zip((each.timestamp for each in instants), found, strict=True)
     for entry in reversed(read_archived_entries(table, containing=MARK.encode())):
         metadata = entry.commit_metadata if entry.instant.action in COMMIT_ACTIONS else None

@@ -146,14 +146,14 @@ def stats_wa(
     context: Context, arguments: StatsWriteAmplificationArguments
 ) -> Iterable[WriteAmplificationRow]:
     """A row for each commit, oldest first, then one for all. Raises NoSuchTableError, StorageError."""
-    from hudisql.format.commit_metadata import read_commit_metadata
     from hudisql.format.instant import COMMIT, REPLACE_COMMIT
+    from hudisql.table.instant_files import read_commit
 
     table = find_table(context, arguments.table)
     rows = []
     for instant in table.timeline.commits:
         if instant.completed_action in (COMMIT, REPLACE_COMMIT):
-            stats = list(read_commit_metadata(table.storage, table.instant_path(instant)).write_stats)
+            stats = list(read_commit(table, instant).write_stats)
             updated = sum(stat.num_update_writes for stat in stats)
             rows.append(_amplification(instant.timestamp, updated, sum(stat.num_writes for stat in stats)))
     total = _amplification(

@@ -217,10 +217,9 @@ def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[
 
 
 def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
-    from hudisql.format.commit_metadata import read_commit_metadata
+    from hudisql.table.instant_files import read_commit
 
-    path = table.instant_path(instant)
-    metadata = read_commit_metadata(table.storage, path)
+    metadata = read_commit(table, instant)
     time = completion_text(table, instant)
     return CommitRow(instant.timestamp, time, instant.completed_action, *commit_totals(metadata))
 
@@ -354,9 +353,10 @@ def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
 def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
     """The commits that a completed rollback rolled back."""
     from hudisql.format.avro_container import load_codec
+    from hudisql.table.instant_files import read_instant
 
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
-    path = table.instant_path(instant)
-    metadata = load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
+    content = read_instant(table, instant)
+    metadata = load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
     return f"Rolled back {', '.join(metadata['commitsRollback'])}"

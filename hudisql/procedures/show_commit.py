@@ -276,6 +276,6 @@ def _find_commit(table: HudiTable, instant_time: str | None) -> Instant:
 
 
 def _metadata(table: HudiTable, instant: Instant) -> CommitMetadata:
-    from hudisql.format.commit_metadata import read_commit_metadata
+    from hudisql.table.instant_files import read_commit
 
-    return read_commit_metadata(table.storage, table.instant_path(instant))
+    return read_commit(table, instant)

@@ -84,13 +84,13 @@ def _deleting_records(table: HudiTable, name: str) -> Iterator[tuple[str, str, s
     """Action, instant time, timeline and record of what may have deleted a file, newest first."""
     from hudisql.format.avro_container import load_codec
     from hudisql.table.archived_timeline import read_archived_entries
+    from hudisql.table.instant_files import read_instant
 
     for instant in reversed(table.timeline.completed):
-        if instant.action in _RECORDS:
+        if instant.action in _RECORDS and (content := read_instant(table, instant)):
             path = table.instant_path(instant)
-            if content := table.storage.read(path):
-                record = load_codec(_RECORDS[instant.action][0]).decode(content, path)
-                yield instant.action, instant.timestamp, "active", record
+            record = load_codec(_RECORDS[instant.action][0]).decode(content, path)
+            yield instant.action, instant.timestamp, "active", record
     for entry in reversed(read_archived_entries(table, containing=name.encode())):
         if entry.instant.is_completed and entry.instant.action in _RECORDS:
             archived = entry.record.get(_RECORDS[entry.instant.action][1])

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.internal_columns import internal_column
 from hudisql.procedures.registry import Column, columns_of, parameter, row_values
 from hudisql.spark.task_errors import without_internal_names
 from hudisql.storage import FileInfo
@@ -65,8 +66,8 @@ def first_rows(context: Context, rows: Iterable[R], row_type: type[R], predicate
 def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:
     from pyspark.errors import PySparkException
 
-    position = "__hudisql_position"
-    declared = ", ".join([f"{position} int", *(f"`{column.name}` {column.type}" for column in output)])
+    position = internal_column("position")
+    declared = ", ".join([f"`{position}` int", *(f"`{column.name}` {column.type}" for column in output)])
     numbered = [(number, *row_values(row)) for number, row in enumerate(rows)]
     try:
         kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()

@@ -155,14 +155,14 @@ def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -
 def _active_json(table: HudiTable, instant: Any) -> bytes:
     """What the instant's file says; commits are JSON already, other actions become the JSON of Avro."""
     from hudisql.format.avro_container import load_codec
+    from hudisql.table.instant_files import read_instant
 
-    path = table.instant_path(instant)
-    content = table.storage.read(path)
+    content = read_instant(table, instant)
     record = _RECORDS.get(instant.action)
     if record is None:
         return content if content.startswith(b"{") else _document_json(content)
     codec = load_codec(record)
-    return _avro_json(json.loads(codec.schema_text), codec.decode(content, path))
+    return _avro_json(json.loads(codec.schema_text), codec.decode(content, table.instant_path(instant)))
 
 
 def _document_json(content: bytes) -> bytes:

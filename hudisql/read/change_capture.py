@@ -11,20 +11,31 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import Instant
-from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
+from hudisql.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.incremental import check_rows_tell_their_commit
 from hudisql.read.json_text import render_json
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.predicates import Comparison, Predicate
+from hudisql.read.row_multisets import (
+    RowNumbers,
+    equal_row_numbers,
+    missing_rows,
+    pair_rows,
+    partly_missing_rows,
+)
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.partitions import partition_of
 from hudisql.table.past_state import state_gone_error
 from hudisql.table.replaced_groups import FileGroupId
@@ -81,11 +92,13 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     """The file groups that each commit of the window changed, in the order of the commits.
 
     Compactions and clusterings, which only move rows, are left out. Raises NoSuchStateError if files that a
-    commit read or wrote are gone, or its instants archived; CorruptTableError, StorageError.
+    commit read or wrote are gone, or its instants archived; UnsupportedTableError for a table without meta
+    columns; CorruptTableError, StorageError.
     """
+    check_rows_tell_their_commit(table)
     if window.is_open:
         raise state_gone_error(table, window.begin, "its instants are archived", None)
-    read = read_many_commit_metadata(table.storage, [table.instant_path(each) for each in window.commits])
+    read = read_commits(table, window.commits)
     touched = [
         (commit, _touched_groups(table, commit, metadata))
         for commit, metadata in zip(window.commits, read, strict=True)
@@ -182,9 +195,10 @@ def read_changes(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that one commit changed in one file group, as `captured_schema` of a table of `schema`.
 
-    A row of the commit is an update if its record key was there before, a key that is no longer there a
-    delete. Memory: the record keys of both sides and the rows that changed, if there are both sides. Raises
-    what `read_file_slice` raises.
+    A row of the commit is an update if it takes the place of a row of its record key; a row that is no longer
+    there, and whose place none took, is a delete. A key may have several rows on both sides. Memory: record
+    keys and sequence numbers of both sides and the rows that changed, if there are both sides. Raises what
+    `read_file_slice` raises.
     """
 
     sides = _Sides(storage, change, calendars)
@@ -199,19 +213,66 @@ def read_changes(
             yield _events(change, DELETE, schema, batch, None)
         return
     written = pa.Table.from_batches(sides.after(columns, is_new), columns)
-    if _says_that_it_deleted_none(change):
-        replaced = sides.before_of_keys(columns, written[RECORD_KEY])
-        kept = _count(sides.before) - replaced.num_rows
-        if kept + written.num_rows == _count(sides.after):
-            none = pa.chunked_array([], pa.string())
-            yield from _difference(change, schema, replaced, written, none)
-            return
-    key = pa.schema([META_SCHEMA.field(RECORD_KEY)])
-    deleted = _missing_keys(
-        pa.Table.from_batches(sides.before(key), key), pa.Table.from_batches(sides.after(key), key)
+    removed = _replaced_if_none_deleted(change, sides, columns, written)
+    if removed is None:
+        removed = _removed_rows(change, sides, columns)
+    yield from _difference(change, schema, removed, written)
+
+
+def _replaced_if_none_deleted(
+    change: GroupChange, sides: _Sides, columns: pa.Schema, written: pa.Table
+) -> pa.Table | None:
+    """The rows before that the written ones replace; None if the numbers of rows do not prove it."""
+    if not _says_that_it_deleted_none(change):
+        return None
+    keys = written[RECORD_KEY].combine_chunks()
+    chosen = (
+        batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in sides.before(columns)
     )
-    concerned = pa.chunked_array([*deleted.chunks, *written[RECORD_KEY].chunks], pa.string())
-    yield from _difference(change, schema, sides.before_of_keys(columns, concerned), written, deleted)
+    replaced = pa.Table.from_batches(chosen, columns)
+    kept = _count(sides.before) - replaced.num_rows
+    if kept + written.num_rows != _count(sides.after):
+        return None
+    # Of several rows of a key the commit may have replaced one.
+    has_single_keys = pc.count_distinct(replaced[RECORD_KEY], mode="all").as_py() == replaced.num_rows
+    return replaced if has_single_keys else None
+
+
+def _removed_rows(change: GroupChange, sides: _Sides, columns: pa.Schema) -> pa.Table:
+    """The rows before that the commit deleted or replaced: those that are not in the file group any more.
+
+    Key and commit sequence number tell which row is which. Rows that share both, and are not all there any
+    more, are compared by their values.
+    """
+    names = (RECORD_KEY, COMMIT_SEQNO)
+    identity = pa.schema([META_SCHEMA.field(name) for name in names])
+    with_time = identity.append(META_SCHEMA.field(COMMIT_TIME))
+    before = pa.Table.from_batches(sides.before(identity), identity)
+    after = pa.Table.from_batches(sides.after(with_time), with_time)
+    is_kept = np.asarray(pc.fill_null(pc.not_equal(after[COMMIT_TIME], change.instant_time), True))
+    numbers, numbers_kept = equal_row_numbers([before, after.select(names).filter(pa.array(is_kept))])
+    is_removed = missing_rows(numbers, numbers_kept)
+    unclear, unclear_kept = partly_missing_rows(numbers, numbers_kept)
+    if not unclear.any():
+        return _rows_at(sides.before(columns), columns, is_removed)
+    is_unclear_after = np.zeros(len(is_kept), np.bool_)
+    is_unclear_after[np.flatnonzero(is_kept)[unclear_kept]] = True
+    rows_after = _rows_at(sides.after(columns), columns, is_unclear_after)
+    rows_before = _rows_at(sides.before(columns), columns, unclear)
+    is_removed[unclear] = missing_rows(*equal_row_numbers([rows_before, rows_after]))
+    return _rows_at(sides.before(columns), columns, is_removed)
+
+
+def _rows_at(
+    batches: Iterator[pa.RecordBatch], columns: pa.Schema, is_chosen: npt.NDArray[np.bool_]
+) -> pa.Table:
+    def chosen_rows() -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in batches:
+            yield batch.filter(pa.array(is_chosen[first : first + batch.num_rows]))
+            first += batch.num_rows
+
+    return pa.Table.from_batches(chosen_rows(), columns)
 
 
 @dataclass(frozen=True)
@@ -227,14 +288,6 @@ class _Sides:
 
     def after(self, columns: pa.Schema, predicate: Predicate | None = None) -> Iterator[pa.RecordBatch]:
         return self._read(self._change.after, self._change.after_config, columns, predicate)
-
-    def before_of_keys(self, columns: pa.Schema, keys: pa.ChunkedArray) -> pa.Table:
-        value_set = keys.combine_chunks()
-        chosen = (
-            batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=value_set))
-            for batch in self.before(columns)
-        )
-        return pa.Table.from_batches(chosen, columns)
 
     def _read(
         self,
@@ -263,11 +316,6 @@ def _count(read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]) -> int:
     return sum(batch.num_rows for batch in read(pa.schema([])))
 
 
-def _missing_keys(before: pa.Table, after: pa.Table) -> pa.ChunkedArray:
-    is_left = pc.is_in(before[RECORD_KEY], value_set=after[RECORD_KEY].combine_chunks())
-    return before[RECORD_KEY].filter(pc.invert(is_left))
-
-
 def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """`read_changes` as `CAPTURED_TEXTS`, without Spark. Raises what `read_file_slice` raises."""
     for batch in read_changes(storage, change, schema):
@@ -276,15 +324,13 @@ def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) 
 
 
 def _difference(
-    change: GroupChange, schema: pa.Schema, before: pa.Table, written: pa.Table, deleted_keys: pa.ChunkedArray
+    change: GroupChange, schema: pa.Schema, removed: pa.Table, written: pa.Table
 ) -> Iterator[pa.RecordBatch]:
-    """The events of what the commit wrote and deleted; `before` has the rows before of these keys."""
-    places = pc.index_in(written[RECORD_KEY], value_set=before[RECORD_KEY].combine_chunks())
-    is_known = pc.is_valid(places)
-    updated = written.filter(is_known)
-    replaced = before.take(pc.drop_null(places))
-    inserted = written.filter(pc.invert(is_known))
-    deleted = before.filter(pc.is_in(before[RECORD_KEY], value_set=deleted_keys.combine_chunks()))
+    """The events of the rows that the commit removed and wrote: of one key the first becomes the first."""
+    keys = equal_row_numbers([removed.select([RECORD_KEY]), written.select([RECORD_KEY])])
+    at_removed, at_written = pair_rows(*keys)
+    deleted, inserted = (_without(rows, at) for rows, at in ((removed, at_removed), (written, at_written)))
+    replaced, updated = removed.take(pa.array(at_removed)), written.take(pa.array(at_written))
     for operation, old, new in (
         (INSERT, None, inserted),
         (UPDATE, replaced, updated),
@@ -296,6 +342,12 @@ def _difference(
         count = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows.num_rows // max(1, size)))
         for start in range(0, rows.num_rows, count):
             yield _events(change, operation, schema, _part(old, start, count), _part(new, start, count))
+
+
+def _without(rows: pa.Table, positions: RowNumbers) -> pa.Table:
+    is_left = np.ones(rows.num_rows, np.bool_)
+    is_left[positions] = False
+    return rows.filter(pa.array(is_left))
 
 
 def _part(rows: pa.Table | None, start: int, count: int) -> pa.RecordBatch | None:

@@ -108,18 +108,23 @@ class IncrementalRead:
             )
 
 
-def incremental_read(table: HudiTable, window: TimelineWindow, path_glob: str = "") -> IncrementalRead:
-    """What a scan of the window reads; reads the window's commits.
-
-    `path_glob` is Hudi's `hoodie.datasource.read.incr.path.glob`. Raises UnsupportedTableError for a table
-    without meta columns, CorruptTableError, StorageError.
-    """
+def check_rows_tell_their_commit(table: HudiTable) -> None:
+    """Raise UnsupportedTableError for a table without meta columns."""
     if not table.properties.populate_meta_fields:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} keeps no meta columns (hoodie.populate.meta.fields=false): "
             "its rows do not tell by which commit they were written",
             hint="compare two states: SELECT … TIMESTAMP AS OF … EXCEPT SELECT … TIMESTAMP AS OF …",
         )
+
+
+def incremental_read(table: HudiTable, window: TimelineWindow, path_glob: str = "") -> IncrementalRead:
+    """What a scan of the window reads; reads the window's commits.
+
+    `path_glob` is Hudi's `hoodie.datasource.read.incr.path.glob`. Raises UnsupportedTableError for a table
+    without meta columns, CorruptTableError, StorageError.
+    """
+    check_rows_tell_their_commit(table)
     return IncrementalRead(window, changed_groups(table, window), path_glob)
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import QueryError, SourceChangedError
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.read.scan_method import has_floats_in_structs
@@ -44,7 +45,7 @@ _ONE_TASK_FILES: Final = 4
 _ONE_TASK_BYTES: Final = 4 << 20
 _S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-_ROW: Final = "__hudisql_row"
+_ROW: Final = internal_column("row")
 _POSITION_BITS: Final = 32
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 

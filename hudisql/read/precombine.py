@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.spark_schema import quote_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_RANK: Final = "__hudisql_rank"
-_ORDERING: Final = "__hudisql_ordering"
+_RANK: Final = internal_column("rank")
+_ORDERING: Final = internal_column("ordering")
 
 
 def comparable(values: pa.Array) -> pa.Array:

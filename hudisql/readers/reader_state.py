@@ -14,7 +14,7 @@ from hudisql.bootstrap.source.footers import FileFooter, read_few_footers
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import HudisqlError
 from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.file_names import is_log_file
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
@@ -23,6 +23,7 @@ from hudisql.format.table_properties import TableProperties
 from hudisql.storage import Storage, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.snapshot import load_file_slices
 
@@ -124,9 +125,8 @@ def _groups_of_timeline(table: HudiTable) -> _Groups:
     bootstrapped = dict(read_bootstrap_index(table.storage, table.base_path)) if table.is_bootstrapped else {}
     logs: dict[_Group, list[str]] = {}
     commits = [each for each in table.timeline.commits if each.timestamp not in BOOTSTRAP_INSTANT_TIMES]
-    paths = [table.instant_path(instant) for instant in commits]
     wrote_base = bool(bootstrapped)
-    for metadata in read_many_commit_metadata(table.storage, paths):
+    for metadata in read_commits(table, commits):
         wrote_base = _apply_commit(table, metadata, bootstrapped, logs)
     return _Groups(bootstrapped, logs, wrote_base, f"the bootstrap index and {len(commits)} commits")
 
@@ -161,7 +161,7 @@ def _groups_of_listing(table: HudiTable) -> _Groups:
     newest = table.timeline.latest_commit
     wrote_base = False
     if newest is not None and newest.timestamp not in BOOTSTRAP_INSTANT_TIMES:
-        for metadata in read_many_commit_metadata(table.storage, [table.instant_path(newest)]):
+        for metadata in read_commits(table, [newest]):
             wrote_base = _apply_commit(table, metadata, {}, {})
     return _Groups(
         {each.file_group: each.external_file for each in slices if each.external_file is not None},

@@ -29,6 +29,7 @@ from hudisql.services.history import append_to_history, history_instants
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instants
 from hudisql.table.resynced_sources import merge_archived_lists
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.written_versions import ARCHIVE
@@ -108,7 +109,7 @@ def _states_of(table: HudiTable, chosen: Iterable[Instant]) -> dict[tuple[str, s
 def _entries(table: HudiTable, states: _States) -> list[ArchivedEntry]:
     """An entry for each state, requested first."""
     listed = [states[state] for state in sorted(states)]
-    contents = table.storage.read_files([file.path for _, file in listed])
+    contents = read_instants(table, [instant for instant, _ in listed])
     return [
         archived_entry(instant, content, _transition_time(table, file), file.path)
         for (instant, file), content in zip(listed, contents, strict=True)

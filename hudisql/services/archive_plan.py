@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hudisql.errors import SettingsError
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     CLEAN,
@@ -41,6 +40,7 @@ from hudisql.services.compaction import CompactionOptions, CompactionTrigger, co
 from hudisql.storage import join
 from hudisql.table.file_groups import group_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 
 
@@ -206,7 +206,7 @@ def until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instan
     for number, instant in enumerate(chosen):
         if instant.action != REPLACE_COMMIT:
             continue
-        metadata = read_commit_metadata(table.storage, table.instant_path(instant))
+        metadata = read_commit(table, instant)
         replaced = metadata.partition_to_replace_file_ids or {}
         directories = {path: join(table.base_path, path) for path in replaced if replaced[path]}
         infos = table.storage.infos(list(directories.values()))

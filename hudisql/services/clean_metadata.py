@@ -12,6 +12,7 @@ from typing import Any, Final
 from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import Instant
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant
 
 SAVEPOINTED_TIMESTAMPS: Final = "savepointed_timestamps"
 """Key of the extra metadata: the savepoints that a clean has respected."""
@@ -92,11 +93,10 @@ def clean_metadata_of(found: Mapping[str, Any]) -> CleanMetadata:
 def read_clean_metadata(table: HudiTable, instant: Instant) -> CleanMetadata | None:
     """What a completed clean says; None for an empty file, which a crash of some writers leaves.
 
-    Raises CorruptTableError, NoSuchPathError, StorageError.
+    Raises CorruptTableError, TimelineChangedError, StorageError.
     """
-    path = table.instant_path(instant)
-    content = table.storage.read(path)
-    return parse_clean_metadata(content, path) if content else None
+    content = read_instant(table, instant)
+    return parse_clean_metadata(content, table.instant_path(instant)) if content else None
 
 
 def _to_record(cleaned: CleanedPartition) -> dict[str, object]:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import CLEAN, COMPACTION, WRITE_ACTIONS, Instant, InstantState
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
@@ -34,6 +33,7 @@ from hudisql.storage import FileInfo, join
 from hudisql.table.completion_slicing import completion_slicing
 from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit, read_instant
 from hudisql.table.partitions import list_partition_paths
 from hudisql.table.replaced_groups import FileGroupId, replacement_times
 from hudisql.table.savepoints import savepointed_files
@@ -161,9 +161,9 @@ def clean_plan_of(found: Mapping[str, Any], table: HudiTable) -> CleanPlan:
 
 
 def read_clean_plan(table: HudiTable, instant: Instant) -> CleanPlan:
-    """The plan of a clean that is pending or completed. Raises as `parse_clean_plan`, NoSuchPathError."""
-    path = table.instant_path(instant.in_state(InstantState.REQUESTED))
-    return parse_clean_plan(table.storage.read(path), path, table)
+    """The plan of a clean that is pending or completed. Raises as `parse_clean_plan` and `read_instant`."""
+    requested = instant.in_state(InstantState.REQUESTED)
+    return parse_clean_plan(read_instant(table, requested), table.instant_path(requested), table)
 
 
 def last_clean(table: HudiTable) -> CleanMetadata | None:
@@ -311,7 +311,7 @@ def _partitions_to_look_at(
     # What the last clean could not delete is tried again.
     found = set() if last is None else {each.partition_path for each in last.partitions if each.failed}
     for commit in written.values():
-        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        metadata = read_commit(table, commit)
         found |= metadata.partition_to_write_stats.keys()
         found |= (metadata.partition_to_replace_file_ids or {}).keys()
     return sorted(found)

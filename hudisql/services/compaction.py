@@ -32,6 +32,8 @@ from hudisql.format.instant import (
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
+    COMPACTION_LOG_BYTES,
+    COMPACTION_LOG_FILES,
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO,
     COMPACTION_TARGET_PARTITIONS,
@@ -111,6 +113,8 @@ class CompactionOptions:
     strategy: Strategy = _STRATEGIES[COMPACTION_STRATEGY.default_value]
     target_io_megabytes: int = COMPACTION_TARGET_IO.default_value
     target_partitions: int = COMPACTION_TARGET_PARTITIONS.default_value
+    least_log_bytes: int = COMPACTION_LOG_BYTES.default_value
+    least_log_files: int = COMPACTION_LOG_FILES.default_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,8 @@ def compaction_options(config: HudiConfig) -> CompactionOptions:
         strategy=strategy,
         target_io_megabytes=config.get(COMPACTION_TARGET_IO),
         target_partitions=config.get(COMPACTION_TARGET_PARTITIONS),
+        least_log_bytes=config.get(COMPACTION_LOG_BYTES),
+        least_log_files=config.get(COMPACTION_LOG_FILES),
     )
 
 
@@ -193,6 +199,8 @@ def schedule_compaction(
             pending_file_groups(table),
             options.strategy,
             options.target_io_megabytes,
+            least_log_bytes=options.least_log_bytes,
+            least_log_files=options.least_log_files,
         )
         if not plan.operations:
             return None

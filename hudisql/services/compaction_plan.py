@@ -19,6 +19,7 @@ from hudisql.services.compaction_partitions import PartitionStrategy
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant
 from hudisql.table.snapshot import in_merge_order
 
 Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
@@ -77,10 +78,9 @@ class CompactionPlan:
 
 
 def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:
-    """The plan of a requested compaction. Raises NoSuchPathError, CorruptTableError, StorageError."""
+    """The plan of a requested compaction. Raises TimelineChangedError, CorruptTableError, StorageError."""
     requested = Instant(instant_time, COMPACTION, InstantState.REQUESTED)
-    path = table.instant_path(requested)
-    return parse_compaction_plan(table.storage.read(path), path)
+    return parse_compaction_plan(read_instant(table, requested), table.instant_path(requested))
 
 
 def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
@@ -108,8 +108,13 @@ def plan_compaction(
     excluded: Collection[tuple[str, str]],
     strategy: Strategy,
     target_io_megabytes: int,
+    *,
+    least_log_bytes: int = 0,
+    least_log_files: int = 0,
 ) -> CompactionPlan:
     """The slices with log files in the order of the strategy, up to its bound on what is read and written.
+
+    The strategy by the bytes, or the number, of log files leaves out slices that have fewer than the least.
 
     A strategy that chooses partitions keeps the order of `slices`, which are those of its partitions.
     `excluded` file groups, as (partition path, file id), belong to another pending table service.
@@ -120,8 +125,10 @@ def plan_compaction(
         if each.has_log_files and (each.partition_path, each.file_id) not in excluded
     ]
     if strategy == "log_file_size":
+        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES_SIZE"] >= least_log_bytes]
         operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES_SIZE"])
     elif strategy == "log_file_count":
+        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES"] >= least_log_files]
         operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES"])
     if strategy in ("log_file_size", "log_file_count", "bounded_io"):
         return CompactionPlan(tuple(_within(operations, target_io_megabytes)))

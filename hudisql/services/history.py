@@ -30,6 +30,7 @@ from hudisql.format.timeline_layout import TimelineLayoutV2
 from hudisql.storage import Storage, join
 from hudisql.table.completion_times import completion_times, history_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant, read_instants
 
 # Hudi's `hoodie.timeline.compaction.batch.size`, `…target.file.max.bytes`, `…manifest.retained.versions`.
 _FILES_MERGED: Final = 10
@@ -79,7 +80,7 @@ def history_instants(
         for each in pending
         if each.action in _PLANNED and each.state.name == "REQUESTED"
     }
-    metadata = table.storage.read_files([table.instant_path(each) for each in fresh])
+    metadata = list(read_instants(table, fresh))
     return [
         HistoryInstant(each.timestamp, completions[each], each.action, content or None, plan)
         for each, content in zip(fresh, metadata, strict=True)
@@ -96,7 +97,7 @@ def _archived(table: HudiTable, chosen: Sequence[Instant]) -> set[tuple[str, str
 
 def _plan(table: HudiTable, instant: Instant, plans: dict[tuple[str, str], Instant]) -> bytes | None:
     requested = plans.get((instant.timestamp, instant.completed_action))
-    return None if requested is None else table.storage.read(table.instant_path(requested)) or None
+    return None if requested is None else read_instant(table, requested) or None
 
 
 def append_to_history(table: HudiTable, instants: Sequence[HistoryInstant]) -> None:

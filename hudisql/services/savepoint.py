@@ -15,8 +15,8 @@ from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NoSuchInstantError,
-    NoSuchPathError,
     PathExistsError,
+    TimelineChangedError,
     WriteConflictError,
 )
 from hudisql.format.avro_container import load_codec
@@ -26,6 +26,7 @@ from hudisql.services.archive_plan import until_files_are_left
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant
 from hudisql.table.past_state import check_past_state
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
@@ -133,9 +134,9 @@ def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:
 
 
 def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
-    """What a completed savepoint says. Raises CorruptTableError, NoSuchPathError, StorageError."""
-    path = table.instant_path(_completed(table, instant_time))
-    return parse_savepoint_metadata(table.storage.read(path), path)
+    """What a completed savepoint says. Raises CorruptTableError, TimelineChangedError, StorageError."""
+    savepoint = _completed(table, instant_time)
+    return parse_savepoint_metadata(read_instant(table, savepoint), table.instant_path(savepoint))
 
 
 def _completed(table: HudiTable, instant_time: str) -> Instant:
@@ -195,10 +196,11 @@ def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
 
 def _earliest_retained(table: HudiTable, clean: Instant) -> str:
     """The earliest commit whose files the clean keeps; empty if it goes by file versions."""
-    path = table.instant_path(clean if clean.is_completed else clean.in_state(InstantState.REQUESTED))
+    instant = clean if clean.is_completed else clean.in_state(InstantState.REQUESTED)
+    path = table.instant_path(instant)
     try:
-        content = table.storage.read(path)
-    except NoSuchPathError as error:
+        content = read_instant(table, instant)
+    except TimelineChangedError as error:
         raise CorruptTableError(f"the plan {path} of a clean does not exist") from error
     if clean.is_completed:
         return str(load_codec("HoodieCleanMetadata").decode(content, path)["earliestCommitToRetain"] or "")

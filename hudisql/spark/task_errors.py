@@ -21,8 +21,9 @@ REMOVED_HINT: Final = (
 )
 _OPEN, _CLOSE = "<<hudisql-error ", " hudisql-error>>"
 _SUGGESTION: Final = re.compile(
-    r"(?P<words> ?Did you mean one of the following\? )\[(?P<names>[^\]\n]*`__hudisql_[^\]\n]*)\]\.?"
+    r"(?P<words> ?Did you mean one of the following\? )\[(?P<names>[^\]\n]*`__hudisql[_:][^\]\n]*)\]\.?"
 )
+_INTERNAL: Final = re.compile("`__hudisql[_:]")
 _T = TypeVar("_T")
 
 
@@ -81,7 +82,7 @@ def without_internal_names(message: str) -> str:
     """Spark's message without the columns in its suggestion that are hudisql's own."""
 
     def shorten(found: re.Match[str]) -> str:
-        names = [name for name in found["names"].split(", ") if "`__hudisql_" not in name]
+        names = [name for name in found["names"].split(", ") if not _INTERNAL.search(name)]
         return f"{found['words']}[{', '.join(names)}]." if names else ""
 
     return _SUGGESTION.sub(shorten, message)

@@ -14,6 +14,7 @@ from hudisql.errors import NoSuchPathError
 from hudisql.format.archived_timeline import (
     ArchivedEntry,
     archive_file_number,
+    archived_content,
     parse_archive_file,
     parse_archived_instants,
 )
@@ -109,6 +110,19 @@ class ArchiveReader:
         found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
         return next((each for each in found if each.instant == instant), None)
 
+    def content(self, instant: Instant, path: str) -> bytes | None:
+        """The content that the instant's file had, if it is in this file. Raises as `read_archived_entries`.
+
+        Of a commit in timeline layout 1 it is what archives keep: not the log files that it wrote.
+        """
+        if self.table.timeline.layout.has_completion_times:
+            for each in self._history_of(path):
+                if (each.timestamp, each.action) == (instant.timestamp, instant.completed_action):
+                    return (each.metadata if instant.is_completed else each.plan) or b""
+            return None
+        entry = self.entry(instant, path, None)
+        return None if entry is None else archived_content(entry)
+
     def _history_of(self, path: str) -> Sequence[HistoryInstant]:
         if path != self._path:
             self._history = read_history(self.table.storage, [HistoryFile(path, "", "", 0)], contents=True)
@@ -119,6 +133,16 @@ class ArchiveReader:
         if path != self._path:
             self._path, self._content = path, self.table.storage.read(path)
         return self._content
+
+
+def archive_paths_of(table: HudiTable, instant_time: str) -> list[str]:
+    """The archive files that may have instants of this time, the newest first. Raises CorruptTableError,
+    StorageError.
+    """
+    if table.timeline.layout.has_completion_times:
+        files = history_files(table)
+        return [each.path for each in reversed(files) if each.first <= instant_time <= each.last]
+    return _paths_written_since(table, instant_time)[::-1]
 
 
 def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:

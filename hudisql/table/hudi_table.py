@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError, WriteConflictError
-from hudisql.format.commit_metadata import SCHEMA_KEY, read_extra_metadata
+from hudisql.format.commit_metadata import SCHEMA_KEY
 from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.schema import arrow_from_avro
@@ -180,8 +180,11 @@ class HudiTable:
         return pa.schema(fields)
 
     def _schema_text(self, as_of: str | None) -> str:
+        from hudisql.table.instant_files import read_extra_metadata
+
         for commit in reversed(self.timeline.commits_until(as_of)):
-            text = read_extra_metadata(self.storage, self.instant_path(commit)).get(SCHEMA_KEY)
+            (extra_metadata,) = read_extra_metadata(self, [commit])
+            text = extra_metadata.get(SCHEMA_KEY)
             if text:
                 return text
         if self.properties.create_schema:

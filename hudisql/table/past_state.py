@@ -21,6 +21,7 @@ from hudisql.storage import join
 from hudisql.table.archived_timeline import archived_cleans_after, archived_replacements, list_archive_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instant
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
 from hudisql.table.snapshot import list_file_slices, list_file_versions
 
@@ -284,9 +285,9 @@ def _files_deleted(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
     schema = "HoodieCleanMetadata" if clean.is_completed else "HoodieCleanerPlan"
-    path = table.instant_path(clean if clean.is_completed else clean.in_state(InstantState.REQUESTED))
-    content = table.storage.read(path)
-    return load_codec(schema).decode(content, path) if content else {}
+    instant = clean if clean.is_completed else clean.in_state(InstantState.REQUESTED)
+    content = read_instant(table, instant)
+    return load_codec(schema).decode(content, table.instant_path(instant)) if content else {}
 
 
 def _retained_from(table: HudiTable) -> str:

@@ -10,9 +10,9 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from hudisql.format.commit_metadata import read_replaced_file_ids
 from hudisql.format.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_replaced_file_ids
 
 FileGroupId = tuple[str, str]
 """Partition path and file id."""
@@ -75,7 +75,7 @@ def _groups_by_commit(table: HudiTable, as_of: str | None) -> dict[Instant, froz
     unknown = [commit for commit, groups in found.items() if groups is None]
     for commit, by_partition in zip(
         unknown,
-        read_replaced_file_ids(table.storage, [table.instant_path(each) for each in unknown]),
+        read_replaced_file_ids(table, unknown),
         strict=True,
     ):
         groups = frozenset(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import SAVEPOINT
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_instants
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,10 @@ def savepointed_files(table: HudiTable) -> frozenset[str]:
 
     Raises CorruptTableError, StorageError.
     """
-    paths = [table.instant_path(each) for each in table.timeline.completed if each.action == SAVEPOINT]
+    savepoints = [each for each in table.timeline.completed if each.action == SAVEPOINT]
     return frozenset(
         name
-        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
-        for names in parse_savepoint_metadata(content, path).files.values()
+        for instant, content in zip(savepoints, read_instants(table, savepoints), strict=True)
+        for names in parse_savepoint_metadata(content, table.instant_path(instant)).files.values()
         for name in names
     )

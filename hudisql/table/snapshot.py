@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import join
 from hudisql.table.completion_slicing import completion_slicing
 from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.replaced_groups import replaced_file_groups
 
@@ -141,7 +141,7 @@ def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFi
     instant_time = base_files[0].instant_time
     for commit in table.timeline.commits:
         if commit.timestamp == instant_time:
-            stats = read_commit_metadata(table.storage, table.instant_path(commit)).write_stats
+            stats = read_commit(table, commit).write_stats
             written = {join(table.base_path, stat.path) for stat in stats if stat.path}
             base_files = [file for file in base_files if file.path in written] or base_files
     return max(base_files, key=lambda file: file.write_token)

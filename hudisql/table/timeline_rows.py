@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, InstantState
 from hudisql.table.completion_times import instant_time_of_millis
 from hudisql.table.file_groups import FileVersion
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.table.partitions import list_matching_paths
 from hudisql.table.snapshot import list_file_versions
 
@@ -86,7 +87,7 @@ def _counts_of(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int]:
 def _metadata_of(table: HudiTable, instant: Instant) -> CommitMetadata:
     if instant.state is InstantState.REQUESTED:
         return CommitMetadata(partition_to_write_stats={})
-    return read_commit_metadata(table.storage, table.instant_path(instant))
+    return read_commit(table, instant)
 
 
 def file_system_view_rows(table: HudiTable, subpath: str = "*") -> Iterator[FileSystemViewRow]:

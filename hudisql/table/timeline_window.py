@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
-from hudisql.format.commit_metadata import read_many_commit_metadata
 from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
@@ -27,6 +26,7 @@ from hudisql.table.completion_times import (
     instant_time_of_millis,
 )
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.past_state import is_archived, state_gone_error
 from hudisql.table.requested_replace import is_clustering
 
@@ -147,8 +147,7 @@ def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
     """What the window's commits say that they wrote. Raises CorruptTableError, StorageError."""
     versions: dict[str, dict[str, str]] = defaultdict(dict)
     moved = set()
-    paths = [table.instant_path(commit) for commit in window.commits]
-    read = read_many_commit_metadata(table.storage, paths)
+    read = read_commits(table, window.commits)
     for commit, metadata in zip(window.commits, read, strict=True):
         if metadata.operation_type in MOVING_OPERATIONS:
             moved.add(commit.timestamp)

@@ -11,19 +11,21 @@ from typing import Final
 
 import pyarrow as pa
 
-OPERATION: Final = "__hudisql_operation"
+from hudisql.format.internal_columns import internal_column
+
+OPERATION: Final = internal_column("operation")
 """tinyint, an `Operation`."""
-PARTITION: Final = "__hudisql_partition"
+PARTITION: Final = internal_column("partition")
 """The partition path of the row that is changed; NULL for a new row, whose partition its columns say."""
-FILE_GROUP: Final = "__hudisql_file_group"
+FILE_GROUP: Final = internal_column("file_group")
 """The id of the file group that holds the row that is changed; NULL for a new row."""
-RECORD_KEY: Final = "__hudisql_record_key"
+RECORD_KEY: Final = internal_column("record_key")
 """The record key of the row that is changed. NULL for a new row, whose key is made of its columns or
 generated; a row that moves keeps a generated key."""
-SEQUENCE_NUMBER: Final = "__hudisql_sequence_number"
+SEQUENCE_NUMBER: Final = internal_column("sequence_number")
 """The commit sequence number of the row that is changed ('' if it has none); NULL: all rows of the key."""
 CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
-COMBINED: Final = "__hudisql_combined"
+COMBINED: Final = internal_column("combined")
 """bigint, beside the columns of some incoming rows: how many others of its key the row replaced."""
 LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
 """The location of a stored row: NULL for new rows, except generated keys of rows that move."""

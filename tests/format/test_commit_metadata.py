@@ -11,10 +11,10 @@ from hudisql.format.commit_metadata import (
     CommitMetadata,
     RuntimeStats,
     WriteStat,
+    extra_metadata_in,
     parse_commit_metadata,
     read_commit_metadata,
-    read_extra_metadata,
-    read_replaced_file_ids,
+    replaced_file_ids_in,
 )
 from hudisql.format.instant import Instant, InstantState
 from hudisql.format.timeline_layout import LAYOUT_V1, instant_path
@@ -44,18 +44,14 @@ def test_commits_of_apache_hudi_are_written_again_byte_for_byte(golden, name: st
 
 def test_a_write_of_a_skeleton_is_read_with_all_its_fields(golden, storage: Storage) -> None:
     commit = Instant("00000000000001", "commit", InstantState.COMPLETED)
-    found = read_commit_metadata(storage, instant_path(golden("cow_bootstrap_meta").table, LAYOUT_V1, commit))
+    path = instant_path(golden("cow_bootstrap_meta").table, LAYOUT_V1, commit)
+    found = read_commit_metadata(storage, path)
     stats = list(found.write_stats)
     assert found.operation_type == "BOOTSTRAP"
     assert sum(stat.num_inserts for stat in stats) == len(golden("cow_bootstrap_meta").rows)
     assert {stat.prev_commit for stat in stats} == {"null"}
     assert all(stat.file_size_in_bytes == stat.total_write_bytes > 0 for stat in stats)
-    assert (
-        found.schema
-        == read_extra_metadata(storage, instant_path(golden("cow_bootstrap_meta").table, LAYOUT_V1, commit))[
-            "schema"
-        ]
-    )
+    assert found.schema == extra_metadata_in(storage.read(path), path)["schema"]
 
 
 def test_a_write_into_a_log_names_its_base_file(golden, storage: Storage) -> None:
@@ -68,7 +64,7 @@ def test_a_write_into_a_log_names_its_base_file(golden, storage: Storage) -> Non
     assert str(stat.log_write.base_file).endswith("_00000000000001.parquet")
 
 
-def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_path: Path) -> None:
+def test_replaced_file_groups_come_last_and_are_read_back() -> None:
     written = CommitMetadata(
         partition_to_write_stats={
             "dt=a": (WriteStat(file_id="new", path="dt=a/new", partition_path="dt=a", runtime_stats=None),)
@@ -82,11 +78,7 @@ def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_
         '  "partitionToReplaceFileIds" : {\n    "dt=a" : [ "old-0", "old-1" ],\n    "dt=b" : [ ]\n  }\n}'
     )
     assert parse_commit_metadata(text.encode()) == written
-    (tmp_path / ".hoodie").mkdir()
-    (tmp_path / ".hoodie" / "00000000000009.replacecommit").write_text(text)
-    commit = Instant("00000000000009", "replacecommit", InstantState.COMPLETED)
-    (read,) = read_replaced_file_ids(storage, [instant_path(str(tmp_path), LAYOUT_V1, commit)])
-    assert read == {"dt=a": ["old-0", "old-1"], "dt=b": []}
+    assert replaced_file_ids_in(text.encode(), "path") == {"dt=a": ["old-0", "old-1"], "dt=b": []}
 
 
 def test_fields_of_newer_writers_are_ignored() -> None:

@@ -101,7 +101,7 @@ def test_deleted_rows_are_found_whatever_the_commit_counts(
     for other in (None, 0, 1):
         assert _events_of(table, [replace(each, deleted_rows=other) for each in changes]) == counted
     # Of rewritten base files without deletes no keys are compared.
-    monkeypatch.setattr(change_capture, "_missing_keys", None)
+    monkeypatch.setattr(change_capture, "_removed_rows", None)
     without_logs = [
         each
         for each in changes
@@ -186,8 +186,9 @@ def test_rows_without_meta_columns_tell_no_commit(tmp_path: Path, make_table: Ca
     properties = path / ".hoodie/hoodie.properties"
     properties.write_text(properties.read_text() + "\nhoodie.populate.meta.fields=false\n")
     table = open_table(Storage(), str(path))
-    with pytest.raises(UnsupportedTableError, match="keeps no meta columns"):
-        incremental_read(table, timeline_window(table, "000"))
+    for read_changes_of in (incremental_read, plan_capture):
+        with pytest.raises(UnsupportedTableError, match="keeps no meta columns"):
+            read_changes_of(table, timeline_window(table, "000"))
 
 
 def test_rows_that_a_clustering_gave_its_own_commit_time_are_no_changes(

@@ -91,6 +91,15 @@ def test_the_strategy_orders_slices_with_log_files(strategy: Any, expected: list
     assert _file_ids(plan_compaction(Storage(), SLICES, (), strategy, 1 << 40)) == expected
 
 
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("log_file_size", ["big", "few"]), ("log_file_count", ["many"]), ("unbounded", ["few", "many", "big"])],
+)
+def test_slices_below_the_threshold_of_their_strategy_are_left(strategy: Any, expected: list[str]) -> None:
+    plan = plan_compaction(Storage(), SLICES, (), strategy, 1 << 40, least_log_bytes=100, least_log_files=2)
+    assert _file_ids(plan) == expected
+
+
 def test_all_strategies_but_one_stop_at_the_target_of_io() -> None:
     assert _file_ids(plan_compaction(Storage(), SLICES, (), "log_file_size", 1)) == ["big"]
     assert len(plan_compaction(Storage(), SLICES, (), "unbounded", 1).operations) == 3

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.full_record import read_source_file
 from hudisql.bootstrap.resync.resync_plan import NewFile, NewPartitionFiles
+from hudisql.format.internal_columns import internal_column
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.hybrid_calendar import CalendarSettings
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -29,7 +30,7 @@ from hudisql.write.keygen.record_keys import render_record_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILE_NUMBER: Final = "__hudisql_file"
+FILE_NUMBER: Final = internal_column("file_number")
 TASKS_A_CORE: Final = 4
 _KEY_FIELDS: Final = (
     pa.field(RECORD_KEY, pa.string()),

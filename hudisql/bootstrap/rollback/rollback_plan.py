@@ -27,9 +27,9 @@ from hudisql.errors import (
     NoSuchTableError,
     RollbackRefusedError,
 )
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.instant_files import read_commit
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -153,7 +153,7 @@ def _later_commits(table: HudiTable) -> Iterator[LostCommit]:
 
 def _with_row_counts(table: HudiTable, instant: Instant) -> LostCommit:
     try:
-        stats = list(read_commit_metadata(table.storage, table.instant_path(instant)).write_stats)
+        stats = list(read_commit(table, instant).write_stats)
     except CorruptTableError:
         return LostCommit(instant.timestamp, instant.action)
     return LostCommit(

@@ -23,6 +23,7 @@ from hudisql.bootstrap.files.full_record import FullRecordFile, FullRecordSink, 
 from hudisql.bootstrap.target.lease import Lease
 from hudisql.errors import SourceError
 from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.native_scan import native_dataframe
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-_FILE: Final = "__hudisql_file"
+_FILE: Final = internal_column("file")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.partition_path import (
     HIVE_DEFAULT_PARTITION,
     parse_partition_value,
@@ -117,7 +118,7 @@ def filter_partitions(
         raise InvalidArgumentError(f"{parameter} is given, but the source has no partition columns")
     if not values:
         return []
-    position = "__hudisql_position"
+    position = internal_column("position")
     texts = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(values)],
         ", ".join([f"`{position}` int", *(f"{quote_name(column.name)} string" for column in columns)]),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
+from hudisql.format.commit_metadata import WriteStat
 from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.conform import constant_column, rebase_batch
@@ -31,6 +31,7 @@ from hudisql.read.splits import Split
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.write.keygen.record_keys import render_record_keys
 
 SOURCE_MISSING: Final = "source missing"
@@ -104,7 +105,7 @@ def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]
         join(table.base_path, stat.path): stat
         for commit in table.timeline.commits
         if commit.timestamp == instant_time
-        for stat in read_commit_metadata(table.storage, table.instant_path(commit)).write_stats
+        for stat in read_commit(table, commit).write_stats
         if stat.path
     }
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.verify.verify_files import DATA_DIFFERS, Discrepancy
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.scan import ScanPlan
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # Rows, bitwise sum and sum of the low halves: together they see a row that is missing, doubled or another.
 _Totals = tuple[int, int, int]
 _NOTHING: Final[_Totals] = (0, 0, 0)
-_FILE: Final = "_hudisql_file"
+_FILE: Final = internal_column("file")
 _LONGEST_OF_64_BITS: Final = 18  # digits; stored as BYTE_ARRAY, Spark 4's vectorised reader fails on them
 
 

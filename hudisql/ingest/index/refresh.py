@@ -11,13 +11,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant
 from hudisql.format.timeline import Timeline
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.rebuild import add_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.snapshot import list_file_slices
 
 _COMPACT = "COMPACT"
@@ -76,8 +77,7 @@ def changes_since(table: HudiTable, position: TimelinePosition) -> Mapping[str, 
         return None
     new = [each for each in timeline.commits if each not in position.commits]
     changed: dict[str, ChangedFileGroups] = defaultdict(ChangedFileGroups)
-    paths = [table.instant_path(each) for each in new]
-    for metadata in read_many_commit_metadata(table.storage, paths):
+    for metadata in read_commits(table, new):
         if metadata.compacted or metadata.operation_type == _COMPACT:
             for path, stats in metadata.partition_to_write_stats.items():
                 changed[path].compacted.update(each.file_id for each in stats)

@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS
 from hudisql.ingest.split.estimate import INCREMENTS
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.listed_again import read_listed_again
 from hudisql.table.timeline_window import MOVING_OPERATIONS
 
@@ -82,8 +83,7 @@ def _read_archived(table: HudiTable, arrivals: Arrivals) -> Arrivals:
 
 def _read_active(table: HudiTable, arrivals: Arrivals) -> Arrivals:
     new = [each for each in table.timeline.commits if each.timestamp not in arrivals.commits]
-    paths = [table.instant_path(each) for each in new]
-    for instant, metadata in zip(new, read_many_commit_metadata(table.storage, paths), strict=True):
+    for instant, metadata in zip(new, read_commits(table, new), strict=True):
         _add(arrivals, instant.timestamp, metadata)
     return arrivals
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.bucket_id import bucket_ids
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from hudisql.format.split_file_id import split_file_id_prefixes
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
@@ -48,7 +49,7 @@ from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.markers import MarkerKind
 
 OPERATION_TYPE: Final = "CLUSTER"
-_GROUP: Final = "__hudisql_group"
+_GROUP: Final = internal_column("group")
 
 
 @dataclass(frozen=True, slots=True)

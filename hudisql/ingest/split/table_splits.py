@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import WRITE_ACTIONS
 from hudisql.format.split_file_id import split_bucket_of
 from hudisql.ingest.offsets import OFFSETS_KEY
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commits
 from hudisql.table.snapshot import file_slices_at
 from hudisql.table.timeline_window import MOVING_OPERATIONS
 
@@ -105,7 +106,7 @@ class TableSplits:
             dict(
                 zip(
                     (each.timestamp for each in new),
-                    read_many_commit_metadata(table.storage, [table.instant_path(each) for each in new]),
+                    read_commits(table, new),
                     strict=True,
                 )
             )
@@ -137,9 +138,8 @@ class TableSplits:
         if self._commits is not None:
             return
         commits = table.timeline.commits
-        paths = [table.instant_path(each) for each in commits]
         times = [each.timestamp for each in commits]
-        metadata = dict(zip(times, read_many_commit_metadata(table.storage, paths), strict=True))
+        metadata = dict(zip(times, read_commits(table, commits), strict=True))
         said = [extra for time in times if (extra := metadata[time].extra_metadata.get(SPLITS_KEY))]
         latest = times[-1] if times else ""
         if said:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import moment_of
 from hudisql.ingest.offsets import NO_OFFSETS, OFFSETS_KEY, TableOffsets, find_offsets, offsets_of_text
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_extra_metadata
 from hudisql.table.listed_again import read_listed_again
 
 RATE_COMMITS: Final = 10
@@ -36,9 +36,8 @@ def find_taken(table: HudiTable) -> TakenEvents:
 def _find_taken(table: HudiTable) -> TakenEvents:
     # Commits of other writers are among them.
     commits = table.timeline.commits[-2 * RATE_COMMITS :]
-    paths = [table.instant_path(each) for each in commits]
     found: list[tuple[datetime, TableOffsets]] = []
-    for instant, extra in zip(commits, read_many_extra_metadata(table.storage, paths), strict=True):
+    for instant, extra in zip(commits, read_extra_metadata(table, commits), strict=True):
         text = extra.get(OFFSETS_KEY)
         if text is not None:
             made = moment_of(instant.timestamp, table.properties.timeline_timezone)

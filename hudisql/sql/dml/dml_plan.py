@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedStatementError
+from hudisql.format.internal_columns import refuse_internal_names
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import spark_struct
@@ -31,6 +32,7 @@ from hudisql.sql.dml.cached_merge_source import (
 from hudisql.sql.dml.dml_rewrite import (
     ACTION,
     OLD_VALUE,
+    SOURCE_ROW,
     ChangeQuery,
     delete_query,
     insert_query,
@@ -285,6 +287,7 @@ class _Planner:
     def merge(self, clauses: cl.MergeClauses) -> DmlPlan:
         scope, source = self.scope, self._merge_source(clauses)
         columns = source.schema.fieldNames()
+        refuse_internal_names(columns, "the source of the MERGE", (ACTION, SOURCE_ROW))
         qualified = qualify_insert_columns(
             scope.context.spark, source.clauses, columns, source_alias(clauses)
         )
@@ -357,7 +360,7 @@ class _Planner:
         filters = {target_at: predicate} if predicate is not None and target_at is not None else {}
         prepared, frame = self._analyze(made.text, filters)
         if ACTION in frame.columns:
-            frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
+            frame = frame.filter(f"{quote_name(ACTION)} IS NOT NULL").drop(ACTION)
         moved = _with_moves(scope.context, frame, made, table)
         rows = with_types(scope.context, moved, change_schema(table.schema), scope.table_label)
         is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)

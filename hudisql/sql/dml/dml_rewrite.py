@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import UnknownColumnError, UnsupportedStatementError, WriteRefusedError
 from hudisql.format import meta_columns
+from hudisql.format.internal_columns import internal_column, internal_prefix
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import find_field
 from hudisql.sql.text.clauses import (
@@ -29,9 +30,10 @@ from hudisql.sql.text.clauses import (
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, SEQUENCE_NUMBER, Operation
 
-ACTION = "__hudisql_action"
-_IS_SOURCE_ROW = "__hudisql_source_row"
-OLD_VALUE = "__hudisql_old_"
+ACTION = internal_column("action")
+SOURCE_ROW = internal_column("source_row")
+_IS_SOURCE_ROW = quote_name(SOURCE_ROW)
+OLD_VALUE = internal_prefix("old")
 """Prefix of the columns with the stored values of key and partition columns, where these are assigned."""
 
 
@@ -144,14 +146,15 @@ def merge_query(
     hint = f"/*+ BROADCAST({source}) */ " if semi_join_alias and reduced_alias is None else ""
     text.add(f"SELECT {hint}")
     _add_action(text, actions, target, source)
-    text.add(f" AS {ACTION}, CAST(CASE {ACTION}")
+    action = quote_name(ACTION)
+    text.add(f" AS {action}, CAST(CASE {action}")
     text.add(*(f" WHEN {number} THEN {each.operation}" for number, each in enumerate(actions)))
-    text.add(f" END AS TINYINT) AS {OPERATION}, ", _identity(target))
+    text.add(f" END AS TINYINT) AS {quote_name(OPERATION)}, ", _identity(target))
     text.add(
         *(f", {target}.{quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns)
     )
     for field in schema:
-        text.add(f", CASE {ACTION}")
+        text.add(f", CASE {action}")
         for number, each in enumerate(actions):
             text.add(f" WHEN {number} THEN ")
             each.add_value(text, field, target, ordering_fields)
@@ -275,17 +278,17 @@ def _add_source(text: MappedSql, clauses: MergeClauses) -> None:
 
 
 def _operation(operation: Operation) -> str:
-    return f"CAST({int(operation)} AS TINYINT) AS {OPERATION}"
+    return f"CAST({int(operation)} AS TINYINT) AS {quote_name(OPERATION)}"
 
 
 def _identity(qualifier: str) -> str:
     """Which row is meant: partition path, file group, record key, commit sequence number."""
     prefix = f"{qualifier}." if qualifier else ""
     return (
-        f"{prefix}{meta_columns.PARTITION_PATH} AS {PARTITION}, "
-        f"substring_index({prefix}{meta_columns.FILE_NAME}, '_', 1) AS {FILE_GROUP}, "
-        f"{prefix}{meta_columns.RECORD_KEY} AS {RECORD_KEY}, "
-        f"coalesce({prefix}{meta_columns.COMMIT_SEQNO}, '') AS {SEQUENCE_NUMBER}"
+        f"{prefix}{meta_columns.PARTITION_PATH} AS {quote_name(PARTITION)}, "
+        f"substring_index({prefix}{meta_columns.FILE_NAME}, '_', 1) AS {quote_name(FILE_GROUP)}, "
+        f"{prefix}{meta_columns.RECORD_KEY} AS {quote_name(RECORD_KEY)}, "
+        f"coalesce({prefix}{meta_columns.COMMIT_SEQNO}, '') AS {quote_name(SEQUENCE_NUMBER)}"
     )
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow.compute as pc
 
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-DELETED: Final = "_hudisql_deleted"
+DELETED: Final = internal_column("deleted")
 """The column that marks rows to delete."""
-NEW: Final = "_hudisql_new"
+NEW: Final = internal_column("new")
 """The column that marks rows whose key none of the compared stored rows has."""
 _LITTLE_BYTES: Final = 32 << 20
 _BYTES_OF_A_VALUE: Final = 1 << 10

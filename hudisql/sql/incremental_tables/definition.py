@@ -12,6 +12,7 @@ from typing import Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import CorruptTableError
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql_literals import quote_string
 
@@ -49,10 +50,11 @@ class IncrementalDefinition:
             return self.query
         key = ", ".join(map(quote_name, self.key))
         ordering = quote_name(self.ordering)
+        place = quote_name(internal_column("place"))
         return (
-            f"SELECT * EXCEPT (`_hudisql_place`) FROM (SELECT *, row_number() OVER (PARTITION BY {key} "
-            f"ORDER BY {ordering} DESC NULLS LAST, xxhash64(*)) AS `_hudisql_place` FROM (\n{self.query}\n))"
-            " WHERE `_hudisql_place` = 1"
+            f"SELECT * EXCEPT ({place}) FROM (SELECT *, row_number() OVER (PARTITION BY {key} "
+            f"ORDER BY {ordering} DESC NULLS LAST, xxhash64(*)) AS {place} FROM (\n{self.query}\n))"
+            f" WHERE {place} = 1"
         )
 
     @property

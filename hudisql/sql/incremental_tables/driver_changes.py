@@ -23,6 +23,7 @@ from hudisql.read.conform import conform_batch
 from hudisql.read.few_batches import few_batches
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.predicates import InSet, IsNull, Or, Predicate
+from hudisql.read.row_multisets import equal_row_numbers
 from hudisql.read.scan import plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
@@ -108,17 +109,6 @@ def changes_on_driver(
         *_updates(table, fresh.take(pa.array(at_new)), old.take(pa.array(at_old))),
     ]
     return DriverChanges(pa.concat_tables(changes), new, stored.num_rows)
-
-
-def equal_row_numbers(tables: Sequence[pa.Table]) -> list[npt.NDArray[np.int64]]:
-    """A number for each row of tables of the same columns: equal rows have equal ones, nulls are equal."""
-    codes = np.zeros(sum(each.num_rows for each in tables), np.int64)
-    for columns in zip(*(each.columns for each in tables), strict=True):
-        chunks = [chunk for column in columns for chunk in column.chunks]
-        column = pa.chunked_array(chunks, columns[0].type).combine_chunks().dictionary_encode("encode")
-        codes = codes * max(len(column.dictionary), 1) + column.indices.to_numpy()
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    return np.split(codes, np.cumsum([each.num_rows for each in tables])[:-1])
 
 
 def _is_comparable(table: HudiTable, key: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
+from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError, UnsupportedTableError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
@@ -137,7 +137,7 @@ def _plan_changes(
             reason = _reason_of_types(scope, empty, values.columns)
         except NotTraceableError as error:
             reason = str(error)
-        except NoSuchStateError as error:
+        except (NoSuchStateError, UnsupportedTableError) as error:
             reason = error.message
     if reason is not None:
         values = None
@@ -251,6 +251,7 @@ def _merge_text(
     scope: StatementScope, definition: IncrementalDefinition, view: str, values: MaintainedValues | None
 ) -> str:
     names = [quote_name(name) for name in scope.table.schema.names]
+    deleted = quote_name(DELETED)
     label = f"{quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     equal = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in definition.key)
     stored = ""
@@ -258,12 +259,12 @@ def _merge_text(
         # The stored rows that were compared are not all that may have the key.
         shown = f"CAST(named_struct({', '.join(_named_values(definition.key))}) AS STRING)"
         fails = f"raise_error(concat('{_STORED_KEY_TEXT} ', {shown}, ' <-'))"
-        stored = f"WHEN MATCHED AND s.{NEW} THEN UPDATE SET {names[0]} = {fails} "
+        stored = f"WHEN MATCHED AND s.{quote_name(NEW)} THEN UPDATE SET {names[0]} = {fails} "
     return (
         f"MERGE INTO {label} AS t USING {view} AS s ON {equal} "
-        f"{stored}WHEN MATCHED AND s.{DELETED} THEN DELETE "
+        f"{stored}WHEN MATCHED AND s.{deleted} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
-        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) "
+        f"WHEN NOT MATCHED AND NOT s.{deleted} THEN INSERT ({', '.join(names)}) "
         f"VALUES ({', '.join(f's.{name}' for name in names)})"
     )
 

@@ -88,11 +88,10 @@ def show_ingest_partitions(
 
 def _index_bytes(table: HudiTable) -> Mapping[str, int]:
     """What the workers' commits of the active timeline say of indexes, the newest of each partition."""
-    from hudisql.format.commit_metadata import read_many_extra_metadata
     from hudisql.ingest.table_index import INDEX_BYTES_KEY
+    from hudisql.table.instant_files import read_extra_metadata
 
-    paths = [table.instant_path(each) for each in table.timeline.commits]
     found: dict[str, int] = {}
-    for extra_metadata in read_many_extra_metadata(table.storage, paths):
+    for extra_metadata in read_extra_metadata(table, table.timeline.commits):
         found.update(json.loads(extra_metadata.get(INDEX_BYTES_KEY) or "{}"))
     return found

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.context import Context
 from hudisql.errors import HudisqlError
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
@@ -306,6 +307,7 @@ def _decide_by_spark(
     from pyspark.errors import PySparkException
 
     columns = table.partition_columns
+    position = internal_column("position")
     partitions = with_registered(table, list_partitions(table), registered_partitions(table, as_of))
     values = pa.Table.from_arrays(
         [
@@ -313,11 +315,11 @@ def _decide_by_spark(
             for position, column in enumerate(columns)
         ]
         + [pa.array(range(len(partitions)), pa.int64())],
-        names=[*(column.name for column in columns), "__partition"],
+        names=[*(column.name for column in columns), position],
     )
     try:
         frame = local_frame(context.spark, values, spark_struct(values.schema))
-        kept = [row[0] for row in rows_that_meet(frame, condition).select("__partition").collect()]
+        kept = [row[0] for row in rows_that_meet(frame, condition).select(position).collect()]
     except (PySparkException, Py4JError):
         return None
     names = [column.name for column in columns]

@@ -284,7 +284,7 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, CleanPlan]]:
     """The plans of cleans with the states of these, newest first.
 
-    Of a completed clean, archiving that was interrupted may have deleted the plan, which is in the archive.
+    Where archiving was interrupted, or goes on meanwhile, a clean is on the timeline and in the archive.
     """
     from hudisql.errors import NoSuchPathError
     from hudisql.services.clean_plan import clean_plan_of, read_clean_plan
@@ -293,16 +293,17 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
     for instant in reversed(table.timeline.instants):
         if instant.action == CLEAN:
             try:
-                plan = read_clean_plan(table, instant)
+                yield instant, read_clean_plan(table, instant)
             except NoSuchPathError:
-                if instant.is_completed:
-                    continue
-                raise
-            yield instant, plan
-    field = "hoodieCleanerPlan"
+                # A completed clean may have lost its plan.
+                if not instant.is_completed:
+                    raise
+    field, known = "hoodieCleanerPlan", {each.timestamp for each in table.timeline.instants}
     for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
         record = entry.record.get(field)
-        if record is not None and entry.instant.state is InstantState.REQUESTED:
+        if record is None or entry.instant.timestamp in known:
+            continue
+        if entry.instant.state is InstantState.REQUESTED:
             yield entry.instant.in_state(InstantState.COMPLETED), clean_plan_of(record, table)
 
 

@@ -162,5 +162,7 @@ def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:
 
 
 def _metadata(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
-    path = table.instant_path(instant)
-    return load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
+    from hudisql.table.instant_files import read_instant
+
+    content = read_instant(table, instant)
+    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))

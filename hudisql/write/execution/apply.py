@@ -25,6 +25,7 @@ from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.execution.changed_slices import check_slices_found
 from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.driver_apply import (
     is_small,
@@ -178,6 +179,7 @@ def _write_files(
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
     partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
     slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
+    check_slices_found(table, slices, counted.changed)
     plan = _plan(table, slices, counted, of_values, options)
     write_context = make_write_context(
         commit,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import FILE_NAME, RECORD_KEY
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings, spark_struct
@@ -27,7 +28,7 @@ from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.partitions import list_partitions
+from hudisql.table.partitions import partition_of
 from hudisql.write.execution.create_handle import create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.sorted_rows import can_sort, sorted_rows
@@ -51,8 +52,8 @@ from hudisql.write.transaction.markers import MarkerKind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_GROUP: Final = "__hudisql_group"
-_CURVE: Final = "__hudisql_curve"
+_GROUP: Final = internal_column("group")
+_CURVE: Final = internal_column("curve")
 _MOST_SORTED_BYTES: Final = 512 << 20
 """Bytes of the files of a group that one task sorts; as Arrow rows they lie on its local disk."""
 
@@ -261,11 +262,7 @@ def _make_job(
     table = commit.table
     paths = {each.partition_path for each in groups}
     names = [column.name for column in table.partition_columns]
-    values = {
-        each.path: dict(zip(names, each.values, strict=True))
-        for each in list_partitions(table)
-        if each.path in paths
-    }
+    values = {path: dict(zip(names, partition_of(table, path).values, strict=True)) for path in paths}
     merges = any(each.has_log_files for group in groups for each in group.slices)
     context = make_write_context(
         commit,

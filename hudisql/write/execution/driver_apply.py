@@ -32,6 +32,7 @@ from hudisql.write.changes import (
     Operation,
     change_schema,
 )
+from hudisql.write.execution.changed_slices import check_slices_found
 from hudisql.write.execution.partitioner import (
     HASH_RANGE,
     BucketInfo,
@@ -127,6 +128,7 @@ def plan_few_changes(
     concerned = {path for path, _ in few.changed} | set(few.new_rows)
     partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
     slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
+    check_slices_found(table, slices, few.changed)
     buckets = options.index.buckets
     if buckets is not None:
         groups = groups_of_buckets(table, slices, buckets)

@@ -19,7 +19,7 @@ from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
+from hudisql.table.partitions import list_partitions, partition_of
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.task_results import collect_files, encode_written_files
@@ -90,7 +90,7 @@ def rewrite_slices(
         return []
     table = commit.table
     paths = {each.partition_path for each in slices}
-    values = {each.path: each.values for each in list_partitions(table) if each.path in paths}
+    values = {path: partition_of(table, path).values for path in paths}
     log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     write_context = replace(
         make_write_context(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.meta_columns import IS_DELETED
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
@@ -54,7 +55,7 @@ from hudisql.write.keygen.record_keys import render_record_keys
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_IS_FIRST: Final = "__hudisql_is_first"
+_IS_FIRST: Final = internal_column("is_first")
 _KEY_FIELDS: Final = (pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()))
 
 

@@ -10,10 +10,11 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hudisql.format.internal_columns import internal_column, internal_prefix
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.spark.few_rows import local_frame
@@ -26,6 +27,11 @@ from hudisql.write.keygen.generated_paths import GENERATED_PATH, partition_sourc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+_HASH: Final = internal_column("hash")
+_BOUNDS: Final = internal_column("bounds")
+_BUCKETS: Final = internal_column("buckets")
+_VALUE: Final = internal_prefix("value")
 
 
 @dataclass(frozen=True)
@@ -156,9 +162,9 @@ def _spread(
     spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
     schema = pa.schema(
         [
-            *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
-            pa.field("bounds", pa.list_(pa.int32())),
-            pa.field("buckets", pa.list_(pa.int32())),
+            *(pa.field(_VALUE + str(number), column.type) for number, column in enumerate(columns)),
+            pa.field(_BOUNDS, pa.list_(pa.int32())),
+            pa.field(_BUCKETS, pa.list_(pa.int32())),
         ]
     )
     rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
@@ -166,10 +172,10 @@ def _spread(
     hashed = sf.pmod(sf.xxhash64(*_spread_by(table)), sf.lit(HASH_RANGE))
     condition = sf.lit(True)
     for number, column in enumerate(columns):
-        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
-    placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
-    in_spread = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(_VALUE + str(number)))
+    placed = new_rows.withColumn(_HASH, hashed).join(sf.broadcast(places), condition)
+    in_spread = sf.size(sf.filter(_BOUNDS, lambda bound: bound <= sf.col(_HASH)))
     position = sf.col(HASH_BUCKET) if is_bucketed else in_spread
-    return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
-        "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
+    return placed.withColumn(BUCKET, sf.get(_BUCKETS, position)).drop(
+        _HASH, _BOUNDS, _BUCKETS, *(_VALUE + str(number) for number in range(len(columns)))
     )

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.internal_columns import internal_column
 from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
@@ -28,7 +29,7 @@ from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.handle.merge_handle import MergeTask, merge_slice
 from hudisql.write.transaction.markers import MarkerKind
 
-BUCKET: Final = "__hudisql_bucket"
+BUCKET: Final = internal_column("bucket")
 
 
 def write_buckets(

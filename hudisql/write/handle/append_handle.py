@@ -51,18 +51,27 @@ class LoggedChanges:
 def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file has the same effect as a merge.
 
-    New rows are not written to logs. A row that a statement sets to a lower ordering value would lose against
-    an earlier log row, with event-time payloads also against the base row, so then the slice is merged. A log
-    record replaces all base rows of its key, so a slice is also merged if a statement selects some of them.
-    Reads the base file's record keys for that; raises CorruptTableError, StorageError.
+    New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
+    value would lose against an earlier log row, with event-time payloads also against the base row, so then
+    the slice is merged. A log record replaces all base rows of its key, so a slice is also merged if a
+    statement selects some of them. Reads the base file's record keys for that; raises CorruptTableError,
+    StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
         return False
     has_updates = bool((operations == Operation.UPDATE).any())
-    if has_updates and (task.file_slice.has_log_files or task.event_time_fields):
+    if has_updates and (task.event_time_fields or _orders_log_rows(task)):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
+
+
+def _orders_log_rows(task: MergeTask) -> bool:
+    """True if a row in a new log file may lose against one in the slice's log files."""
+    if not task.file_slice.has_log_files:
+        return False
+    mode = None if task.log_merge_config is None else task.log_merge_config.merge_mode
+    return mode is None or bool(mode.ordering_fields) or mode.partial_update_mode is not None
 
 
 def _repeats_keys(storage: Storage, file_slice: FileSlice, changes: pa.Table) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from hudisql.errors import WriteConflictError, WriteRefusedError
 from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
+from hudisql.format.internal_columns import internal_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.precombine import comparable, is_newer, newest_first
@@ -36,7 +37,7 @@ from hudisql.write.keygen.new_row_keys import NewRowKeys
 from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 
 _SHOWN_KEYS = 3
-_ROW = "__hudisql_row"
+_ROW = internal_column("row")
 _FILE_NAME_POSITION = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
 
 

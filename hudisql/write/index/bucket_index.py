@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.internal_columns import internal_column
 from hudisql.format.split_file_id import split_bucket_of
 from hudisql.spark.versions import arrow_column
 from hudisql.table.file_slice import FileSlice
@@ -25,7 +26,7 @@ from hudisql.write.keygen.record_keys import render_record_keys
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-HASH_BUCKET: Final = "__hudisql_hash_bucket"
+HASH_BUCKET: Final = internal_column("hash_bucket")
 """int, the bucket of a new row; NULL for changes of stored rows, whose file group is known."""
 # Of random ids two in a million are those of buckets below this number.
 _SURELY_BUCKETS: Final = 10_000

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.internal_columns import internal_column, internal_prefix
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.merge_mode import log_merge_config_of
@@ -41,11 +42,12 @@ from hudisql.write.index.slice_key_lookup import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STORED_KEY: Final = "__hudisql_stored_key"
-STORED_GROUP: Final = "__hudisql_stored_group"
-STORED_PARTITION: Final = "__hudisql_stored_partition"
-STORED: Final = "__hudisql_stored_"
+STORED_KEY: Final = internal_column("stored_key")
+STORED_GROUP: Final = internal_column("stored_group")
+STORED_PARTITION: Final = internal_column("stored_partition")
+STORED: Final = internal_prefix("stored")
 """Prefix of the table's columns that stored rows come with."""
+_KEY_BYTES: Final = internal_column("key_bytes")
 # Keys that each task takes whole: some tens of megabytes of them.
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
@@ -94,8 +96,8 @@ def locate_keys(
 def _sizes_by_partition(keyed: CachedRows) -> tuple[dict[str, tuple[int, int]], int]:
     """Keys and bytes of keys by partition path, and the sum of COMBINED."""
     if keyed.few is not None:
-        rows = keyed.few.append_column("bytes", pc.binary_length(keyed.few.column(RECORD_KEY)))
-        totals = [(RECORD_KEY, "count"), ("bytes", "sum"), (COMBINED, "sum")]
+        rows = keyed.few.append_column(_KEY_BYTES, pc.binary_length(keyed.few.column(RECORD_KEY)))
+        totals = [(RECORD_KEY, "count"), (_KEY_BYTES, "sum"), (COMBINED, "sum")]
         counted = [tuple(row.values()) for row in _grouped(rows, totals)]
     else:
         from pyspark.sql import functions as sf

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import HudisqlError
+from hudisql.format.internal_columns import internal_column
 from hudisql.spark.task_errors import encode_error
 from hudisql.spark.versions import arrow_column
 from hudisql.table.hudi_table import HudiTable
@@ -20,7 +21,7 @@ from hudisql.write.keygen.key_generator import KeyGenerator
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-GENERATED_PATH: Final = "__hudisql_generated_path"
+GENERATED_PATH: Final = internal_column("generated_path")
 
 
 def with_generated_paths(changes: DataFrame, table: HudiTable, generator: KeyGenerator) -> DataFrame:

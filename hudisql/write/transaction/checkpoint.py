@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import COMMIT_ACTIONS
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_extra_metadata
 from hudisql.table.listed_again import read_listed_again
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def _newest_first(table: HudiTable, key: str) -> Iterator[Mapping[str, str | Non
     commits = table.timeline.commits[::-1]
     # The newest one mostly has it.
     for some in (commits[:1], commits[1:]):
-        yield from read_many_extra_metadata(table.storage, [table.instant_path(each) for each in some])
+        yield from read_extra_metadata(table, some)
     starts = table.timeline.first_active_time
     for entry in reversed(read_archived_entries(table, containing=key.encode())):
         # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.

@@ -12,13 +12,14 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.timeline import Timeline
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.instant_files import read_commit
 from hudisql.table.planned_file_groups import planned_file_groups
 
 FileGroup = tuple[str, str]
@@ -58,7 +59,7 @@ def check_no_conflict(
     _check_planned_services(known, timeline, touched)
     changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
     for other in _new_commits(known, timeline):
-        metadata = read_commit_metadata(known.storage, known.instant_path(other))
+        metadata = read_commit(known, other)
         if changes_schema:
             raise WriteConflictError(
                 f"another writer has committed {other.timestamp} to {known.base_path} while its schema was "

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from hudisql.errors import StorageError
+from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable
@@ -65,6 +65,10 @@ def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: st
         return
     named: set[str] = set()
     for commit in commits:
-        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        try:
+            # The archive does not name the commit's log files.
+            metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        except NoSuchPathError:
+            return
         named |= named_files(table.base_path, metadata)
     delete_unnamed_files(table.storage, table.base_path, instant_time, named, table.timeline.layout)

@@ -44,6 +44,27 @@ def test_updates_and_deletes_append_to_logs_and_are_read_at_once(
     ]
 
 
+def test_without_ordering_columns_each_update_is_appended(session: Session, tmp_path: Path) -> None:
+    """As Apache Hudi's, whose compactions come due by the log files."""
+    name = "changes.unordered"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, v INT) USING hudi LOCATION '{tmp_path / 't'}' "
+        "TBLPROPERTIES (type = 'mor', primaryKey = 'id')"
+    )
+    table = ChangedTable(session, name, str(tmp_path / "t"))
+    table.run("INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3)")
+    for value in (20, 10, 30):
+        table.run(f"UPDATE {{t}} SET v = {value} WHERE id <= 2")
+        assert table.rows("id, v") == [(1, value), (2, value), (3, 3)]
+    table.run("DELETE FROM {t} WHERE id = 1")
+    table.run("UPDATE {t} SET v = 5 WHERE id = 2")
+    assert table.rows("id, v") == [(2, 5), (3, 3)]
+    files = [path.name for path in (tmp_path / "t").iterdir() if path.suffix != ".crc"]
+    assert sum(each.endswith(".parquet") for each in files) == 1
+    assert sum(".log." in each for each in files) == 5
+    session.sql(f"DROP TABLE {name}")
+
+
 def test_a_lower_ordering_value_is_never_lost_as_late(merge_on_read_table: ChangedTable) -> None:
     table = merge_on_read_table
     for seq in (100, 2):

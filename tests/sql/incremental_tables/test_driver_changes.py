@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import QueryError
+from hudisql.read.row_multisets import equal_row_numbers
 from hudisql.session import Session
 from hudisql.spark.java_objects import scala_object
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import driver_changes, maintained_columns
-from hudisql.sql.incremental_tables.driver_changes import equal_row_numbers
 from tests.spark_versions import needs_spark
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 

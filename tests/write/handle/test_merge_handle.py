@@ -18,7 +18,7 @@ from hudisql.errors import WriteConflictError, WriteRefusedError
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
-from hudisql.write.changes import Operation, change_schema
+from hudisql.write.changes import OPERATION, RECORD_KEY, SEQUENCE_NUMBER, Operation, change_schema
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
 from hudisql.write.handle.merge_handle import MergedSlice, MergeTask, merge_slice
 
@@ -103,8 +103,8 @@ def _merge(
 
 
 def _change(operation: Operation, row: dict[str, Any]) -> dict[str, Any]:
-    known = {} if operation.is_new_row else {"__hudisql_record_key": row["id"]}
-    return {"__hudisql_operation": int(operation), **known, **row}
+    known = {} if operation.is_new_row else {RECORD_KEY: row["id"]}
+    return {OPERATION: int(operation), **known, **row}
 
 
 @given(
@@ -189,7 +189,7 @@ def test_a_change_with_a_sequence_number_means_one_row_of_its_key(tmp_path: Path
 
     def of_row(number: int, operation: Operation, seq: int) -> dict[str, Any]:
         change = _change(operation, {**_row("k1", seq)})
-        return {**change, "__hudisql_sequence_number": f"20240101000000000_3_{number}"}
+        return {**change, SEQUENCE_NUMBER: f"20240101000000000_3_{number}"}
 
     changes = [of_row(1, Operation.UPDATE, 50), of_row(2, Operation.DELETE, 3)]
     merged = _merge(tmp_path, stored, changes)

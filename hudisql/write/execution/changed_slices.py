@@ -1,0 +1,38 @@
+"""The file slices that changes of stored rows go to, as the rows themselves name them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hudisql.errors import CorruptTableError, WriteConflictError
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+
+
+def check_slices_found(
+    table: HudiTable, slices: Sequence[FileSlice], changed: Collection[tuple[str, str]]
+) -> None:
+    """Raise unless there is a slice for each of the file groups (partition path, file id) that change.
+
+    The partition path is what the changed rows say of themselves: CorruptTableError if it is not that of the
+    directory in which their file lies, WriteConflictError if the file group is gone.
+    """
+    missing = set(changed) - {each.file_group for each in slices}
+    if not missing:
+        return
+    path, file_id = min(missing)
+    elsewhere = [each for each in load_file_slices(table) if each.file_id == file_id]
+    if elsewhere:
+        found = elsewhere[0]
+        file = found.base_file.path if found.base_file is not None else found.log_files[0].path
+        raise CorruptTableError(
+            f"rows of {file} lie in the partition '{found.partition_path}', but have the partition '{path}' "
+            "in _hoodie_partition_path; nothing was written",
+            hint="rewrite the partition with INSERT OVERWRITE from a query of its rows",
+        )
+    raise WriteConflictError(
+        f"the file group {file_id} of the partition '{path}' of {table.base_path} is gone: another writer "
+        "has replaced or removed it while the statement ran; nothing was written",
+        hint="run the statement again: it then works on the table as that writer left it",
+    )
