@@ -39,7 +39,8 @@ from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
-from hudisql.table.timeline_window import check_not_undone, timeline_window
+from hudisql.table.taken_changes import check_not_undone, place_at
+from hudisql.table.timeline_window import timeline_window
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -85,10 +86,11 @@ def plan_refresh(
         sources = read_sources(scope.context, definition.text, until)
         sources.check_permanent((scope.entry.database, scope.entry.name))
         previous = find_place(scope.table)
-        checkpoint = RefreshCheckpoint(definition, sources.ends, previous, views=sources.views)
+        places = {path: place_at(sources.tables[path], end) for path, end in sources.ends.items()}
+        checkpoint = RefreshCheckpoint(definition, places, previous, views=sources.views)
         reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
         is_settled = reason is None and previous is not None and not previous.always
-        if is_settled and previous is not None and previous.sources == sources.ends:
+        if is_settled and previous is not None and _ends_of(previous) == sources.ends:
             return RefreshPlan(scope, checkpoint, NOTHING)
         return _plan_changes(scope, definition, sources, checkpoint, reason)
 
@@ -104,7 +106,16 @@ def _reason_for_whole(
         return "the query reads other tables than before"
     if previous.views != sources.views:
         return "a view that the query reads has changed"
+    try:
+        for path, place in previous.sources.items():
+            check_not_undone(sources.tables[path], place)
+    except NoSuchStateError as error:
+        return error.message
     return None
+
+
+def _ends_of(place: RefreshPlace) -> dict[str, str]:
+    return {path: each.until for path, each in place.sources.items()}
 
 
 def _plan_changes(
@@ -205,13 +216,12 @@ def _changes_of_sources(
     policy = config_of_session(scope.context.spark).get(HOLLOW_COMMITS)
     found = {}
     for path, end in sources.ends.items():
-        begin = previous.sources[path]
+        begin = previous.sources[path].until
         if begin == end:
             continue
         table = sources.tables[path]
         if end < begin:
             raise NotTraceableError(f"{sources.names[path]} was refreshed beyond {end} before")
-        check_not_undone(table, begin)
         found[path] = plan_capture(table, timeline_window(table, begin, end, policy))
     return found
 
