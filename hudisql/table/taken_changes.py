@@ -87,12 +87,26 @@ def check_not_undone(table: HudiTable, place: Place) -> None:
             f"taken up to {until}, and these are not in it",
             hint=f"undo what was taken of the earlier table, and {_TAKE_ALL}",
         )
+    _check_not_upgraded(table, until)
     last = max((each.timestamp for each in table.timeline.commits if each.timestamp < until), default="")
     raise NoSuchStateError(
         f"the commit {until} of the Hudi table at {table.base_path} was undone by a rollback or a "
         "restore: changes were taken up to it, and rows of them are no longer in the table",
         hint=f"undo what was taken after {last or 'the begin'}, too, or {_TAKE_ALL}",
     )
+
+
+def _check_not_upgraded(table: HudiTable, until: str) -> None:
+    """Raise NoSuchStateError if `until` is the instant time of a commit that goes by its completion now."""
+    if not table.timeline.layout.has_completion_times:
+        return
+    commits = [each for each in table.timeline.commits if each.timestamp == until]
+    for completed in completion_times(table, commits).values():
+        raise NoSuchStateError(
+            f"the Hudi table at {table.base_path} has been upgraded to version {table.version} after changes "
+            f"were taken up to {until}: it goes by times of completion now",
+            hint=f"begin after {completed}, when this commit was completed, with a new checkpoint",
+        )
 
 
 def _is_same_bootstrap(table: HudiTable, place: Place) -> bool:

@@ -165,6 +165,14 @@ def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(director
         check_not_undone(table, Place(_time(7)))
 
 
+def test_a_place_of_version_6_is_told_by_its_time_of_completion(directory: TableDirectory) -> None:
+    _complete(directory, 1, 2)
+    _complete(directory, 3, 4)
+    table = open_table(Storage(), str(directory.path))
+    with pytest.raises(NoSuchStateError, match=rf"(?s)has been upgraded to version.*begin after {_time(4)}"):
+        check_not_undone(table, Place(_time(3)))
+
+
 def test_a_long_commit_that_is_archived_first_belongs_to_windows(directory: TableDirectory) -> None:
     _archive(directory, 1, 7, 1)
     _complete(directory, 2, 3)
