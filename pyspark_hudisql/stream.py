@@ -23,6 +23,7 @@ from hudisql.sql.config.unserved_settings import (
     BEGIN_INSTANT,
     END_INSTANT,
     is_cdc_query,
+    policy_of_places,
     query_type_of_options,
 )
 from hudisql.table.taken_changes import Place, check_not_undone, place_at
@@ -172,8 +173,4 @@ def _check_options(options: Mapping[str, str]) -> None:
             raise InvalidArgumentError(
                 f"{name} is an option of batches", hint=f"{START_OFFSET} says where a stream begins"
             )
-    if HudiConfig(options.get).get(HOLLOW_COMMITS) == "USE_TRANSITION_TIME":
-        raise InvalidArgumentError(
-            f"a stream's offsets are instant times, and {HOLLOW_COMMITS.name} is USE_TRANSITION_TIME",
-            hint="BLOCK ends a micro batch before a commit that is pending",
-        )
+    policy_of_places(HudiConfig(options.get).get, "a stream's offsets are")

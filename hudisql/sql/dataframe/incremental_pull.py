@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 from hudisql.errors import (
     CorruptTableError,
-    InvalidArgumentError,
     NoSuchTableError,
     PathExistsError,
     WriteConflictError,
 )
-from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.hudi_config import config_of_session
+from hudisql.sql.config.unserved_settings import policy_of_places
 from hudisql.sql.query.query_plan import run_query
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.query.time_travel import changes_window
@@ -126,11 +126,7 @@ def open_source(context: Context, table: str) -> HudiTable:
     entry = find_hudi_entry(context, TableName(tuple(name.split("."))))
     if entry is None:
         raise NoSuchTableError(f"there is no Hudi table {table}")
-    if config_of_session(context.spark).get(HOLLOW_COMMITS) == "USE_TRANSITION_TIME":
-        raise InvalidArgumentError(
-            f"pulls keep instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
-            hint=f"SET {HOLLOW_COMMITS} = BLOCK: a pull then ends before a commit that is pending",
-        )
+    policy_of_places(config_of_session(context.spark).get, "pulls keep")
     return open_hudi_entry(context, entry)
 
 

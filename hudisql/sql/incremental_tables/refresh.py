@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
@@ -134,7 +133,7 @@ def _plan_changes(
         assert checkpoint.previous is not None
         try:
             partitions = [each.name for each in scope.table.partition_columns]
-            changes = _changes_of_sources(scope, sources, checkpoint.previous)
+            changes = _changes_of_sources(sources, checkpoint.previous)
             values = affected_values(
                 scope.context.spark,
                 (root, sources),
@@ -209,11 +208,8 @@ def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) 
     return f"the query calls {called}"
 
 
-def _changes_of_sources(
-    scope: StatementScope, sources: QuerySources, previous: RefreshPlace
-) -> dict[str, list[GroupChange]]:
+def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[str, list[GroupChange]]:
     """The file groups that commits since the last refresh changed, by base path. Raises NoSuchStateError."""
-    policy = config_of_session(scope.context.spark).get(HOLLOW_COMMITS)
     found = {}
     for path, end in sources.ends.items():
         begin = previous.sources[path].until
@@ -222,7 +218,7 @@ def _changes_of_sources(
         table = sources.tables[path]
         if end < begin:
             raise NotTraceableError(f"{sources.names[path]} was refreshed beyond {end} before")
-        found[path] = plan_capture(table, timeline_window(table, begin, end, policy))
+        found[path] = plan_capture(table, timeline_window(table, begin, end, sources.policy))
     return found
 
 
