@@ -33,6 +33,7 @@ from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes
 from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
+from hudisql.sql.incremental_tables.rewritten_rows import column_of_rewritten_rows
 from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering, in_database, read_sources
 from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
@@ -134,6 +135,12 @@ def _plan_changes(
         try:
             partitions = [each.name for each in scope.table.partition_columns]
             changes = _changes_of_sources(sources, checkpoint.previous)
+            if column := column_of_rewritten_rows(
+                root, sources, changes, ordered=definition.ordering is not None
+            ):
+                raise NotTraceableError(
+                    f"the query reads {column}, which changes where a row is only written again"
+                )
             values = affected_values(
                 scope.context.spark,
                 (root, sources),
