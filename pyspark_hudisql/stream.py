@@ -1,8 +1,9 @@
 """A Hudi table as the source of a stream: each micro batch has what was committed since the one before.
 
 Follows `HoodieStreamSource` of Hudi 0.15: an offset is the instant time of a commit, as JSON
-`{"commitTime": "…"}`, and a micro batch is an incremental query between two of them. Spark keeps the offsets
-in the checkpoint directory of the stream and asks for the same window again after a failure.
+`{"commitTime": "…"}`, and a micro batch is an incremental query between two of them. `bootstrap` beside it is
+hudisql's own (`Place`). Spark keeps the offsets in the checkpoint directory of the stream and asks for the
+same window again after a failure.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from hudisql.sql.config.unserved_settings import (
     BEGIN_INSTANT,
     END_INSTANT,
     is_cdc_query,
+    policy_of_places,
     query_type_of_options,
 )
+from hudisql.table.taken_changes import Place, check_not_undone, place_at
 from hudisql.table.timeline_window import (
     EARLIEST,
-    check_not_undone,
     instant_time_of_bound,
     newest_commit_time,
     timeline_window,
@@ -46,6 +48,7 @@ except ImportError:
 START_OFFSET: Final = "hoodie.datasource.streaming.startOffset"
 _LATEST: Final = "latest"
 _COMMIT_TIME: Final = "commitTime"
+_BOOTSTRAP: Final = "bootstrap"
 _BEFORE_ALL: Final = "00000000000000"
 _WAIT: Final = (
     "wait until it is completed or rolled back, then start the stream again: it goes on where it was"
@@ -105,19 +108,20 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _check_options(self._options)
         table, _ = open_table_of(self._options)
         newest = newest_commit_time(table, self._policy) or _BEFORE_ALL
-        return {_COMMIT_TIME: max(newest, self._begin_of_options or _BEFORE_ALL)}
+        begin = self._begin_of_options or _BEFORE_ALL
+        return _offset(place_at(table, newest) if newest > begin else Place(begin))
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The work for the commits after `start` up to and with `end`.
 
-        Raises NoSuchStateError if files of them were cleaned, or the commit `start` was undone,
-        HollowCommitError if one of them is pending by now, and what `plan_scan` raises.
+        Raises NoSuchStateError if files of them were cleaned, the commit `start` was undone or the table made
+        again, HollowCommitError if one of them is pending by now, and what `plan_scan` raises.
         """
         begin, last = start[_COMMIT_TIME], end[_COMMIT_TIME]
         with plain_errors():
             table, below = open_table_of(self._options)
             if begin != self._begin_of_options:
-                check_not_undone(table, begin)
+                check_not_undone(table, Place(begin, start.get(_BOOTSTRAP, "")))
             if begin >= last:
                 return []
             # Spark goes on after `end`: what a pending commit hides now would never be read.
@@ -152,6 +156,11 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return config.get(HOLLOW_COMMITS) if config.is_set(HOLLOW_COMMITS) else "BLOCK"
 
 
+def _offset(place: Place) -> dict[str, str]:
+    bootstrap = {_BOOTSTRAP: place.bootstrap} if place.bootstrap else {}
+    return {_COMMIT_TIME: place.until, **bootstrap}
+
+
 def _check_options(options: Mapping[str, str]) -> None:
     query_type = query_type_of_options(options)
     if query_type == "read_optimized":
@@ -164,8 +173,4 @@ def _check_options(options: Mapping[str, str]) -> None:
             raise InvalidArgumentError(
                 f"{name} is an option of batches", hint=f"{START_OFFSET} says where a stream begins"
             )
-    if HudiConfig(options.get).get(HOLLOW_COMMITS) == "USE_TRANSITION_TIME":
-        raise InvalidArgumentError(
-            f"a stream's offsets are instant times, and {HOLLOW_COMMITS.name} is USE_TRANSITION_TIME",
-            hint="BLOCK ends a micro batch before a commit that is pending",
-        )
+    policy_of_places(HudiConfig(options.get).get, "a stream's offsets are")

@@ -8,12 +8,11 @@ commits count by their times of completion, and none is hollow. Reads commits an
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
+from hudisql.errors import HollowCommitError, InvalidArgumentError
 from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
@@ -23,7 +22,6 @@ from hudisql.table.completion_times import (
     completion_times,
     completions_archived_since,
     first_active_completion,
-    instant_time_of_millis,
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.instant_files import read_commits
@@ -187,35 +185,6 @@ def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
     hint = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it)"
     commits = _without_hollow_commits(table, None, policy, hint)
     return commits[-1].timestamp if commits else None
-
-
-def check_not_undone(table: HudiTable, taken_until: str) -> None:
-    """Raise NoSuchStateError if the commit up to which changes were taken was rolled back since.
-
-    What it wrote was taken, and no later commit says that it is gone. Apache Hudi goes on silently. A time in
-    the future is where a reader began that waits for it: no commit was taken.
-    """
-    timeline = table.timeline
-    starts = timeline.first_active_time
-    if timeline.layout.has_completion_times:
-        times = completion_times(table, timeline.commits)
-        known, starts = set(times.values()), first_active_completion(table, times)
-    else:
-        known = {each.timestamp for each in timeline.commits}
-    if starts is None or taken_until < starts or taken_until in known:
-        return
-    has_history = timeline.layout.has_completion_times
-    if has_history and taken_until in completions_archived_since(table, taken_until).values():
-        return
-    if taken_until > instant_time_of_millis(table, round(time.time() * 1000)):
-        return
-    last = max((each.timestamp for each in timeline.commits if each.timestamp < taken_until), default="")
-    raise NoSuchStateError(
-        f"the commit {taken_until} of the Hudi table at {table.base_path} was undone by a rollback or a "
-        "restore: changes were taken up to it, and rows of them are no longer in the table",
-        hint=f"undo what was taken after {last or 'the begin'}, too, or take all rows again with a new "
-        "checkpoint",
-    )
 
 
 def instant_time_of_bound(text: str, what: str) -> str:

@@ -20,7 +20,8 @@ from hudisql.table.archived_timeline import ArchiveReader
 from hudisql.table.completion_times import history_files
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from hudisql.table.timeline_window import check_not_undone, timeline_window
+from hudisql.table.taken_changes import Place, check_not_undone
+from hudisql.table.timeline_window import timeline_window
 from tests.table.conftest import SCHEMA, TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -159,9 +160,17 @@ def test_commits_that_are_archived_beyond_a_savepoint_belong_to_windows(director
     window = timeline_window(table, _time(2), _time(6))
     assert window.instant_times == {_time(3), _time(5)}
     assert window.is_open
-    check_not_undone(table, _time(4))
+    check_not_undone(table, Place(_time(4)))
     with pytest.raises(NoSuchStateError, match="was undone"):
-        check_not_undone(table, _time(7))
+        check_not_undone(table, Place(_time(7)))
+
+
+def test_a_place_of_version_6_is_told_by_its_time_of_completion(directory: TableDirectory) -> None:
+    _complete(directory, 1, 2)
+    _complete(directory, 3, 4)
+    table = open_table(Storage(), str(directory.path))
+    with pytest.raises(NoSuchStateError, match=rf"(?s)has been upgraded to version.*begin after {_time(4)}"):
+        check_not_undone(table, Place(_time(3)))
 
 
 def test_a_long_commit_that_is_archived_first_belongs_to_windows(directory: TableDirectory) -> None:
@@ -170,9 +179,9 @@ def test_a_long_commit_that_is_archived_first_belongs_to_windows(directory: Tabl
     _complete(directory, 4, 5)
     table = open_table(Storage(), str(directory.path))
     assert timeline_window(table, _time(4)).instant_times == {_time(1), _time(4)}
-    check_not_undone(table, _time(7))
+    check_not_undone(table, Place(_time(7)))
     with pytest.raises(NoSuchStateError, match="was undone"):
-        check_not_undone(table, _time(6))
+        check_not_undone(table, Place(_time(6)))
 
 
 def test_files_of_superseded_versions_of_the_history_are_left_aside(directory: TableDirectory) -> None:

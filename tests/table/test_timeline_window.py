@@ -15,7 +15,7 @@ from hudisql.format.instant import COMMIT, Instant, InstantState
 from hudisql.read.incremental import incremental_read
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.timeline_window import check_not_undone, timeline_window
+from hudisql.table.timeline_window import timeline_window
 
 FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
 
@@ -100,11 +100,3 @@ def test_a_window_of_archived_commits_is_not_empty(make_table) -> None:
     assert (window.is_open, window.as_of) == (False, FIRST)
     assert timeline_window(table, SECOND, "20260102120000000").as_of == SECOND
     assert timeline_window(table, FIRST).as_of == THIRD
-
-
-def test_a_place_in_the_future_was_not_undone(directory) -> None:
-    table = open_table(Storage(), str(directory.path))
-    check_not_undone(table, THIRD)
-    check_not_undone(table, "29990101000000000")
-    with pytest.raises(NoSuchStateError, match="was undone by a rollback"):
-        check_not_undone(table, "20260103000000001")

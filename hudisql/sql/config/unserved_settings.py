@@ -17,7 +17,7 @@ from hudisql.format.table_properties import (
     WRITE_VERSION,
     TableProperties,
 )
-from hudisql.hudi_config import HudiConfig
+from hudisql.hudi_config import HOLLOW_COMMITS, ConfigKey, HudiConfig
 from hudisql.table.hudi_table import WRITTEN_VERSION
 
 QUERY_TYPE: Final = "hoodie.datasource.query.type"
@@ -120,6 +120,21 @@ def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:
             hint=f"RESET {QUERY_TYPE}; <table>_ro is its base files alone, TIMESTAMP AS OF reads an "
             "earlier snapshot, hudi_table_changes('<table>', 'latest_state', <begin>) what has changed since",
         )
+
+
+def policy_of_places(setting: Callable[[ConfigKey[str]], str], who: str) -> str:
+    """The policy for pending commits of a reader that keeps an instant time as its place.
+
+    `who` begins the message. Raises InvalidArgumentError for the policy whose begins and ends are times of
+    completion: by it such a reader would miss commits.
+    """
+    policy = setting(HOLLOW_COMMITS)
+    if policy == "USE_TRANSITION_TIME":
+        raise InvalidArgumentError(
+            f"{who} instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
+            hint=f"SET {HOLLOW_COMMITS} = BLOCK: what is read then ends before a commit that is pending",
+        )
+    return policy
 
 
 def query_type_of_options(options: Mapping[str, str]) -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 from hudisql.errors import (
     CorruptTableError,
-    InvalidArgumentError,
     NoSuchTableError,
     PathExistsError,
     WriteConflictError,
 )
-from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.hudi_config import config_of_session
+from hudisql.sql.config.unserved_settings import policy_of_places
 from hudisql.sql.query.query_plan import run_query
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.query.time_travel import changes_window
@@ -27,7 +27,8 @@ from hudisql.sql.text.statements import TableName
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import EARLIEST, TimelineWindow, check_not_undone
+from hudisql.table.taken_changes import Place, check_not_undone, place_at
+from hudisql.table.timeline_window import EARLIEST, TimelineWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,20 +78,22 @@ class IncrementalPull:
 
 @dataclass
 class DirectoryPull(IncrementalPull):
-    """A pull that keeps its place in the directory `checkpoint`.
+    """A pull that keeps its place in the directory `checkpoint`; `bootstrap` is that of its `Place`.
 
     A context manager: its end records the place, unless an exception left it, so that a failed pull is
     repeated.
     """
 
     checkpoint: str = ""
+    bootstrap: str = ""
 
     def commit(self) -> None:
         """Record that everything up to `end` was taken. Raises WriteConflictError if another pull did."""
         if self.is_empty:
             return
         storage = self._context.storage
-        content = json.dumps({"table": self.table, "begin": self.begin, "end": self.end}).encode()
+        place = {"table": self.table, "begin": self.begin, "end": self.end, "bootstrap": self.bootstrap}
+        content = json.dumps(place).encode()
         try:
             storage.create(join(self.checkpoint, f"{self.end}.json"), content)
         except PathExistsError as error:
@@ -106,14 +109,15 @@ def directory_pull(context: Context, table: str, checkpoint: str, begin: str = E
     """What has changed in a Hudi table since the last pull with this checkpoint (a directory).
 
     The first pull takes the changes after `begin`. Raises NoSuchTableError, InvalidArgumentError,
-    HollowCommitError, NoSuchStateError if files of the changes were cleaned or the last commit taken was
-    undone, CorruptTableError for a checkpoint of another table.
+    HollowCommitError, NoSuchStateError if files of the changes were cleaned, the last commit taken was undone
+    or the table was made again, CorruptTableError for a checkpoint of another table.
     """
     source = open_source(context, table)
     directory = context.storage.qualify(checkpoint)
-    place = _place(context, directory, source.base_path)
-    window, df = pull_window(context, source, begin, place)
-    return DirectoryPull(source.base_path, window.begin, window.as_of, df, context, directory)
+    last = _last_place(context, directory, source.base_path)
+    window, df = pull_window(context, source, begin, last)
+    end = place_at(source, window.as_of)
+    return DirectoryPull(source.base_path, window.begin, end.until, df, context, directory, end.bootstrap)
 
 
 def open_source(context: Context, table: str) -> HudiTable:
@@ -122,24 +126,21 @@ def open_source(context: Context, table: str) -> HudiTable:
     entry = find_hudi_entry(context, TableName(tuple(name.split("."))))
     if entry is None:
         raise NoSuchTableError(f"there is no Hudi table {table}")
-    if config_of_session(context.spark).get(HOLLOW_COMMITS) == "USE_TRANSITION_TIME":
-        raise InvalidArgumentError(
-            f"pulls keep instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
-            hint=f"SET {HOLLOW_COMMITS} = BLOCK: a pull then ends before a commit that is pending",
-        )
+    policy_of_places(config_of_session(context.spark).get, "pulls keep")
     return open_hudi_entry(context, entry)
 
 
 def pull_window(
-    context: Context, source: HudiTable, begin: str, place: str | None
+    context: Context, source: HudiTable, begin: str, place: Place | None
 ) -> tuple[TimelineWindow, DataFrame]:
     """The commits after the place of the pull, or before the first pull after `begin`; and their rows.
 
-    Raises NoSuchStateError if the commit of the place was undone, and what `changes_window` raises.
+    Raises NoSuchStateError if the commit of the place was undone or the table made again, and what
+    `changes_window` raises.
     """
     if place is not None:
         check_not_undone(source, place)
-    window = changes_window(context.spark, source, begin if place is None else place, None)
+    window = changes_window(context.spark, source, begin if place is None else place.until, None)
     return window, _changes(context, source.base_path, "latest_state", window.begin, window.as_of)
 
 
@@ -148,7 +149,7 @@ def _changes(context: Context, base_path: str, form: str, begin: str, end: str) 
     return run_query(context, f"SELECT * FROM hudi_table_changes({arguments})")
 
 
-def _place(context: Context, directory: str, base_path: str) -> str | None:
+def _last_place(context: Context, directory: str, base_path: str) -> Place | None:
     """The end of the newest pull; None before the first. Raises CorruptTableError."""
     names = _places(context, directory)
     if not names:
@@ -156,8 +157,8 @@ def _place(context: Context, directory: str, base_path: str) -> str | None:
     path = join(directory, names[-1])
     try:
         found = json.loads(context.storage.read(path))
-        table, end = str(found["table"]), str(found["end"])
-    except (ValueError, KeyError, TypeError) as error:
+        table, end = str(found["table"]), Place(str(found["end"]), str(found.get("bootstrap", "")))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(f"{path} is no checkpoint of a pull: {error}") from error
     if table != base_path:
         raise CorruptTableError(

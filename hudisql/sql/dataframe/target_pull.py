@@ -19,6 +19,7 @@ from hudisql.sql.query.target_table import find_entry, find_hudi_entry, open_hud
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
+from hudisql.table.taken_changes import place_at
 from hudisql.table.timeline_window import EARLIEST
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
@@ -115,7 +116,7 @@ def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) 
 
     The first pull takes the changes after `begin`; the first write may make the table. Raises
     NoSuchTableError, InvalidArgumentError, HollowCommitError, NoSuchStateError if files of the changes were
-    cleaned or the last commit taken was undone, CorruptTableError.
+    cleaned, the last commit taken was undone or the source was made again, CorruptTableError.
     """
     source = open_source(context, table)
     name = ".".join(context.qualify_table_name(into))
@@ -129,7 +130,7 @@ def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) 
         )
     place = None if target is None else find_checkpoint(target, source.base_path)
     window, df = pull_window(context, source, begin, place)
-    checkpoint = PullCheckpoint(source.base_path, place, window.as_of)
+    checkpoint = PullCheckpoint(source.base_path, place, place_at(source, window.as_of))
     return TargetPull(
         source.base_path, window.begin, window.as_of, df, context, into=name, checkpoint=checkpoint
     )

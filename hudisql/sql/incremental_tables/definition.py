@@ -17,15 +17,6 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.sql_literals import quote_string
 
 PREFIX: Final = "hudisql.incremental."
-SETTINGS: Final = (
-    "spark.sql.session.timeZone",
-    "spark.sql.ansi.enabled",
-    "spark.sql.caseSensitive",
-    "spark.sql.legacy.timeParserPolicy",
-    "spark.sql.mapKeyDedupPolicy",
-    "spark.sql.decimalOperations.allowPrecisionLoss",
-)
-"""Spark's settings that change what a query gives: each refresh has those of the definition."""
 _PART_LENGTH: Final = 3500
 
 
@@ -34,7 +25,7 @@ class IncrementalDefinition:
     """The query as written, the database of its unqualified names, the target's key, and the ordering column.
 
     Of several rows of a key the one with the highest value of `ordering` stays; without it a key is unique.
-    `settings` are those of Spark's (`SETTINGS`) with which the query is run.
+    `settings` are those of Spark's with which the query is run.
     """
 
     query: str

@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError, UnsupportedTableError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
@@ -34,12 +33,14 @@ from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes
 from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
+from hudisql.sql.incremental_tables.rewritten_rows import column_of_rewritten_rows
 from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering, in_database, read_sources
 from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
-from hudisql.table.timeline_window import check_not_undone, timeline_window
+from hudisql.table.taken_changes import check_not_undone, place_at
+from hudisql.table.timeline_window import timeline_window
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -85,10 +86,11 @@ def plan_refresh(
         sources = read_sources(scope.context, definition.text, until)
         sources.check_permanent((scope.entry.database, scope.entry.name))
         previous = find_place(scope.table)
-        checkpoint = RefreshCheckpoint(definition, sources.ends, previous, views=sources.views)
+        places = {path: place_at(sources.tables[path], end) for path, end in sources.ends.items()}
+        checkpoint = RefreshCheckpoint(definition, places, previous, views=sources.views)
         reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
         is_settled = reason is None and previous is not None and not previous.always
-        if is_settled and previous is not None and previous.sources == sources.ends:
+        if is_settled and previous is not None and _ends_of(previous) == sources.ends:
             return RefreshPlan(scope, checkpoint, NOTHING)
         return _plan_changes(scope, definition, sources, checkpoint, reason)
 
@@ -104,7 +106,16 @@ def _reason_for_whole(
         return "the query reads other tables than before"
     if previous.views != sources.views:
         return "a view that the query reads has changed"
+    try:
+        for path, place in previous.sources.items():
+            check_not_undone(sources.tables[path], place)
+    except NoSuchStateError as error:
+        return error.message
     return None
+
+
+def _ends_of(place: RefreshPlace) -> dict[str, str]:
+    return {path: each.until for path, each in place.sources.items()}
 
 
 def _plan_changes(
@@ -123,7 +134,13 @@ def _plan_changes(
         assert checkpoint.previous is not None
         try:
             partitions = [each.name for each in scope.table.partition_columns]
-            changes = _changes_of_sources(scope, sources, checkpoint.previous)
+            changes = _changes_of_sources(sources, checkpoint.previous)
+            if column := column_of_rewritten_rows(
+                root, sources, changes, ordered=definition.ordering is not None
+            ):
+                raise NotTraceableError(
+                    f"the query reads {column}, which changes where a row is only written again"
+                )
             values = affected_values(
                 scope.context.spark,
                 (root, sources),
@@ -198,21 +215,17 @@ def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) 
     return f"the query calls {called}"
 
 
-def _changes_of_sources(
-    scope: StatementScope, sources: QuerySources, previous: RefreshPlace
-) -> dict[str, list[GroupChange]]:
+def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[str, list[GroupChange]]:
     """The file groups that commits since the last refresh changed, by base path. Raises NoSuchStateError."""
-    policy = config_of_session(scope.context.spark).get(HOLLOW_COMMITS)
     found = {}
     for path, end in sources.ends.items():
-        begin = previous.sources[path]
+        begin = previous.sources[path].until
         if begin == end:
             continue
         table = sources.tables[path]
         if end < begin:
             raise NotTraceableError(f"{sources.names[path]} was refreshed beyond {end} before")
-        check_not_undone(table, begin)
-        found[path] = plan_capture(table, timeline_window(table, begin, end, policy))
+        found[path] = plan_capture(table, timeline_window(table, begin, end, sources.policy))
     return found
 
 

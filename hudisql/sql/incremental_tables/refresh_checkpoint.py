@@ -1,6 +1,6 @@
 """The place of an incremental table in its sources, in the commits that its refreshes make.
 
-The value is a JSON object: the definition, and the instant of each source by its base path. The newest commit
+The value is a JSON object: the definition, and the `Place` in each source by its base path. The newest commit
 that has it counts, so that a rollback or restore takes the place back with the rows.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.taken_changes import Place
 from hudisql.write.transaction.checkpoint import find_newest
 
 CHECKPOINT_KEY: Final = "hudisql.incremental.table"
@@ -22,14 +23,14 @@ CHECKPOINT_KEY: Final = "hudisql.incremental.table"
 
 @dataclass(frozen=True)
 class RefreshPlace:
-    """Up to which instant the newest refresh has taken each source (by base path), and of which definition.
+    """Up to which place the newest refresh has taken each source (by base path), and of which definition.
 
     `always` says why the query must be run even if no source has changed; empty if it need not. `views` has a
     hash of the definition of each view that the query reads.
     """
 
     definition: Mapping[str, object]
-    sources: Mapping[str, str]
+    sources: Mapping[str, Place]
     always: str = ""
     views: Mapping[str, str] = field(default_factory=dict)
 
@@ -39,7 +40,7 @@ class RefreshCheckpoint:
     """What the commit of a refresh says; `previous` is the place with which it was planned."""
 
     definition: IncrementalDefinition
-    sources: Mapping[str, str]
+    sources: Mapping[str, Place]
     previous: RefreshPlace | None
     always: str = ""
     views: Mapping[str, str] = field(default_factory=dict)
@@ -47,8 +48,14 @@ class RefreshCheckpoint:
     @property
     def extra_metadata(self) -> Mapping[str, str]:
         """What the commit says of it."""
-        content = {**self.definition.document, "sources": dict(self.sources), "always": self.always}
-        content |= {"views": dict(self.views)} if self.views else {}
+        bootstraps = {path: place.bootstrap for path, place in self.sources.items() if place.bootstrap}
+        content = {
+            **self.definition.document,
+            "sources": {path: place.until for path, place in self.sources.items()},
+            "always": self.always,
+            **({"bootstraps": bootstraps} if bootstraps else {}),
+            **({"views": dict(self.views)} if self.views else {}),
+        }
         return {CHECKPOINT_KEY: json.dumps(content, sort_keys=True)}
 
     def check(self, target: HudiTable) -> None:
@@ -68,7 +75,11 @@ def find_place(target: HudiTable) -> RefreshPlace | None:
         try:
             content = json.loads(text)
             always = str(content.pop("always", ""))
-            sources = {str(path): str(instant) for path, instant in content.pop("sources").items()}
+            bootstraps = content.pop("bootstraps", {})
+            sources = {
+                str(path): Place(str(until), str(bootstraps.get(path, "")))
+                for path, until in content.pop("sources").items()
+            }
             views = {str(name): str(value) for name, value in content.pop("views", {}).items()}
         except (ValueError, AttributeError, KeyError, TypeError) as error:
             raise CorruptTableError(

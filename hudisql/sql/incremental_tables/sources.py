@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import FUNCTIONS, HOLLOW_COMMITS, config_of_session
+from hudisql.hudi_config import config_of_session
 from hudisql.spark.versions import check_statement_since
-from hudisql.sql.incremental_tables.definition import SETTINGS
+from hudisql.sql.config.unserved_settings import policy_of_places
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
@@ -41,7 +41,7 @@ class SourceReference:
 class QuerySources:
     """The query bound to its sources: tables by base path, and the instant up to which each is read.
 
-    `is_past` says that the text itself names these instants.
+    `policy` is Hudi's for pending commits. `is_past` says that the text itself names these instants.
     """
 
     binder: TableBinder
@@ -49,6 +49,7 @@ class QuerySources:
     tables: Mapping[str, HudiTable]
     names: Mapping[str, str]
     ends: Mapping[str, str]
+    policy: str
     is_past: bool = False
 
     @property
@@ -123,7 +124,7 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     followed = [each for each in bound.hudi_relations if each.time_travel is None]
     for each in followed:
         _check(each)
-    policy = config_of_session(context.spark).get(HOLLOW_COMMITS)
+    policy = policy_of_places(config_of_session(context.spark).get, "refreshes keep")
     tables = {each.entry.path: binder.open(each.entry) for each in followed}
     names = {each.entry.path: f"{each.entry.database}.{each.entry.name}" for each in followed}
     for path, table in tables.items():
@@ -132,7 +133,7 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
         ends = {path: newest_commit_time(table, policy) or BEFORE_ALL for path, table in tables.items()}
     else:
         bound, ends = _as_of(binder, bound, tables, until)
-    return QuerySources(binder, bound, tables, names, ends, is_past=until is not None)
+    return QuerySources(binder, bound, tables, names, ends, policy, is_past=until is not None)
 
 
 def check_ordering(column: str | None) -> None:
@@ -207,30 +208,6 @@ def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
             hint="name a later instant",
         )
     return taken[-1].timestamp, end
-
-
-def settings_of_session(context: Context) -> dict[str, str]:
-    """The session's values of the settings that a definition keeps: Spark's, and whose functions answer."""
-    found = {name: str(context.spark.conf.get(name)) for name in SETTINGS}
-    return found | {FUNCTIONS.name: config_of_session(context.spark).get(FUNCTIONS)}
-
-
-@contextmanager
-def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these values of Spark's settings while the context is open."""
-    conf = context.spark.conf
-    before = {name: conf.get(name, None) for name in settings}
-    changed = {name: value for name, value in settings.items() if before[name] != value}
-    try:
-        for name, value in changed.items():
-            conf.set(name, value)
-        yield
-    finally:
-        for name in changed:
-            if (earlier := before[name]) is None:
-                conf.unset(name)
-            else:
-                conf.set(name, earlier)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ from hudisql.sql.incremental_tables.definition_change import (
 from hudisql.sql.incremental_tables.driver_changes import DriverChanges
 from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
 from hudisql.sql.incremental_tables.refresh_checkpoint import find_place
-from hudisql.sql.incremental_tables.sources import settings_of_session, with_settings
+from hudisql.sql.incremental_tables.session_settings import settings_of_session, with_settings
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st

@@ -1,8 +1,8 @@
 """The place of an incremental pull in the commits of the table that its rows go to.
 
 A commit that writes the rows of a pull says in its extra metadata up to which instant of the source they go,
-so that rows and place become visible in one step. The value is a JSON object by source; a commit has only
-its own entry, and the newest commit with one counts.
+so that rows and place become visible in one step. The value is a JSON object by source, with the rest of the
+`Place`; a commit has only its own entry, and the newest commit with one counts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.taken_changes import Place
 from hudisql.write.transaction.checkpoint import find_newest
 
 CHECKPOINT_KEY: Final = "hudisql.incremental.checkpoint"
 """Key of the extra metadata; Hudi Streamer's `deltastreamer.checkpoint.key` names no source."""
+_BOOTSTRAP: Final = "bootstrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,14 @@ class PullCheckpoint:
     """
 
     source: str
-    previous: str | None
-    end: str
+    previous: Place | None
+    end: Place
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
         """What the commit says of it."""
-        return {CHECKPOINT_KEY: json.dumps({self.source: self.end})}
+        bootstrap = {_BOOTSTRAP: self.end.bootstrap} if self.end.bootstrap else {}
+        return {CHECKPOINT_KEY: json.dumps({self.source: self.end.until, **bootstrap})}
 
     def check(self, target: HudiTable) -> None:
         """Raise WriteConflictError if another pull has moved the place since. Raises CorruptTableError."""
@@ -42,25 +45,31 @@ class PullCheckpoint:
         if found != self.previous:
             raise WriteConflictError(
                 f"another pull from the Hudi table at {self.source} into the one at {target.base_path} took "
-                f"the changes up to {found}: this one began after {self.previous}, and nothing was written",
+                f"the changes up to {_time_of(found)}: this one began after {_time_of(self.previous)}, and "
+                "nothing was written",
                 hint="begin a new pull",
             )
 
 
-def find_checkpoint(target: HudiTable, source: str) -> str | None:
+def _time_of(place: Place | None) -> str:
+    return "no commit" if place is None else place.until
+
+
+def find_checkpoint(target: HudiTable, source: str) -> Place | None:
     """Up to which instant of the source the table's commits have taken its changes; None before the first.
 
     Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
     CorruptTableError, UnsupportedTableError, StorageError.
     """
 
-    def end_of(text: str) -> str | None:
+    def end_of(text: str) -> Place | None:
         try:
-            end = json.loads(text).get(source)
+            content = json.loads(text)
+            end, bootstrap = content.get(source), str(content.get(_BOOTSTRAP, ""))
         except (ValueError, AttributeError) as error:
             raise CorruptTableError(
                 f"a commit of {target.base_path} has the checkpoint '{text}', which is none: {error}"
             ) from error
-        return None if end is None else str(end)
+        return None if end is None else Place(str(end), bootstrap)
 
     return find_newest(target, CHECKPOINT_KEY, end_of)

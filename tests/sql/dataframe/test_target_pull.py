@@ -55,13 +55,19 @@ def opened(table: ChangedTable) -> HudiTable:
     return open_table(Storage(), table.path)
 
 
+def taken_until(copy: ChangedTable, table: ChangedTable) -> str:
+    place = find_checkpoint(opened(copy), table.path)
+    assert place is not None
+    return place.until
+
+
 def newest(table: ChangedTable) -> str:
     return opened(table).timeline.commits[-1].timestamp
 
 
 def test_each_change_is_taken_once(session: Session, table: ChangedTable, copy: ChangedTable) -> None:
     assert copy.rows() == table.rows()
-    assert find_checkpoint(opened(copy), table.path) == newest(table)
+    assert taken_until(copy, table) == newest(table)
     instants = copy.instants()
     assert add_changes(session, table)["instant"] is None
     assert copy.instants() == instants
@@ -84,7 +90,7 @@ def test_changes_that_change_nothing_are_taken_too(
     with session.incremental(table.name, into=COPY) as pull:
         assert sorted(row.op for row in pull.cdc.collect()) == ["u", "u"]
         assert pull.write(pull.df.select("id", "seq", "price", "dt").where("seq > 50")).inserted == 0
-    assert find_checkpoint(opened(copy), table.path) == newest(table)
+    assert taken_until(copy, table) == newest(table)
     assert session.incremental(table.name, into=COPY).is_empty
     assert copy.rows(where="price = 100") == []
 
@@ -99,12 +105,12 @@ def test_a_place_outlives_the_active_timeline_and_goes_back_with_the_table(
         f"CALL archive_commits(table => '{COPY}', min_commits => 2, max_commits => 3, retain_commits => 1)"
     )
     assert len(opened(copy).timeline.commits) == 2
-    assert find_checkpoint(opened(copy), table.path) == place
+    assert taken_until(copy, table) == place
     table.run("UPDATE {t} SET price = 100 WHERE seq < 2")
     add_changes(session, table)
-    assert find_checkpoint(opened(copy), table.path) == newest(table) > place
+    assert taken_until(copy, table) == newest(table)
     session.sql(f"CALL rollback_to_instant(table => '{COPY}', instant_time => '{newest(copy)}')")
-    assert find_checkpoint(opened(copy), table.path) == place
+    assert taken_until(copy, table) == place
     assert add_changes(session, table)["rows_updated"] == 2
     undone = newest(table)
     session.sql(f"CALL rollback_to_instant(table => '{table.name}', instant_time => '{undone}')")
@@ -164,7 +170,7 @@ def test_a_killed_pull_is_neither_lost_nor_repeated(
         step=step,
     )
     assert ended.returncode in (-signal.SIGKILL, 0), ended.stderr
-    is_taken = find_checkpoint(opened(copy), table.path) == newest(table)
+    is_taken = taken_until(copy, table) == newest(table)
     assert is_taken == ([int(row[2]) for row in copy.rows(where="seq < 2")] == [100, 101])
     add_changes(session, table)
     assert [int(row[2]) for row in copy.rows(where="seq < 3")] == [100, 101, 2]

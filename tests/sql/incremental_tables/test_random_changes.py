@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from hudisql.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.session import Session
 from hudisql.sql.incremental_tables import changed_rows, maintained_columns, value_bounds
-from hudisql.sql.incremental_tables.sources import with_settings
+from hudisql.sql.incremental_tables.session_settings import with_settings
 from tests.soak import parameters
 from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
 

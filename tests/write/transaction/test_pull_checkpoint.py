@@ -9,6 +9,7 @@ from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import COMMIT, Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.table.taken_changes import Place
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
 from tests.table.conftest import TableDirectory
 
@@ -26,11 +27,11 @@ def test_a_commit_that_was_archived_and_then_rolled_back_has_no_place(tmp_path: 
     directory.commit(SECOND)
     directory.commit("20260104000000000")
     # The one that was rolled back said "3"; the one that is still on the timeline stands with its file there.
-    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == "1"
+    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == Place("1")
     directory.instant(f"{SECOND}.commit", _taken_until("2"))
-    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == "2"
+    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == Place("2")
 
 
 def _taken_until(end: str) -> bytes:
-    place = PullCheckpoint("/source", None, end).extra_metadata
+    place = PullCheckpoint("/source", None, Place(end)).extra_metadata
     return CommitMetadata(partition_to_write_stats={}, extra_metadata=dict(place)).to_json()

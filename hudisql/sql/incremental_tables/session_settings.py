@@ -1,0 +1,99 @@
+"""The settings of the session that give an incremental table's query its meaning.
+
+As views of Spark keep theirs (`ViewHelper.sqlConfigsToProps`): all settings of Spark SQL that a session has
+set, but for those that only say how Spark runs. A refresh has those of the definition, and of all others the
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from hudisql.hudi_config import FUNCTIONS, config_of_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudisql.context import Context
+
+_TIMESTAMP_TYPE: Final = "spark.sql.timestampType"
+_ALWAYS_KEPT: Final = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    _TIMESTAMP_TYPE,
+)
+"""Those of which machines or versions of Spark have other defaults, or may come to have."""
+_OF_RUNNING: Final = tuple(
+    f"spark.sql.{each}"
+    for each in (
+        *("adaptive.", "addPartitionInBatch.", "artifact.", "autoBroadcastJoinThreshold", "broadcast"),
+        *("bucketing.", "cache", "cartesianProductExec.", "catalog", "cbo.", "classic.", "cli.", "codegen."),
+        *("columnVector.", "connect.", "dataframeCache.", "debug.", "defaultCacheStorageLevel"),
+        *("defaultSizeInBytes", "error.", "exchange.", "execution.", "extension", "files.max", "files.min"),
+        *("files.openCost", "globalTempDatabase", "hive.", "inMemory", "join.", "leafNode", "limit."),
+        *("max", "maven.", "metadataCache", "objectHashAggregate.", "optimizer.", "parser.manage"),
+        *("parser.parserDfa", "pipelines.", "plan", "pyspark.", "python", "queryExecution", "redaction."),
+        *("repl.", "scripting.", "session.localRelation", "sessionWindow.", "shuffle", "sort"),
+        *("sources.bucketing.", "sources.commitProtocol", "sources.ignoreDataLocality"),
+        *("sources.outputCommitter", "sources.parallelPartitionDiscovery.", "sources.partitionOverwriteMode"),
+        *("sources.v2.bucketing.", "stackTraces", "statistics.", "storeAssignmentPolicy", "streaming."),
+        *("subexpressionElimination.", "thrift", "ui.", "view.maxNestedViewDepth", "warehouse.", "window"),
+    )
+)
+"""Beginnings of the names of settings that change no row that a query gives, nor what a refresh stores."""
+_LEGACY: Final = "legacy"
+
+
+def settings_of_session(context: Context) -> dict[str, str]:
+    """The session's values of the settings that a definition keeps: Spark's, and whose functions answer."""
+    conf = context.spark.conf
+    found = {name: str(conf.get(name)) for name in (*_ALWAYS_KEPT, *_set_in_session(context.spark))}
+    return found | {FUNCTIONS.name: config_of_session(context.spark).get(FUNCTIONS)}
+
+
+@contextmanager
+def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these values while the context is open, and of other settings that count the defaults.
+
+    Definitions that were made when only some settings were kept leave the others as they are.
+    """
+    conf = context.spark.conf
+    wanted: dict[str, str | None] = dict(settings)
+    if _TIMESTAMP_TYPE in settings:
+        wanted = dict.fromkeys(_set_in_session(context.spark)) | wanted
+    before = {name: conf.get(name, None) for name in wanted}
+    changed = {name: value for name, value in wanted.items() if before[name] != value}
+    try:
+        for name, value in changed.items():
+            _set(context.spark, name, value)
+        yield
+    finally:
+        for name in changed:
+            _set(context.spark, name, before[name])
+
+
+def gives_meaning(name: str) -> bool:
+    """True for the settings of Spark SQL that may change which rows a query gives."""
+    is_of_running = name.startswith(_OF_RUNNING) and _LEGACY not in name.lower()
+    return name.startswith("spark.sql.") and not is_of_running
+
+
+def _set(spark: SparkSession, name: str, value: str | None) -> None:
+    if value is None:
+        spark.conf.unset(name)
+    else:
+        spark.conf.set(name, value)
+
+
+def _set_in_session(spark: SparkSession) -> list[str]:
+    """The names of the settings that the session, or its configuration, has set and that give meaning."""
+    # All names by one call: Py4J asks the JVM for each entry of a map.
+    names = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
+    set_here = sorted(name for name in names.strip("[]").split(", ") if gives_meaning(name))
+    return [name for name in set_here if spark.conf.isModifiable(name)]
