@@ -235,7 +235,9 @@ def _run(
         restore.timestamp, milliseconds, plan, _rollbacks(table, restore.timestamp)
     )
     held.check()
-    timeline_files(table.timeline.layout).complete(table, inflight, content, concurrency.lock)
+    timeline_files(table.timeline.layout).complete(
+        table, inflight, content, awaits_clocks=concurrency.names_lock
+    )
     _delete_rollbacks(table, plan.savepoint_time)
 
 

@@ -2,10 +2,12 @@
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
 Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
+Hudi's files are empty; here the content names the process, so that one that has ended counts as gone at once.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field
 from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
 from hudisql.format.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
+from hudisql.write.transaction.process_identity import parse_identity, this_process
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
@@ -23,9 +26,23 @@ def heartbeat_path(base_path: str, instant_time: str) -> str:
 
 
 def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the instant's heartbeat has not expired. Raises StorageError."""
-    beat = storage.info(heartbeat_path(base_path, instant_time))
-    return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
+    """True if the instant's heartbeat has not expired, and its process has not ended. Raises StorageError."""
+    path = heartbeat_path(base_path, instant_time)
+    beat = storage.info(path)
+    if beat is None or time.time() * 1000 - beat.modification_time_ms > tolerance_ms:
+        return False
+    return beat.length == 0 or not _has_ended(storage, path)
+
+
+def _has_ended(storage: Storage, path: str) -> bool:
+    """True if the file names a process of this host that has ended."""
+    try:
+        identity = parse_identity(json.loads(storage.read(path) or b"{}"))
+    except NoSuchPathError:
+        return True
+    except ValueError:
+        return False
+    return identity is not None and identity.has_ended is True
 
 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
@@ -70,6 +87,11 @@ class Heartbeat:
                 "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
+    @property
+    def has_beaten(self) -> bool:
+        """True if the file has been written."""
+        return bool(self._last)
+
     def stop(self, *, keeps_file: bool = False) -> None:
         """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
         self._stop.set()
@@ -83,7 +105,7 @@ class Heartbeat:
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
-        self.storage.write(self.path, b"")
+        self.storage.write(self.path, json.dumps(this_process().to_json()).encode())
         self._last = before
 
     def _run(self) -> None:
@@ -101,10 +123,16 @@ def start_heartbeat(
     interval_ms: int,
     tolerance_ms: int,
     is_owner: Callable[[], bool] | None = None,
+    *,
+    beats_at_once: bool = True,
 ) -> Heartbeat:
-    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError."""
+    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError.
+
+    Without `beats_at_once` the first one is written after the interval.
+    """
     heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
-    heartbeat.beat()
+    if beats_at_once:
+        heartbeat.beat()
     thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
     heartbeat._thread = thread
     thread.start()

@@ -77,7 +77,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     )
     # The writer of the instant may be rolling it back, too, and complete this rollback.
     with suppress(PathExistsError):
-        timeline_files(table.timeline.layout).complete(table, rollback, content, None)
+        timeline_files(table.timeline.layout).complete(table, rollback, content, awaits_clocks=False)
     delete_markers(storage, base_path, instant.timestamp)
 
 
