@@ -323,9 +323,10 @@ def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrenc
     Raises WriteConflictError then if this writer's policy is EAGER.
     """
     tolerance = concurrency.heartbeat_tolerance_ms
-    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance):
+    is_eager = concurrency.failed_writes is FailedWrites.EAGER
+    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance, asks_process=is_eager):
         return False
-    if concurrency.failed_writes is FailedWrites.EAGER:
+    if is_eager:
         raise WriteConflictError(
             f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
             "not complete, and its heartbeat has not expired",

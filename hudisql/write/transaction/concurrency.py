@@ -68,7 +68,7 @@ class Concurrency:
     """How a writer shares the table; by default it is the only writer.
 
     With `optimistic` concurrent commits to other file groups are allowed. `conflict_retries` is how often a
-    statement is retried after a conflict.
+    statement is retried after a conflict. `has_heartbeats` is false for writes that no single process makes.
     """
 
     optimistic: bool = False
@@ -78,6 +78,7 @@ class Concurrency:
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL.default_value
     tolerable_misses: int = HEARTBEAT_MISSES.default_value
     conflict_retries: int = CONFLICT_RETRIES.default_value
+    has_heartbeats: bool = True
 
     @property
     def names_lock(self) -> bool:
@@ -87,7 +88,8 @@ class Concurrency:
     @property
     def gives_heartbeats(self) -> bool:
         """True if commits get a heartbeat: the writers that share the table tell by it who is at work."""
-        return self.failed_writes is FailedWrites.LAZY or self.lock is not None
+        shares = self.failed_writes is FailedWrites.LAZY or self.lock is not None
+        return self.has_heartbeats and shares
 
     @property
     def heartbeat_tolerance_ms(self) -> int:

@@ -2,7 +2,8 @@
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
 Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
-Hudi's files are empty; here the content names the process, so that one that has ended counts as gone at once.
+Hudi's files are empty; here the content names the process, so that writers with the EAGER policy need not
+wait for one that has ended.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ def heartbeat_path(base_path: str, instant_time: str) -> str:
     return join(heartbeat_directory(base_path), instant_time)
 
 
-def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the instant's heartbeat has not expired, and its process has not ended. Raises StorageError."""
+def is_alive(
+    storage: Storage, base_path: str, instant_time: str, tolerance_ms: int, *, asks_process: bool = False
+) -> bool:
+    """True if the instant's heartbeat has not expired. Raises StorageError.
+
+    With `asks_process` the heartbeat of a process of this host counts only until that has ended.
+    """
     path = heartbeat_path(base_path, instant_time)
     beat = storage.info(path)
     if beat is None or time.time() * 1000 - beat.modification_time_ms > tolerance_ms:
         return False
-    return beat.length == 0 or not _has_ended(storage, path)
+    return not (asks_process and beat.length and _has_ended(storage, path))
 
 
 def _has_ended(storage: Storage, path: str) -> bool:
