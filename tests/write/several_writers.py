@@ -113,6 +113,7 @@ def _write(path: str, log: str, name: str, settings: Mapping[str, str], commits:
                 add_one(path, row_id, random.choice(PARTITIONS), settings)
             except WriteConflictError:
                 events.write(f"refused {row_id}\n")
+                time.sleep(random.uniform(0, 0.1))
                 continue
             except HudisqlError as error:
                 # Such as a file that a clean has deleted while this writer was stopped.

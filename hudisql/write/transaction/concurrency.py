@@ -140,6 +140,11 @@ def read_concurrency(
     )
 
 
+def default_lock(storage: Storage, base_path: str, expire_minutes: int = 0) -> FileSystemLock:
+    """The lock of a table whose settings name none; its file is that of `FileSystemBasedLockProvider`."""
+    return FileSystemLock(storage, metadata_directory(base_path), expire_minutes, is_default=True)
+
+
 def _is_optimistic(config: HudiConfig, base_path: str) -> bool:
     mode = config.get(CONCURRENCY_MODE).upper()
     if mode not in (_SINGLE_WRITER, _OPTIMISTIC):
@@ -163,9 +168,7 @@ def _lock(
     provider = config.get(LOCK_PROVIDER)
     if not provider:
         if config.get(WRITE_LOCK) == "file":
-            return FileSystemLock(
-                storage, metadata_directory(base_path), config.get(LOCK_EXPIRE), is_default=True
-            )
+            return default_lock(storage, base_path, config.get(LOCK_EXPIRE))
         if is_needed:
             raise SettingsError(
                 f"{CONCURRENCY_MODE} = {_OPTIMISTIC} needs a lock, and {WRITE_LOCK} = none turns it off for "
