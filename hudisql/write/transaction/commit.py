@@ -125,6 +125,11 @@ def begin_commit(
     """
     check_writable(table, operation_type)
     heartbeat: Heartbeat | None = None
+    if concurrency.lock is not None and concurrency.failed_writes is FailedWrites.EAGER:
+        # What is refused in any case need not wait for the lock, nor make others wait for it.
+        for instant in table.timeline.pending:
+            if instant.action in (COMMIT, DELTA_COMMIT):
+                _has_live_writer(table, instant, concurrency)
     try:
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
