@@ -60,7 +60,7 @@ SERVICES = {
 
 
 def make_table(path: Path, table_type: str, version: int) -> None:
-    """A table whose rows are the counters: two optimistic writers may both insert a key, but not change one."""
+    """A table whose rows are the counters, since two optimistic writers may both insert a key."""
     others = {keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, "t")}
     new = NewTable("t", "d", table_type, ("id",), ("dt",), others=others, version=version)
     publish_new_table(Storage(), str(path), new, datetime.now(UTC))
