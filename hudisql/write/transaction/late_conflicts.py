@@ -52,6 +52,12 @@ def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, a
     storage = seen.storage
     timeline = load_timeline(storage, seen.base_path, seen.timeline.layout)
     being_rolled_back = {each.target.timestamp for each in pending_rollbacks(seen, timeline)}
+    undone = sorted(being_rolled_back & {each.timestamp for each in seen.timeline.commits})
+    if undone:
+        raise WriteConflictError(
+            f"another writer is rolling back the commit {undone[0]} of {seen.base_path}",
+            hint="run the statement again: this one had read that commit's rows",
+        )
     stands = any(_key(each) == _key(completed) for each in timeline.completed)
     is_pending_file_there = storage.exists(seen.instant_path(instant))
     if instant.timestamp in being_rolled_back or not stands or not is_pending_file_there:

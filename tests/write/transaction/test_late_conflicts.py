@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hudisql.errors import WriteConflictError
+from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.services.rollback import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction import late_conflicts
@@ -37,8 +39,9 @@ def table(request: pytest.FixtureRequest, golden: Callable[[str], Any], tmp_path
     return open_table(STORAGE, str(tmp_path / "table"))
 
 
-def _stat(partition: str, file_id: str) -> CommitMetadata:
-    stat = WriteStat(file_id=file_id, path=f"{partition}/{file_id}.parquet", partition_path=partition)
+def _stat(commit: OpenCommit, file_id: str) -> CommitMetadata:
+    partition, name = "dt=1", f"{file_id}_0-0-0_{commit.instant_time}.parquet"
+    stat = WriteStat(file_id=file_id, path=f"{partition}/{name}", partition_path=partition)
     return CommitMetadata(partition_to_write_stats={partition: (stat,)}, operation_type="UPSERT")
 
 
@@ -104,9 +107,9 @@ def _outcomes(table: HudiTable, concurrency: Concurrency, groups: tuple[str, str
         slow, fast = _two_open_commits(table, concurrency)
         acknowledged: list[OpenCommit] = []
         with pytest.MonkeyPatch.context() as patched:
-            complete_fast = partial(_try, fast, _stat("dt=1", groups[1]), acknowledged)
+            complete_fast = partial(_try, fast, _stat(fast, groups[1]), acknowledged)
             calls = _run_at(patched, step, complete_fast)
-            _try(slow, _stat("dt=1", groups[0]), acknowledged)
+            _try(slow, _stat(slow, groups[0]), acknowledged)
         if len(calls) <= step:
             return
         yield acknowledged, [commit for commit in (fast, slow) if _is_completed(table, commit)]
@@ -129,6 +132,46 @@ def test_commits_to_different_file_groups_both_stand_whenever_the_other_complete
         assert len(acknowledged) == len(completed) == 2
 
 
+def _commit_upon(table: HudiTable, built_on: str, acknowledged: list[bool]) -> None:
+    """A commit; `acknowledged` gets whether it builds on that commit."""
+    with suppress(WriteConflictError):
+        commit = begin_commit(table.reopened(), "UPSERT")
+        _try(commit, _stat(commit, "f"), [])
+        if _is_completed(table, commit):
+            acknowledged.append(any(each.timestamp == built_on for each in commit.table.timeline.commits))
+
+
+def test_no_commit_is_rolled_back_under_one_that_builds_on_it_whenever_that_one_comes(
+    table: HudiTable,
+) -> None:
+    Path(table.base_path, "dt=1").mkdir()
+    first = begin_commit(table, "UPSERT")
+    complete_commit(first, _stat(first, "f"))
+    last = table.reopened().timeline.commits[-1].timestamp
+    backup = Path(table.base_path).with_name("backup")
+    shutil.copytree(table.base_path, backup)
+    outcomes = set()
+    for step in itertools.count():
+        shutil.rmtree(table.base_path)
+        shutil.copytree(backup, table.base_path)
+        acknowledged: list[bool] = []
+        is_rolled_back = True
+        with pytest.MonkeyPatch.context() as patched:
+            calls = _run_at(patched, step, partial(_commit_upon, table, last, acknowledged))
+            try:
+                roll_back_commit(table.reopened(), last)
+            except (RollbackRefusedError, NoSuchInstantError, WriteConflictError):
+                is_rolled_back = False
+        if len(calls) <= step:
+            break
+        stands = any(each.timestamp == last for each in table.reopened().timeline.commits)
+        assert stands is not is_rolled_back or not acknowledged, step
+        assert stands or acknowledged != [True], step
+        outcomes.add((stands, tuple(acknowledged)))
+    assert (True, (True,)) in outcomes
+    assert any(not stands for stands, _ in outcomes)
+
+
 def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +180,7 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
 
     def build_on_it() -> None:
         later.append(begin_commit(table.reopened(), "UPSERT", concurrency=OPTIMISTIC))
-        complete_commit(later[0], _stat("dt=1", "f"))
+        complete_commit(later[0], _stat(later[0], "f"))
 
     def stopped_before(*arguments: Any) -> Timeline:
         if not later:
@@ -147,6 +190,6 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
     # As if the writer had been stopped for a second after the completion.
     monkeypatch.setattr(late_conflicts, "CLOCK_SKEW_SECONDS", -1)
     monkeypatch.setattr(late_conflicts, "load_timeline", stopped_before)
-    complete_commit(slow, _stat("dt=1", "f"))
+    complete_commit(slow, _stat(slow, "f"))
     assert _is_completed(table, slow)
     assert _is_completed(table, later[0])
