@@ -14,11 +14,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
 from hudisql.format.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.process_identity import parse_identity, this_process
+
+# The heartbeats of this process that have not been stopped.
+_beating: Final[set[str]] = set()
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
@@ -41,13 +45,15 @@ def is_alive(
 
 
 def _has_ended(storage: Storage, path: str) -> bool:
-    """True if the file names a process of this host that has ended."""
+    """True if the file is of a process of this host that has ended, or if this process has stopped it."""
     try:
         identity = parse_identity(json.loads(storage.read(path) or b"{}"))
     except NoSuchPathError:
         return True
     except ValueError:
         return False
+    if identity == this_process():
+        return path not in _beating
     return identity is not None and identity.has_ended is True
 
 
@@ -101,6 +107,7 @@ class Heartbeat:
     def stop(self, *, keeps_file: bool = False) -> None:
         """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
         self._stop.set()
+        _beating.discard(self.path)
         if self._thread is not None:
             self._thread.join()
         if not keeps_file:
@@ -137,8 +144,13 @@ def start_heartbeat(
     Without `beats_at_once` the first one is written after the interval.
     """
     heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
+    _beating.add(path)
     if beats_at_once:
-        heartbeat.beat()
+        try:
+            heartbeat.beat()
+        except BaseException:
+            _beating.discard(path)
+            raise
     thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
     heartbeat._thread = thread
     thread.start()
