@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.conflicts import FileGroup
 from tests.fault_injection import ROOT
 from tests.oracle.comparison import our_rows
 from tests.oracle.line_process import LineProcess, start_line_process
@@ -68,8 +69,13 @@ def make_table(path: Path, table_type: str, version: int) -> None:
     write_rows(open_table(Storage(), str(path)), rows, WriteOptions())
 
 
-def write_rows(table: HudiTable, rows: Sequence[Mapping[str, object]], options: WriteOptions) -> None:
-    """Upsert the rows in one commit."""
+def write_rows(
+    table: HudiTable,
+    rows: Sequence[Mapping[str, object]],
+    options: WriteOptions,
+    changed: Collection[FileGroup] = (),
+) -> None:
+    """Upsert the rows in one commit; `changed` are the file groups of which rows were read for it."""
     paths = PartitionPaths(table)
     batch = pa.RecordBatch.from_pylist([dict(row) for row in rows], SCHEMA)
     keyed = pa.Table.from_batches([with_keys(batch, table, options, paths)[0]])
@@ -77,20 +83,21 @@ def write_rows(table: HudiTable, rows: Sequence[Mapping[str, object]], options: 
     def write(commit: OpenCommit) -> list[WrittenFile]:
         return upsert_on_driver(commit, options, paths, keyed)
 
-    commit_files(table, "UPSERT", table.schema, write, concurrency=options.concurrency)
+    commit_files(table, "UPSERT", table.schema, write, concurrency=options.concurrency, changed=changed)
 
 
 def add_one(path: str, row_id: str, partition: str, settings: Mapping[str, str]) -> None:
     """One statement: a new row, and the partition's counter as it was read plus one; then what is due."""
     config = HudiConfig(lambda name, default: settings.get(name, default))
     table = open_table(Storage(), path)
-    counters = our_rows(table).filter(pc.field("id") == COUNTER)
-    count = sum(counters.filter(pc.field("dt") == partition)["count"].to_pylist())
+    counters = our_rows(table).filter((pc.field("id") == COUNTER) & (pc.field("dt") == partition))
+    (counter,) = counters.to_pylist()
     rows = [
         {"id": row_id, "count": 0, "dt": partition},
-        {"id": COUNTER, "count": count + 1, "dt": partition},
+        {"id": COUNTER, "count": counter["count"] + 1, "dt": partition},
     ]
-    write_rows(table, rows, write_options_by(config, table))
+    group = counter["_hoodie_partition_path"], counter["_hoodie_file_name"].split("_")[0]
+    write_rows(table, rows, write_options_by(config, table), [group])
 
 
 def run_services(path: str, settings: Mapping[str, str], warn: Callable[[str], None]) -> None:
