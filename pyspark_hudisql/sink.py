@@ -165,7 +165,7 @@ def _of_several_processes(concurrency: Concurrency) -> Concurrency:
     """
     if concurrency.names_lock or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
-            "df.write.format('hudi') has no part in named locks and heartbeats: it is for one writer",
+            "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
             hint="hudisql.write_table(df, 'db.table') shares the table",
         )
     return replace(concurrency, has_heartbeats=False)
