@@ -156,6 +156,13 @@ LOCK_PROVIDER: Final = text_key(
     "`org.apache.hudi.client.transaction.lock`, or "
     "`org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider`",
 )
+WRITE_LOCK: Final = choice_key(
+    "hudisql.write.lock",
+    "file",
+    ("file", "none"),
+    "the lock of tables that name no `hoodie.write.lock.provider`: the file `.hoodie/lock`, or none, for "
+    "tables with one writer at a time",
+)
 LOCK_PATH: Final = text_key(
     "hoodie.write.lock.filesystem.path", "directory of the lock file; unset: `.hoodie` of the table"
 )

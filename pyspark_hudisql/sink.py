@@ -9,7 +9,7 @@ makes a table or changes its columns is `hudisql.write_table`'s.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -82,7 +82,9 @@ class HudiWriter(DataSourceArrowWriter):
         self._columns, self._paths = prepared.columns, prepared.paths
         self._overwrite = _LOADS[prepared.operation]
         operation_type = bulk_insert_operation_type(self._overwrite)
-        self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
+        self._commit: OpenCommit = begin_commit(
+            table, operation_type, replaces=self._overwrite is not None, concurrency=chosen.concurrency
+        )
         self._schema = table.schema
         self._write_context = make_write_context(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
 
@@ -144,7 +146,7 @@ def _prepare(
 
     config = HudiConfig(settings.get)
     chosen = write_options_by(config, table)
-    _refuse_sharing(chosen.concurrency)
+    chosen = replace(chosen, concurrency=_of_several_processes(chosen.concurrency))
     check_insert_dup_policy(config)
     if chosen.index.buckets is not None:
         raise WriteRefusedError(
@@ -156,13 +158,17 @@ def _prepare(
     return PreparedWrite(operation, table, columns, chosen, paths)
 
 
-def _refuse_sharing(concurrency: Concurrency) -> None:
-    """Heartbeats and locks need one process that lives as long as the write: there is none."""
-    if concurrency.lock is not None or concurrency.failed_writes is not FailedWrites.EAGER:
+def _of_several_processes(concurrency: Concurrency) -> Concurrency:
+    """The same without heartbeats, which need one process that lives as long as the write: there is none.
+
+    Raises InvalidArgumentError for tables whose writers rely on them.
+    """
+    if concurrency.names_lock or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
             "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
             hint="hudisql.write_table(df, 'db.table') shares the table",
         )
+    return replace(concurrency, has_heartbeats=False)
 
 
 def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:

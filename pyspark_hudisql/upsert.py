@@ -50,7 +50,8 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         table = prepared.table
         self._schema = table.schema
         self._key_fields = table.properties.record_key_fields
-        self._commit: OpenCommit = begin_commit(table, prepared.operation.upper())
+        concurrency = prepared.options.concurrency
+        self._commit: OpenCommit = begin_commit(table, prepared.operation.upper(), concurrency=concurrency)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of one task, of each key the newest. Raises WriteRefusedError."""

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 from hudisql.errors import (
@@ -28,6 +26,7 @@ from hudisql.errors import (
 )
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import Heartbeat, start_heartbeat
+from hudisql.write.transaction.process_identity import parse_identity, this_process
 
 HEARTBEAT_MS: Final = 10_000
 EXPIRY_MS: Final = 60_000
@@ -147,10 +146,7 @@ class RunCheckpoint:
     def _self(self) -> dict[str, Any]:
         return {
             "id": self._id,
-            "host": socket.gethostname(),
-            "processes": process_space(),
-            "process": os.getpid(),
-            "process_start": process_start(os.getpid()),
+            **this_process().to_json(),
             "user": current_user(),
             "since": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         }
@@ -163,10 +159,9 @@ class RunCheckpoint:
             )
 
     def _is_alive(self, owner: dict[str, Any]) -> bool:
-        if (owner["host"], owner["processes"]) == (socket.gethostname(), process_space()):
-            started = process_start(owner["process"])
-            if started is None or owner["process_start"] not in (None, started):
-                return False
+        identity = parse_identity(owner)
+        if identity is not None and identity.has_ended:
+            return False
         beat, own = (self._last_heartbeat(each) for each in (owner["id"], self._id))
         # Both times are of the storage's clock: that of this machine may be wrong.
         return beat is not None and own is not None and own - beat <= EXPIRY_MS
@@ -174,32 +169,6 @@ class RunCheckpoint:
     def _last_heartbeat(self, runner: str) -> int | None:
         info = self.storage.info(join(self.directory, f"{_HEARTBEAT_PREFIX}{runner}"))
         return None if info is None else info.modification_time_ms
-
-
-def process_space() -> str:
-    """What tells the process numbers of this boot and container from those of others."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def process_start(process: int) -> str | None:
-    """When the process of this machine began, in ticks; None if there is none, `?` where /proc is not."""
-    if not Path("/proc/self").exists():
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return None
-        except PermissionError:
-            pass
-        return "?"
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
 
 
 def current_user() -> str:

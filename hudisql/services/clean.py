@@ -157,7 +157,7 @@ def run_clean(
         metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
         held.check()
         try:
-            files.complete(table, instant, metadata.to_avro(), concurrency.lock)
+            files.complete(table, instant, metadata.to_avro(), awaits_clocks=concurrency.names_lock)
         except PathExistsError:
             # Another process has run the same plan.
             completed = completed_instant(table, instant)

@@ -39,7 +39,7 @@ from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes
-from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive
 from hudisql.write.transaction.lock import HeldLock, hold_lock
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
@@ -147,9 +147,10 @@ def _read_plan(table: HudiTable, restore: Instant) -> RestorePlan:
 
 def _check_nobody_writes(table: HudiTable, concurrency: Concurrency) -> None:
     tolerance = concurrency.heartbeat_tolerance_ms
+    is_eager = concurrency.failed_writes is FailedWrites.EAGER
     for each in table.timeline.pending:
         if each.action in WRITE_ACTIONS and is_alive(
-            table.storage, table.base_path, each.timestamp, tolerance
+            table.storage, table.base_path, each.timestamp, tolerance, asks_process=is_eager
         ):
             raise WriteConflictError(
                 f"another writer is active on {table.base_path}: its {each.action} {each.timestamp} is not "
@@ -235,7 +236,9 @@ def _run(
         restore.timestamp, milliseconds, plan, _rollbacks(table, restore.timestamp)
     )
     held.check()
-    timeline_files(table.timeline.layout).complete(table, inflight, content, concurrency.lock)
+    timeline_files(table.timeline.layout).complete(
+        table, inflight, content, awaits_clocks=concurrency.names_lock
+    )
     _delete_rollbacks(table, plan.savepoint_time)
 
 

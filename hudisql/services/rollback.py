@@ -68,7 +68,10 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
         if drop_metadata_table(table):
             table = table.reopened()
         held.check()
-        roll_back_instant(table, commit, undoes_completed=True)
+        opened = table
+        roll_back_instant(
+            table, commit, undoes_completed=True, check=lambda: _check_is_latest(opened.reopened(), commit)
+        )
 
 
 def _interrupted(table: HudiTable, instant_time: str) -> Instant | None:

@@ -67,7 +67,7 @@ def create_savepoint(
         with suppress(PathExistsError):
             table.storage.create(table.instant_path(inflight), b"")
         files = timeline_files(table.timeline.layout)
-        files.complete(table, inflight, metadata.to_avro(), concurrency.lock)
+        files.complete(table, inflight, metadata.to_avro(), awaits_clocks=concurrency.names_lock)
     return commit_time
 
 

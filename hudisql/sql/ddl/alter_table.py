@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
-from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
+from hudisql.errors import (
+    InvalidArgumentError,
+    SettingsError,
+    TableExistsError,
+    UnsupportedStatementError,
+    UnsupportedTableError,
+)
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.spark.java_objects import class_name, pairs_of
@@ -35,6 +41,8 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.table.written_versions import check_written
 from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.concurrency import Concurrency, default_lock
+from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.schema_change import (
     ALTER_SCHEMA,
     commit_schema,
@@ -83,7 +91,7 @@ def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming:
             raise TableExistsError(f"{database}.{wanted} exists already", hint="choose another name")
     for each in entries:
         _rename_entry(context, each, name + each.name[len(entry.name) :])
-    update_table_properties(context.storage, table.base_path, {keys.NAME: name})
+    _update_configuration(context, entry, table, {keys.NAME: name})
     context.console.info(f"{entry.full_name} is {database}.{name} now")
 
 
@@ -115,7 +123,7 @@ def _set_properties(
     configuration = properties_of_table(table, values)
     warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}")
     if configuration:
-        update_table_properties(context.storage, table.base_path, configuration)
+        _update_configuration(context, entry, table, configuration)
     if comment is not None:
         values["comment"] = comment
     for each in entries_of_table(context, entry):
@@ -145,10 +153,23 @@ def _unset_properties(
             hint="UNSET TBLPROPERTIES IF EXISTS takes that",
         )
     if configuration:
-        update_table_properties(context.storage, table.base_path, configuration)
+        _update_configuration(context, entry, table, configuration)
     for each in entries_of_table(context, entry):
         parameters = {name: value for name, value in each.parameters.items() if name not in unsetting.names}
         alter_guarded(context.metastore, each, replace(each, parameters=parameters))
+
+
+def _update_configuration(
+    context: Context, entry: MetastoreTable, table: HudiTable, changes: Mapping[str, str | None]
+) -> None:
+    """Change `hoodie.properties` under the table's lock. Raises TableLockedError, StorageError."""
+    try:
+        concurrency = writer_concurrency(context, table, settings_of(context, table, entry.parameters))
+    except (SettingsError, UnsupportedTableError):
+        # The statement may be the one that corrects these settings.
+        concurrency = Concurrency(lock=default_lock(context.storage, table.base_path))
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        update_table_properties(context.storage, table.base_path, changes)
 
 
 def _commit(

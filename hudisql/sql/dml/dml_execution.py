@@ -6,6 +6,8 @@ then the metastore is synced.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 T = TypeVar("T")
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 5.0
 OUTPUT: Final = (
     ("instant", "string"),
     ("rows_inserted", "bigint"),
@@ -74,12 +78,14 @@ def retry_on_conflict(
     """Do `change` with the table as it stands, again after a conflict with another writer.
 
     As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
-    `HoodieSparkSqlWriter`. Raises what `change` raises, UnsupportedTableError.
+    `HoodieSparkSqlWriter`, after pauses that become longer. Raises what `change` raises,
+    UnsupportedTableError.
     """
     conflicts = 0
     lifted: set[str] = set()
     context = context.with_distinct_warnings()
     while True:
+        to_lift: Collection[str] | None = None
         with open_scope(context, entry) as scope:
             try:
                 return change(scope)
@@ -94,9 +100,17 @@ def retry_on_conflict(
                 if conflicts > (scope.conflict_retries if retries is None else retries):
                     raise
                 context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
-                continue
+        if to_lift is None:
+            _pause(conflicts)
+            continue
         _lift(context, entry, to_lift)
         lifted.update(to_lift)
+
+
+def _pause(conflicts: int) -> None:
+    """The other writer may still be at work."""
+    longest = min(_FIRST_PAUSE_SECONDS * 2**conflicts, _LONGEST_PAUSE_SECONDS)
+    time.sleep(random.uniform(0.5, 1) * longest)
 
 
 def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:

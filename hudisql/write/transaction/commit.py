@@ -38,7 +38,7 @@ from hudisql.format.instant import (
 )
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
-from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.registered_partitions import refuse_registered
 from hudisql.table.requested_replace import is_clustering
@@ -60,6 +60,7 @@ from hudisql.write.transaction.heartbeat import (
     is_alive,
     start_heartbeat,
 )
+from hudisql.write.transaction.late_conflicts import rolled_back_error, withdraw_if_in_conflict
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import (
@@ -124,6 +125,11 @@ def begin_commit(
     """
     check_writable(table, operation_type)
     heartbeat: Heartbeat | None = None
+    if concurrency.lock is not None and concurrency.failed_writes is FailedWrites.EAGER:
+        # What is refused in any case need not wait for the lock, nor make others wait for it.
+        for instant in table.timeline.pending:
+            if instant.action in (COMMIT, DELTA_COMMIT):
+                _has_live_writer(table, instant, concurrency)
     try:
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
@@ -154,7 +160,7 @@ def _prepare_table(
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
     _check_no_conflict(opened, table.timeline, changed, concurrency)
-    delete_stale_files(table, concurrency.known_by_heartbeats_ms)
+    delete_stale_files(table, concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None)
     check_not_clustered(table, changed)
     dropped = _drop_metadata_table(table, concurrency)
     return (table.reopened() if dropped else table), dropped
@@ -186,20 +192,22 @@ def publish_commit(
 ) -> Instant:
     """Complete the instant under the lock; `check` gets the table as it is now and raises if it must not.
 
-    Raises what `check` raises, and otherwise as `complete_commit`.
+    It is asked again after the completion if other writers have changed the timeline. Raises what `check`
+    raises, and otherwise as `complete_commit`.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
     content = files.commit_content(metadata := annotated(metadata))
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
-        check(_reopen(commit))
+        check(now := _reopen(commit))
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
-        completed = files.complete(table, commit.instant, content, commit.concurrency.lock)
-        _discard_if_rolled_back(commit, completed)
+        awaits_clocks = commit.concurrency.names_lock
+        completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
+        withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
     latest = table.timeline.latest_commit
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
     # The commit is complete: markers that cannot be deleted are harmless.
@@ -222,34 +230,6 @@ def _reopen(commit: OpenCommit) -> HudiTable:
             f"is rolled back: {error.message}",
             hint=error.hint,
         ) from error
-
-
-def _discard_if_rolled_back(commit: OpenCommit, completed: Instant) -> None:
-    """Delete the completed instant if a rollback of it was begun since the last check.
-
-    A writer that begins a rollback checks afterwards whether the instant is complete (`roll_back_instant`);
-    this function checks in the opposite order, so at least one of the two sees the other. Raises
-    WriteConflictError.
-    """
-    table, storage = commit.table, commit.table.storage
-    is_rolled_back = False
-    # If the check fails the commit stays: readers of the timeline already see it.
-    with suppress(StorageError, CorruptTableError):
-        timeline = load_timeline(storage, table.base_path, table.timeline.layout)
-        being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
-        inflight = table.instant_path(commit.instant)
-        is_rolled_back = commit.instant_time in being_rolled_back or not storage.exists(inflight)
-    if is_rolled_back:
-        storage.delete_file(table.instant_path(completed))
-        raise _rolled_back_error(commit)
-
-
-def _rolled_back_error(commit: OpenCommit) -> WriteConflictError:
-    return WriteConflictError(
-        f"another writer has rolled back the commit {commit.instant_time} on {commit.table.base_path}",
-        hint="run the statement again when no other writer is active, "
-        "or configure one lock for all writers of the table",
-    )
 
 
 def discard_empty_commit(commit: OpenCommit) -> None:
@@ -343,18 +323,20 @@ def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) ->
 
 
 def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
-    """True if the instant's writer has a live heartbeat (writers with the LAZY policy have one).
+    """True if the instant's writer has a live heartbeat (writers with a lock or the LAZY policy have one).
 
     Raises WriteConflictError then if this writer's policy is EAGER.
     """
     tolerance = concurrency.heartbeat_tolerance_ms
-    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance):
+    is_eager = concurrency.failed_writes is FailedWrites.EAGER
+    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance, asks_process=is_eager):
         return False
-    if concurrency.failed_writes is FailedWrites.EAGER:
+    if is_eager:
         raise WriteConflictError(
             f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
             "not complete, and its heartbeat has not expired",
-            hint="run the statement again when it is complete, or configure one lock for all writers: "
+            hint="run the statement again when it is complete (hoodie.write.num.retries.on.conflict.failures "
+            "does so by itself), or let writers of other file groups commit beside it: "
             "docs/changing-rows.md, Several writers",
         )
     return True
@@ -416,7 +398,7 @@ def request_instant(
         instant_time = new_instant_time(after, now_on_timeline(table))
         requested = Instant(instant_time, action, InstantState.REQUESTED)
         heartbeat = None
-        if concurrency.failed_writes is FailedWrites.LAZY:
+        if concurrency.gives_heartbeats:
             # Before the instant, which must never be visible without a heartbeat.
             interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
             path = heartbeat_path(base_path, instant_time)
@@ -454,7 +436,7 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     check_not_restored(table, timeline)
     being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
     if commit.instant not in timeline.instants or commit.instant_time in being_rolled_back:
-        raise _rolled_back_error(commit)
+        raise rolled_back_error(table.base_path, commit.instant_time)
     schema = arrow_from_avro(metadata.schema) if metadata.schema else None
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)

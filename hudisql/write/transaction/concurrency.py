@@ -2,7 +2,8 @@
 
 Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. A
 lock provider that hudisql does not support is refused by name: writing without it would break mutual
-exclusion.
+exclusion. Beyond Hudi, a table whose settings name no provider is locked all the same, by the file of
+`FileSystemBasedLockProvider`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hudisql.hudi_config import (
     LOCK_RETRIES,
     LOCK_RETRY_WAIT,
     LOCK_WAIT,
+    WRITE_LOCK,
     ConfigKey,
     HudiConfig,
 )
@@ -42,10 +44,10 @@ from hudisql.write.transaction.lock import (
 _LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
 FILE_SYSTEM_PROVIDER: Final = f"{_LOCK_PACKAGE}.FileSystemBasedLockProvider"
 IN_PROCESS_PROVIDER: Final = f"{_LOCK_PACKAGE}.InProcessLockProvider"
-_DEFAULT_PROVIDER: Final = f"{_LOCK_PACKAGE}.ZookeeperBasedLockProvider"
 _OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
 _SINGLE_WRITER: Final = "SINGLE_WRITER"
 _LEAST_INTERVAL_MS: Final = 1000
+_POLL_MS: Final = 20
 
 LockFactory = Callable[[], TableLock]
 
@@ -66,7 +68,7 @@ class Concurrency:
     """How a writer shares the table; by default it is the only writer.
 
     With `optimistic` concurrent commits to other file groups are allowed. `conflict_retries` is how often a
-    statement is retried after a conflict.
+    statement is retried after a conflict. `has_heartbeats` is false for writes that no single process makes.
     """
 
     optimistic: bool = False
@@ -76,6 +78,18 @@ class Concurrency:
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL.default_value
     tolerable_misses: int = HEARTBEAT_MISSES.default_value
     conflict_retries: int = CONFLICT_RETRIES.default_value
+    has_heartbeats: bool = True
+
+    @property
+    def names_lock(self) -> bool:
+        """True if the table's settings name its lock: writers of other engines and hosts may share it."""
+        return self.lock is not None and not (isinstance(self.lock, FileSystemLock) and self.lock.is_default)
+
+    @property
+    def gives_heartbeats(self) -> bool:
+        """True if commits get a heartbeat: the writers that share the table tell by it who is at work."""
+        shares = self.failed_writes is FailedWrites.LAZY or self.lock is not None
+        return self.has_heartbeats and shares
 
     @property
     def heartbeat_tolerance_ms(self) -> int:
@@ -84,7 +98,7 @@ class Concurrency:
 
     @property
     def known_by_heartbeats_ms(self) -> int | None:
-        """The tolerance if the table's writers use heartbeats, else None."""
+        """The tolerance if heartbeats alone tell which writes have failed (the LAZY policy), else None."""
         return self.heartbeat_tolerance_ms if self.failed_writes is FailedWrites.LAZY else None
 
 
@@ -103,6 +117,8 @@ def read_concurrency(
     understood, UnsupportedTableError for a mode, lock provider or strategy that hudisql lacks.
     """
     optimistic = _is_optimistic(config, base_path)
+    lock = _lock(config, storage, base_path, more_locks or {}, is_needed=optimistic)
+    is_default = isinstance(lock, FileSystemLock) and lock.is_default
     policy = config.get(FAILED_WRITES)
     interval = config.get(HEARTBEAT_INTERVAL)
     if interval < _LEAST_INTERVAL_MS:
@@ -111,16 +127,22 @@ def read_concurrency(
         optimistic=optimistic,
         # As in Hudi, whatever the setting says: other writers' inflight commits are not failed writes.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
-        lock=_lock(config, storage, base_path, more_locks or {}, is_needed=optimistic),
+        lock=lock,
         lock_retry_policy=LockRetryPolicy(
             retries=config.get(LOCK_RETRIES),
             wait_ms=config.get(LOCK_RETRY_WAIT),
             attempt_ms=config.get(LOCK_WAIT),
+            poll_ms=_POLL_MS if is_default else 0,
         ),
         heartbeat_interval_ms=interval,
         tolerable_misses=config.get(HEARTBEAT_MISSES),
-        conflict_retries=config.get(CONFLICT_RETRIES) if optimistic else 0,
+        conflict_retries=0 if lock is None else config.get(CONFLICT_RETRIES),
     )
+
+
+def default_lock(storage: Storage, base_path: str, expire_minutes: int = 0) -> FileSystemLock:
+    """The lock of a table whose settings name none; its file is that of `FileSystemBasedLockProvider`."""
+    return FileSystemLock(storage, metadata_directory(base_path), expire_minutes, is_default=True)
 
 
 def _is_optimistic(config: HudiConfig, base_path: str) -> bool:
@@ -145,12 +167,13 @@ def _lock(
 ) -> TableLock | None:
     provider = config.get(LOCK_PROVIDER)
     if not provider:
+        if config.get(WRITE_LOCK) == "file":
+            return default_lock(storage, base_path, config.get(LOCK_EXPIRE))
         if is_needed:
-            known = ", ".join(name.rpartition(".")[2] for name in (FILE_SYSTEM_PROVIDER, *more_locks))
-            raise UnsupportedTableError(
-                f"{CONCURRENCY_MODE} = {_OPTIMISTIC} needs a lock, and the Hudi table at {base_path} names "
-                f"none: Hudi then takes {_DEFAULT_PROVIDER}, which hudisql lacks",
-                hint=f"set {LOCK_PROVIDER} to {FILE_SYSTEM_PROVIDER} for all writers (known are {known})",
+            raise SettingsError(
+                f"{CONCURRENCY_MODE} = {_OPTIMISTIC} needs a lock, and {WRITE_LOCK} = none turns it off for "
+                f"the Hudi table at {base_path}",
+                hint=f"remove {WRITE_LOCK}, or set {LOCK_PROVIDER}",
             )
         return None
     if provider == FILE_SYSTEM_PROVIDER:

@@ -2,19 +2,27 @@
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
 Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
+Hudi's files are empty; here the content names the process, so that writers with the EAGER policy need not
+wait for one that has ended.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
 from hudisql.format.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
+from hudisql.write.transaction.process_identity import parse_identity, this_process
+
+# The heartbeats of this process that have not been stopped.
+_beating: Final[set[str]] = set()
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
@@ -22,10 +30,31 @@ def heartbeat_path(base_path: str, instant_time: str) -> str:
     return join(heartbeat_directory(base_path), instant_time)
 
 
-def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the instant's heartbeat has not expired. Raises StorageError."""
-    beat = storage.info(heartbeat_path(base_path, instant_time))
-    return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
+def is_alive(
+    storage: Storage, base_path: str, instant_time: str, tolerance_ms: int, *, asks_process: bool = False
+) -> bool:
+    """True if the instant's heartbeat has not expired. Raises StorageError.
+
+    With `asks_process` the heartbeat of a process of this host counts only until that has ended.
+    """
+    path = heartbeat_path(base_path, instant_time)
+    beat = storage.info(path)
+    if beat is None or time.time() * 1000 - beat.modification_time_ms > tolerance_ms:
+        return False
+    return not (asks_process and beat.length and _has_ended(storage, path))
+
+
+def _has_ended(storage: Storage, path: str) -> bool:
+    """True if the file is of a process of this host that has ended, or if this process has stopped it."""
+    try:
+        identity = parse_identity(json.loads(storage.read(path) or b"{}"))
+    except NoSuchPathError:
+        return True
+    except ValueError:
+        return False
+    if identity == this_process():
+        return path not in _beating
+    return identity is not None and identity.has_ended is True
 
 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
@@ -70,9 +99,15 @@ class Heartbeat:
                 "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
+    @property
+    def has_beaten(self) -> bool:
+        """True if the file has been written."""
+        return bool(self._last)
+
     def stop(self, *, keeps_file: bool = False) -> None:
         """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
         self._stop.set()
+        _beating.discard(self.path)
         if self._thread is not None:
             self._thread.join()
         if not keeps_file:
@@ -83,7 +118,7 @@ class Heartbeat:
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
-        self.storage.write(self.path, b"")
+        self.storage.write(self.path, json.dumps(this_process().to_json()).encode())
         self._last = before
 
     def _run(self) -> None:
@@ -101,10 +136,21 @@ def start_heartbeat(
     interval_ms: int,
     tolerance_ms: int,
     is_owner: Callable[[], bool] | None = None,
+    *,
+    beats_at_once: bool = True,
 ) -> Heartbeat:
-    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError."""
+    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError.
+
+    Without `beats_at_once` the first one is written after the interval.
+    """
     heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
-    heartbeat.beat()
+    _beating.add(path)
+    if beats_at_once:
+        try:
+            heartbeat.beat()
+        except BaseException:
+            _beating.discard(path)
+            raise
     thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
     heartbeat._thread = thread
     thread.start()

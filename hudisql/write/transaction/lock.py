@@ -6,24 +6,40 @@ writers and hudisql exclude each other. Knows neither timelines nor settings.
 
 from __future__ import annotations
 
-import json
-import os
-import socket
+import random
 import threading
 import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final, Protocol
 
-from hudisql.errors import NoSuchPathError, PathExistsError, TableLockedError, WriteConflictError
+from hudisql.errors import (
+    NoSuchPathError,
+    PathExistsError,
+    StorageError,
+    TableLockedError,
+    WriteConflictError,
+)
 from hudisql.hudi_config import LOCK_EXPIRE, LOCK_RETRIES, LOCK_RETRY_WAIT, LOCK_WAIT
 from hudisql.storage import Storage, join
+from hudisql.write.transaction.heartbeat import Heartbeat, start_heartbeat
+from hudisql.write.transaction.lock_file import (
+    LockFile,
+    clock_time,
+    new_content,
+    read_lock_file,
+    remove_lock_file,
+)
+from hudisql.write.transaction.process_identity import this_process
 
 LOCK_FILE: Final = "lock"
 _MS_PER_MINUTE: Final = 60_000
+HOLDER_TIMEOUT_MS: Final = 600_000
+"""How long a holder on another host may give no heartbeat before its lock counts as abandoned."""
+_RENEWAL_MS: Final = 60_000
+# The contents of the locks that this process holds.
+_held_contents: Final[set[bytes]] = set()
 
 
 class TableLock(Protocol):
@@ -48,11 +64,15 @@ class TableLock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LockRetryPolicy:
-    """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`."""
+    """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`.
+
+    With `poll_ms` it is also tried between two attempts, about so many milliseconds apart.
+    """
 
     retries: int = LOCK_RETRIES.default_value
     wait_ms: int = LOCK_RETRY_WAIT.default_value
     attempt_ms: int = LOCK_WAIT.default_value
+    poll_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +108,8 @@ def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator
 def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     started = time.monotonic()
     for attempt in range(retry_policy.retries + 1):
-        if attempt:
-            time.sleep(retry_policy.wait_ms / 1000)
+        if attempt and _is_acquired_in_wait(lock, retry_policy):
+            return
         if lock.try_lock(retry_policy.attempt_ms):
             return
     seconds = time.monotonic() - started
@@ -103,18 +123,34 @@ def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     )
 
 
+def _is_acquired_in_wait(lock: TableLock, retry_policy: LockRetryPolicy) -> bool:
+    """Wait until the next attempt; True if the lock was acquired meanwhile."""
+    ends = time.monotonic() + retry_policy.wait_ms / 1000
+    while retry_policy.poll_ms and (left := ends - time.monotonic()) > 0:
+        # Waiters that were woken together would always ask together.
+        time.sleep(min(left, retry_policy.poll_ms / 1000 * random.uniform(0.5, 1.5)))
+        if lock.try_lock(0):
+            return True
+    time.sleep(max(0.0, ends - time.monotonic()))
+    return False
+
+
 @dataclass(slots=True)
 class FileSystemLock:
-    """A file that exists while the lock is held (`FileSystemBasedLockProvider`).
+    """A file that exists while the lock is held (`FileSystemBasedLockProvider`); it names the holder.
 
-    Without `expire_minutes` the lock of a dead writer stays. The file's content names the holder; Apache Hudi
-    0.15 leaves it empty.
+    Without `expire_minutes` the lock of a dead writer stays. With `is_default`, which is how a writer locks a
+    table whose settings name no provider, the lock of a hudisql process that has ended is removed at once,
+    that of one that runs or is stopped on this host never, and that of another host after `HOLDER_TIMEOUT_MS`
+    without a heartbeat; `expire_minutes` then holds for writers without a name, such as Apache Hudi.
     """
 
     storage: Storage
     directory: str
     expire_minutes: int = 0
-    _mine: bytes | None = field(default=None, repr=False)
+    is_default: bool = False
+    _mine: LockFile | None = field(default=None, repr=False, compare=False)
+    _renewal: Heartbeat | None = field(default=None, repr=False, compare=False)
 
     @property
     def lock_path(self) -> str:
@@ -128,45 +164,80 @@ class FileSystemLock:
 
     def try_lock(self, _timeout_ms: int, /) -> bool:
         """Create the file if it does not exist; does not wait, as in Hudi."""
-        if self._is_expired():
-            self.storage.delete_file(self.lock_path)
-        content = _lock_content()
+        if self._is_created():
+            return True
+        found = read_lock_file(self.storage, self.lock_path)
+        if found is not None and not self._was_abandoned(found):
+            return False
+        if found is not None:
+            remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
+        return self._is_created()
+
+    def _is_created(self) -> bool:
+        content = new_content()
+        # Before the file: another thread must not take it for one that this process has forgotten.
+        _held_contents.add(content)
         try:
             self.storage.create(self.lock_path, content)
-        except PathExistsError:
-            return False
-        self._mine = content
+        except BaseException as error:
+            _held_contents.discard(content)
+            if isinstance(error, PathExistsError):
+                return False
+            raise
+        self._mine = LockFile(self.lock_path, content, round(time.time() * 1000))
+        if self.is_default:
+            self._renewal = start_heartbeat(
+                self.storage,
+                self._mine.heartbeat_path,
+                _RENEWAL_MS,
+                HOLDER_TIMEOUT_MS,
+                lambda: True,
+                beats_at_once=False,
+            )
         return True
 
     def is_held(self) -> bool:
         """True if the file has this writer's content."""
-        return self._mine is not None and self._content() == self._mine
+        return self._mine is not None and self._content() == self._mine.content
 
     def unlock(self) -> None:
         """Remove the file."""
-        if self.is_held():
-            self.storage.delete_file(self.lock_path)
-        self._mine = None
+        mine, renewal = self._mine, self._renewal
+        self._mine = self._renewal = None
+        if mine is None:
+            return
+        if renewal is not None:
+            with suppress(StorageError):
+                renewal.stop(keeps_file=not renewal.has_beaten)
+        try:
+            found = read_lock_file(self.storage, self.lock_path)
+            if found is None or found.content != mine.content:
+                return
+            if self.is_default and mine.age_ms > HOLDER_TIMEOUT_MS / 2:
+                # A waiter of another host may be about to remove it.
+                remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
+            else:
+                self.storage.delete_file(self.lock_path)
+        finally:
+            _held_contents.discard(mine.content)
 
     def owner(self) -> str:
         """When the lock was acquired, by whom if the file names the holder, and when it expires."""
-        found = self.storage.info(self.lock_path)
+        found = read_lock_file(self.storage, self.lock_path)
         if found is None:
             return ""
-        since = found.modification_time_ms / 1000
-        try:
-            said = json.loads(self._content() or b"{}").get("lockThreadName")
-        except (ValueError, AttributeError):
-            said = None
-        expires = (
-            f"it expires after {self.expire_minutes} minutes"
-            if self.expire_minutes
-            else f"it never expires, since {LOCK_EXPIRE} is 0"
-        )
-        return (
-            f"since {_clock_time(since)}, for {_duration(time.time() - since)}, by "
-            f"{said or 'a writer without a name, such as Apache Hudi'}; {expires}"
-        )
+        name = found.holder_name or "a writer without a name, such as Apache Hudi"
+        since = clock_time(found.modified_ms / 1000)
+        return f"since {since}, for {_duration(found.age_ms / 1000)}, by {name}; {self._expiry(found)}"
+
+    def _expiry(self, found: LockFile) -> str:
+        if self.is_default and found.holder is not None:
+            if found.holder.has_ended is False:
+                return "that process runs, or is stopped, on this host"
+            return f"it expires {_duration(HOLDER_TIMEOUT_MS / 1000)} after its last heartbeat"
+        if self.expire_minutes:
+            return f"it expires after {self.expire_minutes} minutes"
+        return f"it never expires, since {LOCK_EXPIRE} is 0"
 
     def _content(self) -> bytes | None:
         try:
@@ -174,12 +245,18 @@ class FileSystemLock:
         except NoSuchPathError:
             return None
 
-    def _is_expired(self) -> bool:
-        if not self.expire_minutes:
+    def _was_abandoned(self, found: LockFile) -> bool:
+        holder = found.holder if self.is_default else None
+        if holder is None:
+            return bool(self.expire_minutes) and found.age_ms > self.expire_minutes * _MS_PER_MINUTE
+        if holder == this_process():
+            return found.content not in _held_contents
+        if holder.has_ended is not None:
+            return holder.has_ended
+        if found.age_ms <= HOLDER_TIMEOUT_MS:
             return False
-        found = self.storage.info(self.lock_path)
-        age = 0.0 if found is None else time.time() * 1000 - found.modification_time_ms
-        return age > self.expire_minutes * _MS_PER_MINUTE
+        renewed = self.storage.info(found.heartbeat_path)
+        return renewed is None or time.time() * 1000 - renewed.modification_time_ms > HOLDER_TIMEOUT_MS
 
 
 _in_process: dict[str, threading.Lock] = {}
@@ -223,20 +300,9 @@ class InProcessLock:
         return ""
 
 
-def _lock_content() -> bytes:
-    """Hudi's `LockInfo`, which its writers print while they wait; the name is unique to this writer."""
-    who = f"hudisql {socket.gethostname()} process {os.getpid()} {uuid.uuid4().hex[:8]}"
-    said = {"lockCreateTime": _clock_time(time.time()), "lockThreadName": who, "lockStacksInfo": []}
-    return json.dumps(said, indent=2).encode()
-
-
 def _duration(seconds: float) -> str:
     """Formatted in the largest unit that gives a count of at least two."""
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{max(seconds, 0.0):.0f} s"
-
-
-def _clock_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="milliseconds")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 
 from hudisql.errors import PathExistsError
@@ -41,13 +42,20 @@ from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files
 _WRITE_TOKEN = "1-0-1"
 
 
-def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: bool = False) -> None:
+def roll_back_instant(
+    table: HudiTable,
+    instant: Instant,
+    *,
+    undoes_completed: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Delete the files of `instant`, then the instant itself.
 
     A pending instant that completes meanwhile stays. With `undoes_completed` completed instants are rolled
-    back, too; the caller knows that no later commit builds on them. A rollback that was interrupted is
-    completed as it began. Raises UnsupportedTableError for table versions that are not written,
-    CorruptTableError for recorded files outside of the table, StorageError.
+    back, too; the caller knows that no later commit builds on them, and looks again by `check` once the
+    rollback is on the timeline, where their writers see it. A rollback that was interrupted is completed as
+    it began. Raises UnsupportedTableError for table versions that are not written, CorruptTableError for
+    recorded files outside of the table, StorageError, and what `check` raises: nothing is rolled back then.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
@@ -58,18 +66,21 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     undoes = undoes_completed or bool(open_rollbacks)
     files = find_files(table, pending, [each.plan for each in open_rollbacks], undoes=undoes_completed)
     rollback = _open_rollback(table, instant, files, timeline, open_rollbacks)
+    try:
+        check()
+    except BaseException:
+        _remove_pending(table, rollback)
+        raise
     if (completed := completed_path(table, instant)) is not None:
         if not undoes:
-            # Its writer checks for rollbacks after completing it: `commit._discard_if_rolled_back`.
-            for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-                storage.delete_file(table.instant_path(rollback.in_state(state)))
+            # Its writer checks for rollbacks after completing it: `late_conflicts`.
+            _remove_pending(table, rollback)
             return
         with suppress(PathExistsError):
             storage.create(table.instant_path(pending), b"")
         storage.delete_file(completed)
     blocks = _delete_files(table, rollback, pending, files)
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        storage.delete_file(table.instant_path(pending.in_state(state)))
+    _remove_pending(table, pending)
     files = _delete_late_files(table, pending, files)
     milliseconds = round((time.monotonic() - started) * 1000)
     content = render_rollback_metadata(
@@ -77,8 +88,13 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     )
     # The writer of the instant may be rolling it back, too, and complete this rollback.
     with suppress(PathExistsError):
-        timeline_files(table.timeline.layout).complete(table, rollback, content, None)
+        timeline_files(table.timeline.layout).complete(table, rollback, content, awaits_clocks=False)
     delete_markers(storage, base_path, instant.timestamp)
+
+
+def _remove_pending(table: HudiTable, instant: Instant) -> None:
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        table.storage.delete_file(table.instant_path(instant.in_state(state)))
 
 
 def _pending_form(table: HudiTable, instant: Instant) -> Instant:

@@ -19,10 +19,10 @@ from hudisql.format.timeline import load_timeline
 from hudisql.format.timeline_layout import TimelineLayout, instant_path
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.lock import TableLock
 
-# Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`, and what it takes where no other process writes.
-_CLOCK_SKEW_SECONDS: Final = 0.2
+CLOCK_SKEW_SECONDS: Final = 0.2
+"""How far the clocks of writers may be apart: Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`."""
+# Between writers that request an instant after all that they find on the timeline, as hudisql does.
 _LEAST_SECONDS: Final = 0.001
 
 
@@ -43,13 +43,11 @@ class TimelineFiles(Protocol):
     def commit_content(self, metadata: CommitMetadata) -> bytes:
         """The content of a completed commit."""
 
-    def complete(
-        self, table: HudiTable, instant: Instant, content: bytes, lock: TableLock | None, /
-    ) -> Instant:
+    def complete(self, table: HudiTable, instant: Instant, content: bytes, *, awaits_clocks: bool) -> Instant:
         """Create the completed file of a pending action, which is visible from then on; gives its instant.
 
-        `lock` is the table's, which the caller holds; None if no other process writes. Raises PathExistsError
-        if it is complete, StorageError.
+        `awaits_clocks` is true if writers may share the table that request instants by their clock alone, as
+        Apache Hudi's do. Raises PathExistsError if it is complete, StorageError.
         """
 
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
@@ -71,7 +69,12 @@ class TimelineFilesV1:
         return metadata.to_json()
 
     def complete(
-        self, table: HudiTable, instant: Instant, content: bytes, _lock: TableLock | None, /
+        self,
+        table: HudiTable,
+        instant: Instant,
+        content: bytes,
+        *,
+        awaits_clocks: bool = False,  # noqa: ARG002
     ) -> Instant:
         """Create the file."""
         completed = instant.in_state(InstantState.COMPLETED)
@@ -102,9 +105,7 @@ class TimelineFilesV2:
 
         return render_commit_metadata(metadata)
 
-    def complete(
-        self, table: HudiTable, instant: Instant, content: bytes, lock: TableLock | None, /
-    ) -> Instant:
+    def complete(self, table: HudiTable, instant: Instant, content: bytes, *, awaits_clocks: bool) -> Instant:
         """Take a completion time after all times on the timeline, let clocks catch up, then create the file.
 
         A writer whose clock is behind by less than the wait then requests a later instant.
@@ -114,7 +115,7 @@ class TimelineFilesV2:
             raise PathExistsError(f"{instant.action} {instant.timestamp} of {base_path} is complete already")
         latest = load_timeline(storage, base_path, self.layout).latest_time
         completion_time = new_instant_time(latest, now_on_timeline(table))
-        time.sleep(_LEAST_SECONDS if lock is None else _CLOCK_SKEW_SECONDS)
+        time.sleep(CLOCK_SKEW_SECONDS if awaits_clocks else _LEAST_SECONDS)
         completed = replace(instant.in_state(InstantState.COMPLETED), completion_time=completion_time)
         storage.create(table.instant_path(completed), content)
         return completed

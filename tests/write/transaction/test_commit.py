@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -34,14 +35,16 @@ from hudisql.write.transaction.commit import (
     OpenCommit,
     begin_commit,
     complete_commit,
+    discard_empty_commit,
     roll_back_failed_writes,
     rollback_commit,
 )
-from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites, default_lock
 from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
+from hudisql.write.transaction.process_identity import this_process
 from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 
@@ -536,6 +539,45 @@ def test_heartbeats_go_on_while_a_commit_is_open(table: HudiTable) -> None:
     begin_commit(table, "UPSERT", concurrency=concurrency)
     assert _states(table, commit.instant_time) == set()
     assert other.instant in open_table(STORAGE, table.base_path).timeline.pending
+
+
+def _alone(table: HudiTable) -> Concurrency:
+    """What a table without settings gives."""
+    return Concurrency(lock=default_lock(STORAGE, table.base_path))
+
+
+def test_without_settings_a_commit_that_is_being_written_is_not_rolled_back(table: HudiTable) -> None:
+    commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
+    for opened in (table, open_table(STORAGE, table.base_path)):
+        with pytest.raises(WriteConflictError, match=f"another writer is active.*{commit.instant_time}"):
+            begin_commit(opened, "UPSERT", concurrency=_alone(table))
+    complete_commit(commit, EMPTY)
+    assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
+    begin_commit(table.reopened(), "UPSERT", concurrency=_alone(table))
+
+
+@pytest.mark.parametrize("change", [{"start": "1"}, {"process": 2**22 + 1}])
+def test_without_settings_the_commit_of_a_process_that_has_ended_is_rolled_back_at_once(
+    table: HudiTable, change: dict[str, Any]
+) -> None:
+    commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
+    assert commit.heartbeat is not None
+    commit.heartbeat.stop(keeps_file=True)
+    writer = replace(this_process(), **change)
+    Path(commit.heartbeat.path).write_text(json.dumps(writer.to_json()))
+    # With optimistic writers it may be one of Apache Hudi, whose heartbeat is all there is.
+    discard_empty_commit(_begin(table))
+    assert _states(table, commit.instant_time) != set()
+    begin_commit(table.reopened(), "UPSERT", concurrency=SINGLE_WRITER)
+    assert _states(table, commit.instant_time) == set()
+
+
+def test_a_heartbeat_that_its_process_has_stopped_counts_no_more(table: HudiTable) -> None:
+    commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
+    assert commit.heartbeat is not None
+    commit.heartbeat.stop(keeps_file=True)
+    begin_commit(table.reopened(), "UPSERT", concurrency=_alone(table))
+    assert _states(table, commit.instant_time) == set()
 
 
 def test_failed_writes_are_left_if_that_is_the_policy(table: HudiTable) -> None:

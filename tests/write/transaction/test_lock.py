@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +20,15 @@ from hudisql.errors import SettingsError, TableLockedError, UnsupportedTableErro
 from hudisql.hudi_config import HudiConfig
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
-from hudisql.write.transaction.lock import FileSystemLock, InProcessLock, LockRetryPolicy, hold_lock
+from hudisql.write.transaction.lock import (
+    HOLDER_TIMEOUT_MS,
+    FileSystemLock,
+    InProcessLock,
+    LockRetryPolicy,
+    hold_lock,
+)
+from hudisql.write.transaction.lock_file import new_content, read_lock_file, remove_lock_file
+from hudisql.write.transaction.process_identity import ProcessIdentity, parse_identity, this_process
 
 STORAGE = Storage()
 PACKAGE = "org.apache.hudi.client.transaction"
@@ -33,7 +45,7 @@ def test_the_lock_is_a_file_while_it_is_held(tmp_path: Path) -> None:
     with hold_lock(_lock(tmp_path), BRIEFLY) as held:
         held.check()
         said = json.loads((tmp_path / "lock").read_text())
-        assert set(said) == {"lockCreateTime", "lockThreadName", "lockStacksInfo"}
+        assert set(said) == {"lockCreateTime", "lockThreadName", "lockStacksInfo", "hudisql"}
         assert f"process {os.getpid()}" in said["lockThreadName"]
     assert list(tmp_path.iterdir()) == []
 
@@ -101,6 +113,149 @@ for _ in range(20):
     assert (tmp_path / "counter").read_text() == "60"
 
 
+def _default(directory: Path) -> FileSystemLock:
+    return FileSystemLock(STORAGE, str(directory), is_default=True)
+
+
+def _forked(run: Callable[[], object]) -> int:
+    """The number of a child that has run this and then stopped itself."""
+    child = os.fork()
+    if not child:
+        try:
+            run()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    return child
+
+
+def _write_lock(directory: Path, holder: ProcessIdentity, *, age_ms: int = 0) -> None:
+    values = json.loads(new_content()) | {"hudisql": holder.to_json()}
+    (directory / "lock").write_text(json.dumps(values))
+    _age(directory / "lock", age_ms)
+
+
+def _age(path: Path, age_ms: int) -> None:
+    os.utime(path, (time.time() - age_ms / 1000, time.time() - age_ms / 1000))
+
+
+def test_the_default_lock_of_a_stopped_process_is_respected_and_of_a_killed_one_removed(
+    tmp_path: Path,
+) -> None:
+    holder = _forked(lambda: _default(tmp_path).try_lock(0))
+    _age(tmp_path / "lock", 10 * HOLDER_TIMEOUT_MS)
+    with (
+        pytest.raises(TableLockedError, match=f"process {holder} .*runs, or is stopped, on this host"),
+        hold_lock(_default(tmp_path), BRIEFLY),
+    ):
+        pass
+    os.kill(holder, signal.SIGKILL)
+    # It is a zombie until its parent has asked.
+    with hold_lock(_default(tmp_path), PATIENTLY) as held:
+        held.check()
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    os.waitpid(holder, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "is_removed"),
+    [
+        ({"start": "1"}, True),  # the number is another process's by now
+        ({"process": 2**22 + 1}, True),  # there is no such number
+        ({}, True),  # a thread of this process that could not release it
+        ({"host": "elsewhere"}, False),
+        ({"space": "another boot/pid:[1]"}, False),
+    ],
+)
+def test_the_default_lock_of_a_process_that_has_ended_is_removed(
+    tmp_path: Path, change: dict[str, Any], is_removed: bool
+) -> None:
+    _write_lock(tmp_path, replace(this_process(), **change))
+    assert _default(tmp_path).try_lock(0) is is_removed
+    # A named provider keeps Hudi's rules.
+    _write_lock(tmp_path, replace(this_process(), **change))
+    assert not _lock(tmp_path).try_lock(0)
+
+
+def test_a_thread_of_the_same_process_waits_for_the_default_lock(tmp_path: Path) -> None:
+    with hold_lock(_default(tmp_path), BRIEFLY):
+        assert not _default(tmp_path).try_lock(0)
+    assert _default(tmp_path).try_lock(0)
+
+
+def test_the_default_lock_of_another_host_expires_without_a_heartbeat(tmp_path: Path) -> None:
+    _write_lock(tmp_path, replace(this_process(), host="elsewhere"), age_ms=HOLDER_TIMEOUT_MS + 1000)
+    lock = read_lock_file(STORAGE, str(tmp_path / "lock"))
+    assert lock is not None
+    Path(lock.heartbeat_path).touch()
+    assert not _default(tmp_path).try_lock(0)
+    _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
+    assert _default(tmp_path).try_lock(0)
+
+
+def test_the_default_lock_is_renewed_while_it_is_held_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hudisql.write.transaction.lock._RENEWAL_MS", 1)
+    with hold_lock(_default(tmp_path), BRIEFLY):
+        lock = read_lock_file(STORAGE, str(tmp_path / "lock"))
+        assert lock is not None
+        while not Path(lock.heartbeat_path).exists():
+            time.sleep(0.001)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_without_a_name_is_never_removed_unless_it_may_expire(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    _age(tmp_path / "lock", 10 * HOLDER_TIMEOUT_MS)
+    assert not _default(tmp_path).try_lock(0)
+    assert replace(_default(tmp_path), expire_minutes=1).try_lock(0)
+
+
+def test_of_two_waiters_that_find_a_dead_holder_none_removes_the_lock_of_the_next(tmp_path: Path) -> None:
+    _write_lock(tmp_path, replace(this_process(), start="1"))
+    slow = read_lock_file(STORAGE, str(tmp_path / "lock"))
+    assert slow is not None
+    with hold_lock(_default(tmp_path), BRIEFLY) as held:
+        remove_lock_file(STORAGE, slow, HOLDER_TIMEOUT_MS)
+        held.check()
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_while_a_waiter_removes_a_dead_lock_others_leave_it_alone_unless_the_waiter_dies(
+    tmp_path: Path,
+) -> None:
+    _write_lock(tmp_path, replace(this_process(), start="1"))
+    dead = read_lock_file(STORAGE, str(tmp_path / "lock"))
+    assert dead is not None
+    remover = _forked(lambda: Path(dead.claim_path(0)).write_bytes(new_content()))
+    assert not _default(tmp_path).try_lock(0)
+    os.kill(remover, signal.SIGKILL)
+    os.waitpid(remover, 0)
+    assert _default(tmp_path).try_lock(0)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_who_polls_does_not_wait_for_the_next_attempt(tmp_path: Path) -> None:
+    holder = _forked(lambda: _default(tmp_path).try_lock(0))
+    threading.Timer(0.1, os.kill, (holder, signal.SIGKILL)).start()
+    # Without polling the second attempt would come in an hour.
+    with hold_lock(_default(tmp_path), LockRetryPolicy(1, 3_600_000, poll_ms=5)) as held:
+        held.check()
+    os.waitpid(holder, 0)
+
+
+def test_what_is_no_identity_names_no_process() -> None:
+    nothing: tuple[Any, ...] = (None, [], {}, {"host": 1, "processes": "", "process": 1})
+    for values in nothing:
+        assert parse_identity(values) is None
+    assert parse_identity(this_process().to_json()) == this_process()
+    assert this_process().has_ended is False
+
+
 def test_the_lock_within_a_process_is_one_for_each_table() -> None:
     with hold_lock(InProcessLock("/one"), BRIEFLY) as held:
         held.check()
@@ -119,7 +274,13 @@ def _read(**settings: str) -> co.Concurrency:
 
 
 def test_settings_mean_what_they_mean_to_hudi() -> None:
-    assert _read() == co.SINGLE_WRITER
+    assert _read(hudisql__write__lock="none") == co.SINGLE_WRITER
+    default = _read()
+    assert default.lock == FileSystemLock(STORAGE, "/data/t/.hoodie", is_default=True)
+    assert (default.optimistic, default.failed_writes) == (False, co.FailedWrites.EAGER)
+    assert default.lock_retry_policy.poll_ms > 0
+    shared = _read(hoodie__write__concurrency__mode="optimistic_concurrency_control")
+    assert shared.lock == default.lock
     provider = {"hoodie__write__lock__provider": co.FILE_SYSTEM_PROVIDER}
     found = _read(
         **provider,
@@ -145,13 +306,18 @@ def test_settings_mean_what_they_mean_to_hudi() -> None:
         ("hoodie.write.lock.provider", f"{PACKAGE}.lock.ZookeeperBasedLockProvider", "Zookeeper"),
         ("hoodie.write.lock.provider", "org.apache.hudi.aws.DynamoDBBasedLockProvider", "DynamoDB"),
         ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control", "NON_BLOCKING"),
-        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control", "needs a lock"),
         ("hoodie.write.lock.conflict.resolution.strategy", "org.example.Own", "org.example.Own"),
     ],
 )  # fmt: skip
 def test_what_hudisql_lacks_is_refused_by_name(key: str, value: str, said: str) -> None:
     with pytest.raises(UnsupportedTableError, match=said):
         _read(**{key: value})
+
+
+def test_several_writers_without_a_lock_are_refused() -> None:
+    mode = {"hoodie__write__concurrency__mode": "optimistic_concurrency_control"}
+    with pytest.raises(SettingsError, match="needs a lock"):
+        _read(**mode, hudisql__write__lock="none")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""The look after a commit's completion: has another writer completed a conflicting one at the same time?
+
+Writers check for conflicts, then complete. Without a lock, or with one that was taken away meanwhile, two of
+them may both check before either completes. So each looks again once its own commit is on the timeline: the
+later one of the two sees the other's and withdraws. It may be that both do; never do both stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+from hudisql.errors import (
+    CorruptTableError,
+    RegisterOnlyError,
+    StorageError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
+from hudisql.format.instant import WRITE_ACTIONS, Instant, new_instant_time
+from hudisql.format.timeline import Timeline, load_timeline, timeline_of
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
+from hudisql.write.transaction.timeline_files import CLOCK_SKEW_SECONDS, now_on_timeline
+
+Check = Callable[[HudiTable], None]
+
+
+def withdraw_if_in_conflict(
+    seen: HudiTable, instant: Instant, completed: Instant, check: Check, *, is_locked: bool
+) -> None:
+    """Delete the completed instant and raise if a writer has come between.
+
+    `seen` is the table as it was when `check` let the inflight `instant` pass; `check` is asked again if the
+    timeline has changed, about the table without the completion. Commits that were requested after it are
+    left out: their writers have seen it. Raises WriteConflictError and what `check` raises; StorageError
+    without a lock (the commit stands), since nobody knows then whether another one does.
+    """
+    # Before the look: what is requested later was requested by a writer that finds the completed instant.
+    after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))
+    try:
+        with suppress(*((StorageError, CorruptTableError) if is_locked else ())):
+            _look(seen, instant, completed, check, after_completion)
+    except (WriteConflictError, UnsupportedTableError, RegisterOnlyError):
+        seen.storage.delete_file(seen.instant_path(completed))
+        raise
+
+
+def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str) -> None:
+    storage = seen.storage
+    timeline = load_timeline(storage, seen.base_path, seen.timeline.layout)
+    being_rolled_back = {each.target.timestamp for each in pending_rollbacks(seen, timeline)}
+    undone = sorted(being_rolled_back & {each.timestamp for each in seen.timeline.commits})
+    if undone:
+        raise WriteConflictError(
+            f"another writer is rolling back the commit {undone[0]} of {seen.base_path}",
+            hint="run the statement again: this one had read that commit's rows",
+        )
+    stands = any(_key(each) == _key(completed) for each in timeline.completed)
+    is_pending_file_there = storage.exists(seen.instant_path(instant))
+    if instant.timestamp in being_rolled_back or not stands or not is_pending_file_there:
+        raise rolled_back_error(seen.base_path, instant.timestamp)
+    others = _others(timeline, instant)
+    if others != _others(seen.timeline, instant):
+        relevant = [
+            each for each in others if each.action not in WRITE_ACTIONS or each.timestamp <= after_completion
+        ]
+        now = timeline_of([*relevant, instant], timeline.layout)
+        check(replace(seen.reopened(), timeline=now, listing=None))
+
+
+def _others(timeline: Timeline, own: Instant) -> list[Instant]:
+    return [each for each in timeline.instants if _key(each) != _key(own)]
+
+
+def _key(instant: Instant) -> tuple[str, str]:
+    return instant.timestamp, instant.completed_action
+
+
+def rolled_back_error(base_path: str, instant_time: str) -> WriteConflictError:
+    """The error of a writer whose pending commit another one has rolled back."""
+    return WriteConflictError(
+        f"another writer has rolled back the commit {instant_time} on {base_path}",
+        hint="run the statement again when no other writer is active, or let all writers of the table use "
+        "one lock: docs/changing-rows.md, Several writers",
+    )

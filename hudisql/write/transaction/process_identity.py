@@ -1,0 +1,100 @@
+"""Which process holds a lock or a lease, and whether it has ended.
+
+A process number alone is not enough: numbers are reused, and containers and reboots have their own. Where
+there is no `/proc`, a process that is gone is seen, one that has another's number is not.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_NO_PROC = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process of some host. `space` tells its boot and container, `start` when it began, in ticks."""
+
+    host: str
+    space: str
+    process: int
+    start: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The values as they stand in files."""
+        return {
+            "host": self.host,
+            "processes": self.space,
+            "process": self.process,
+            "process_start": self.start,
+        }
+
+    @property
+    def has_ended(self) -> bool | None:
+        """True if it has ended, False if it runs or is stopped; None if that cannot be seen from here."""
+        if (self.host, self.space) != (socket.gethostname(), process_space()):
+            return None
+        start = process_start(self.process)
+        if start is None or (start != _NO_PROC and self.start not in (None, _NO_PROC, start)):
+            return True
+        # The number may be that of a later process.
+        return None if start == _NO_PROC else False
+
+
+def parse_identity(values: Any) -> ProcessIdentity | None:
+    """The identity in a file's JSON; None if there is none."""
+    if not isinstance(values, Mapping):
+        return None
+    host, space, process = values.get("host"), values.get("processes"), values.get("process")
+    start = values.get("process_start")
+    if not (isinstance(host, str) and isinstance(space, str) and isinstance(process, int)):
+        return None
+    return ProcessIdentity(host, space, process, start if isinstance(start, str) else None)
+
+
+def this_process() -> ProcessIdentity:
+    """The identity of the calling process."""
+    return _identity_of(os.getpid())
+
+
+@lru_cache(1)
+def _identity_of(process: int) -> ProcessIdentity:
+    return ProcessIdentity(socket.gethostname(), process_space(), process, process_start(process))
+
+
+@lru_cache(1)
+def process_space() -> str:
+    """What tells the process numbers of this boot and container from those of others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def process_start(process: int) -> str | None:
+    """When the process of this machine began, in ticks; None if there is none, `?` if /proc does not say."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        # A killed process is a zombie until its parent asks, and its last threads may still be at work.
+        has_ended = fields[0] in "ZX" and len(list(Path(f"/proc/{process}/task").iterdir())) <= 1
+    except OSError:
+        # There is no /proc, or it hides the processes of other users.
+        return _NO_PROC if _exists(process) else None
+    return None if has_ended else fields[19]
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
