@@ -284,26 +284,27 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, CleanPlan]]:
     """The plans of cleans with the states of these, newest first.
 
-    Where archiving was interrupted, or goes on meanwhile, a clean is on the timeline and in the archive.
+    Where archiving was interrupted, or goes on meanwhile, the plan of a completed clean is in the archive.
     """
     from hudisql.errors import NoSuchPathError
-    from hudisql.services.clean_plan import clean_plan_of, read_clean_plan
+    from hudisql.services.clean_plan import clean_plan_of, parse_clean_plan
     from hudisql.table.archived_timeline import read_archived_entries
 
     for instant in reversed(table.timeline.instants):
         if instant.action == CLEAN:
+            path = table.instant_path(instant.in_state(InstantState.REQUESTED))
             try:
-                yield instant, read_clean_plan(table, instant)
+                plan = parse_clean_plan(table.storage.read(path), path, table)
             except NoSuchPathError:
-                # A completed clean may have lost its plan.
-                if not instant.is_completed:
-                    raise
-    field, known = "hoodieCleanerPlan", {each.timestamp for each in table.timeline.instants}
+                # The plan of a completed clean is in the archive.
+                if instant.is_completed:
+                    continue
+                raise
+            yield instant, plan
+    field = "hoodieCleanerPlan"
     for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
         record = entry.record.get(field)
-        if record is None or entry.instant.timestamp in known:
-            continue
-        if entry.instant.state is InstantState.REQUESTED:
+        if record is not None and entry.instant.state is InstantState.REQUESTED:
             yield entry.instant.in_state(InstantState.COMPLETED), clean_plan_of(record, table)
 
 
