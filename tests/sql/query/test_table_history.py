@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -198,45 +197,6 @@ def test_past_states_are_sources_of_statements(session: Session, merge_on_read_t
     )
     with pytest.raises(HollowCommitError, match="is pending"):
         session.sql(f"SELECT * FROM hudi_table_changes('{table.name}', 'latest_state', '{first}')")
-
-
-@pytest.mark.soak
-@pytest.mark.hms
-@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
-def test_captured_changes_lead_from_each_past_state_to_the_next(
-    session: Session, request: pytest.FixtureRequest, kind: str
-) -> None:
-    table: ChangedTable = request.getfixturevalue(kind)
-    for text in (
-        "UPDATE {t} SET price = price + 1 WHERE seq % 2 = 0",
-        "DELETE FROM {t} WHERE seq % 5 = 0",
-        "INSERT INTO {t} (id, seq, price, dt) VALUES ('k00', 0, 7, '2024-03-01'), ('new', 99, 8, "
-        "'2024-03-02')",
-        "MERGE INTO {t} t USING (SELECT id, seq + 1000 AS seq FROM {t} WHERE seq < 9) s ON t.id = s.id "
-        "WHEN MATCHED AND t.seq = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET seq = s.seq",
-        "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-03') (id, seq, price) "
-        "SELECT id, seq, price FROM {t} WHERE dt = '2024-03-03' AND seq < 25",
-    ):
-        table.run(text)
-    instants = [each.split()[0] for each in table.instants()]
-    states = {instant: _state_as_of(session, table, instant) for instant in instants}
-    assert len({str(state) for state in states.values()}) == len(instants) == 6
-    for begin, end in combinations(instants, 2):
-        state = dict(states[begin])
-        text = f"SELECT * FROM hudi_table_changes('{table.name}', 'cdc', '{begin}', '{end}')"
-        for op, _, before, after in sorted(map(tuple, session.sql(text).rows), key=lambda row: row[1]):
-            if before is not None:
-                old = json.loads(before)
-                assert state.pop(old["id"]) == old["seq"]
-            if op != "d":
-                new = json.loads(after)
-                state[new["id"]] = new["seq"]
-        assert state == states[end], (begin, end)
-
-
-def _state_as_of(session: Session, table: ChangedTable, instant: str) -> dict[str, int]:
-    rows = session.sql(f"SELECT id, seq FROM {table.name} VERSION AS OF '{instant}'").rows
-    return {row.id: row.seq for row in rows}
 
 
 @pytest.mark.hms
