@@ -83,9 +83,8 @@ WRITE_OPERATION: Final[ConfigKey[str]] = ConfigKey(
     "upsert \\| insert \\| bulk_insert \\| insert_overwrite \\| insert_overwrite_table",
     "",
     "what SQL's INSERT does, before `hoodie.spark.sql.insert.into.operation`: `insert_overwrite` replaces "
-    "the partitions that get rows, `insert_overwrite_table` all rows, whatever the overwrite mode and INSERT "
-    "INTO say; the first three are refused for an INSERT OVERWRITE of partitions. Other statements do not "
-    "follow it",
+    "the partitions that get rows, `insert_overwrite_table` all rows; the first three are refused for an "
+    "INSERT OVERWRITE of partitions",
     one_of("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"),
     SESSION,
 )
@@ -160,8 +159,7 @@ WRITE_LOCK: Final = choice_key(
     "hudisql.write.lock",
     "file",
     ("file", "none"),
-    "the lock of tables that name no `hoodie.write.lock.provider`: the file `.hoodie/lock`, or none, for "
-    "tables with one writer at a time",
+    "lock of tables without `hoodie.write.lock.provider`: `.hoodie/lock`, or none (one writer at a time)",
 )
 LOCK_PATH: Final = text_key(
     "hoodie.write.lock.filesystem.path", "directory of the lock file; unset: `.hoodie` of the table"

@@ -31,11 +31,14 @@ def orders(first: int = 0, rows: int = 20, **columns: pa.Array) -> pa.Table:
 
 
 def fingerprint(directory: Path) -> dict[str, tuple[str, int]]:
-    """Every file below the directory with its content's hash and modification time."""
+    """Every file below the directory with its content's hash and modification time.
+
+    The time of a directory tells of files that came and went; in `.hoodie` locks do.
+    """
     return {
         str(path.relative_to(directory)): (
             hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
-            path.stat().st_mtime_ns,
+            0 if path.name == ".hoodie" else path.stat().st_mtime_ns,
         )
         for path in sorted(directory.rglob("*"))
     }

@@ -83,7 +83,8 @@ def test_schemas_and_tables_by_the_patterns_that_clients_send(ask: Ask) -> None:
     ):
         rows = [row[1:4] for row in ask("GetTables", schemaName="asked\\_db", **given) if row[1]]
         assert rows == [("asked_db", *each) for each in everything], given
-    assert [row[2] for row in ask("GetTables", schemaName=".*", tableName="trips|pl.*")] == ["plain", "trips"]
+    rows = ask("GetTables", schemaName=".*", tableName="trips|pl.*")
+    assert [row[2] for row in rows if row[1] == "asked_db"] == ["plain", "trips"]
     assert [row[2] for row in ask("GetTables", schemaName="asked_db", tableTypes=["VIEW"])] == [
         "seen",
         "asked_view",

@@ -123,7 +123,7 @@ def test_the_command_prints_a_line_of_the_file(tmp_path: Path) -> None:
         (["--ldap-url", "ldaps://x"], "the same for all users"),
         (["--tls-key", "x"], "without --tls-certificate"),
         (["--tls-certificate", "/no/such/file"], "cannot use the certificate"),
-        (["--max-sessions", "0"], "must be positive"),
+        (["--max-sessions", "0"], "Invalid value"),
         (["--new-user", "a:b"], "no name of a user"),
     ],
 )

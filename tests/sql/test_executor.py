@@ -179,7 +179,6 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
         ("LOAD DATA INPATH '/nowhere' INTO TABLE shop.trips", "LOAD DATA"),
         ("CREATE TABLE shop.copy LIKE shop.trips", "CREATE TABLE LIKE"),
         ("DESCRIBE shop.trips PARTITION (dt = '2024-03-01')", "DESCRIBE"),
-        ("DROP DATABASE shop CASCADE", "trips"),
         ("CACHE TABLE shop.trips", "CACHE TABLE"),
         ("DESCRIBE EXTENDED shop.trips AS JSON", "AS JSON"),
         ("DESCRIBE FORMATTED shop.trips id AS JSON", "AS JSON"),

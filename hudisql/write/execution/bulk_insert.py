@@ -161,7 +161,7 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
     partition = [quote_name(column.name) for column in table.partition_columns]
     if options.key_generator is not None:
         rows = rows.withColumn(GENERATED_PATH, path_column(table, options.key_generator))
-        partition = [GENERATED_PATH]
+        partition = [quote_name(GENERATED_PATH)]
     if options.index.buckets is not None:
         rows = rows.withColumn(
             HASH_BUCKET, bucket_column(table, options.index.buckets, complex_keys=options.complex_keys)

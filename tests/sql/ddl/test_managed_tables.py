@@ -216,7 +216,6 @@ def test_a_directory_without_its_table_is_refused(session: Session, home: Path) 
 
 
 def test_a_failed_create_table_as_leaves_nothing(session: Session, home: Path) -> None:
-    session.sql("SET hoodie.sql.bulk.insert.enable = true")
     with pytest.raises(WriteRefusedError):
         session.sql(
             "CREATE TABLE managed.t USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id') "
