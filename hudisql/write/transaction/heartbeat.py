@@ -87,6 +87,7 @@ class Heartbeat:
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
     _last: float = field(default=0.0, repr=False)
+    _has_written: bool = field(default=False, repr=False)
 
     def check(self) -> None:
         """Raise WriteConflictError if the heartbeat has expired, so that others may have rolled back."""
@@ -99,18 +100,13 @@ class Heartbeat:
                 "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
-    @property
-    def has_beaten(self) -> bool:
-        """True if the file has been written."""
-        return bool(self._last)
-
     def stop(self, *, keeps_file: bool = False) -> None:
-        """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
+        """End the thread and, unless it `keeps_file`, remove what it has written. Raises StorageError."""
         self._stop.set()
         _beating.discard(self.path)
         if self._thread is not None:
             self._thread.join()
-        if not keeps_file:
+        if self._has_written and not keeps_file:
             self.storage.delete_file(self.path)
 
     def beat(self) -> None:
@@ -118,6 +114,8 @@ class Heartbeat:
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
+        # Before the file: a write that fails may have written it.
+        self._has_written = True
         self.storage.write(self.path, json.dumps(this_process().to_json()).encode())
         self._last = before
 
@@ -144,14 +142,14 @@ def start_heartbeat(
     Without `beats_at_once` the first one is written after the interval.
     """
     heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
+    name = f"heartbeat-{path.rsplit('/', 1)[-1]}"
+    heartbeat._thread = thread = threading.Thread(target=heartbeat._run, name=name, daemon=True)
     _beating.add(path)
-    if beats_at_once:
-        try:
+    try:
+        if beats_at_once:
             heartbeat.beat()
-        except BaseException:
-            _beating.discard(path)
-            raise
-    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
-    heartbeat._thread = thread
-    thread.start()
+        thread.start()
+    except BaseException:
+        _beating.discard(path)
+        raise
     return heartbeat

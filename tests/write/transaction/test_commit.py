@@ -507,15 +507,18 @@ def test_a_lock_that_others_take_away_stops_the_commit(
 def test_a_commit_that_could_not_begin_gives_no_heartbeat(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_lock: FileSystemLock) -> None:
-        raise StorageError("the store is gone")
+    create = Storage.create
+
+    def fail(self: Storage, path: str, content: bytes) -> None:
+        if path.endswith(".inflight"):
+            raise StorageError("the store is gone")
+        create(self, path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSystemLock, "unlock", fail)
+        patched.setattr(Storage, "create", fail)
         with pytest.raises(StorageError, match="is gone"):
             _begin(table)
     assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
-    Path(table.base_path, ".hoodie", "lock").unlink()
     _begin(table)
     assert len(open_table(STORAGE, table.base_path).timeline.pending) == 1
 

@@ -16,7 +16,13 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import SettingsError, TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    SettingsError,
+    StorageError,
+    TableLockedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.hudi_config import HudiConfig
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
@@ -28,7 +34,12 @@ from hudisql.write.transaction.lock import (
     hold_lock,
 )
 from hudisql.write.transaction.lock_file import new_content, read_lock_file, remove_lock_file
-from hudisql.write.transaction.process_identity import ProcessIdentity, parse_identity, this_process
+from hudisql.write.transaction.process_identity import (
+    ProcessIdentity,
+    parse_identity,
+    process_start,
+    this_process,
+)
 
 STORAGE = Storage()
 PACKAGE = "org.apache.hudi.client.transaction"
@@ -94,6 +105,26 @@ def test_a_lock_that_was_taken_away_is_noticed_and_not_given_back(tmp_path: Path
     assert (tmp_path / "lock").read_text() == "another's"
 
 
+class _UnreleasedLock(InProcessLock):
+    """One whose store fails when it is released."""
+
+    def unlock(self) -> None:
+        InProcessLock.unlock(self)
+        raise StorageError("the store is away")
+
+
+def test_an_error_of_the_release_alone_does_not_fail_what_was_done_under_the_lock() -> None:
+    done = False
+    with hold_lock(_UnreleasedLock("/unreleased"), BRIEFLY):
+        done = True
+    assert done
+    with (
+        pytest.raises(WriteConflictError, match="of the block"),
+        hold_lock(_UnreleasedLock("/unreleased"), BRIEFLY),
+    ):
+        raise WriteConflictError("of the block")
+
+
 def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
     program = """
 import sys, time
@@ -147,7 +178,7 @@ def test_the_default_lock_of_a_stopped_process_is_respected_and_of_a_killed_one_
     holder = _forked(lambda: _default(tmp_path).try_lock(0))
     _age(tmp_path / "lock", 10 * HOLDER_TIMEOUT_MS)
     with (
-        pytest.raises(TableLockedError, match=f"process {holder} .*runs, or is stopped, on this host"),
+        pytest.raises(TableLockedError, match=f"process {holder} .*is stopped on this host"),
         hold_lock(_default(tmp_path), BRIEFLY),
     ):
         pass
@@ -194,6 +225,62 @@ def test_the_default_lock_of_another_host_expires_without_a_heartbeat(tmp_path: 
     assert not _default(tmp_path).try_lock(0)
     _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
     assert _default(tmp_path).try_lock(0)
+
+
+def test_the_default_lock_that_a_running_process_has_forgotten_expires(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        start = process_start(sleeper.pid)
+        holder = replace(this_process(), process=sleeper.pid, start=start)
+        _write_lock(tmp_path, holder, age_ms=HOLDER_TIMEOUT_MS + 1000)
+        lock = read_lock_file(STORAGE, str(tmp_path / "lock"))
+        assert lock is not None
+        Path(lock.heartbeat_path).touch()
+        assert not _default(tmp_path).try_lock(0)
+        _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
+        assert _default(tmp_path).try_lock(0)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_lock_whose_renewal_cannot_start_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            _default(tmp_path).try_lock(0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_release_that_fails_is_tried_again_and_what_is_left_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    calls: list[str] = []
+    delete_file = Storage.delete_file
+
+    def fail(self: Storage, path: str) -> None:
+        if path.endswith("/lock") and len(calls) < failures:
+            calls.append(path)
+            raise StorageError("the store is away")
+        delete_file(self, path)
+
+    monkeypatch.setattr(Storage, "delete_file", fail)
+    monkeypatch.setattr("hudisql.write.transaction.lock._RELEASE_PAUSES_SECONDS", (0.0, 0.0))
+    lock = _default(tmp_path)
+    with hold_lock(lock, BRIEFLY):
+        pass
+    assert (tmp_path / "lock").exists() is (failures > 2)
+    # Another thread of the process, and the same lock again.
+    for each in (_default(tmp_path), lock):
+        with hold_lock(each, BRIEFLY) as held:
+            held.check()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_lock_is_renewed_while_it_is_held_for_long(
