@@ -387,6 +387,19 @@ def test_settings_mean_what_they_mean_to_hudi() -> None:
     assert elsewhere.failed_writes is co.FailedWrites.EAGER
 
 
+def test_the_default_lock_is_in_the_directory_that_is_set_for_lock_files() -> None:
+    elsewhere = _read(hoodie__write__lock__filesystem__path="file:///locks/t")
+    assert elsewhere.lock == FileSystemLock(STORAGE, "/locks/t", is_default=True)
+
+
+@pytest.mark.parametrize("key", ["zookeeper.url", "dynamodb.table", "hivemetastore.database"])
+def test_settings_of_a_lock_whose_provider_is_not_set_are_refused_by_name(key: str) -> None:
+    settings = {f"hoodie.write.lock.{key}": "x", "hoodie.write.concurrency.mode": co._OPTIMISTIC}
+    with pytest.raises(UnsupportedTableError, match=f"{key} and without hoodie.write.lock.provider"):
+        _read(**settings)
+    _read(**settings, hoodie__write__lock__provider=co.FILE_SYSTEM_PROVIDER)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
