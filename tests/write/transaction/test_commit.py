@@ -575,6 +575,18 @@ def test_without_settings_the_commit_of_a_process_that_has_ended_is_rolled_back_
     assert _states(table, commit.instant_time) == set()
 
 
+def test_a_commit_of_this_process_is_live_by_whatever_path_the_table_is_opened(
+    table: HudiTable, tmp_path: Path
+) -> None:
+    commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
+    (tmp_path / "link").symlink_to(table.base_path)
+    other = open_table(STORAGE, str(tmp_path / "link"))
+    assert other.base_path != table.base_path
+    with pytest.raises(WriteConflictError, match=f"another writer is active.*{commit.instant_time}"):
+        begin_commit(other, "UPSERT", concurrency=_alone(other))
+    complete_commit(commit, EMPTY)
+
+
 def test_a_heartbeat_that_its_process_has_stopped_counts_no_more(table: HudiTable) -> None:
     commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
     assert commit.heartbeat is not None
