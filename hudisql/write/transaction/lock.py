@@ -39,6 +39,8 @@ _MS_PER_MINUTE: Final = 60_000
 HOLDER_TIMEOUT_MS: Final = 600_000
 """How long a holder that is not stopped may give no heartbeat before its lock counts as abandoned."""
 _RENEWAL_MS: Final = 60_000
+_POLL_GROWTH: Final = 1.5
+_LONGEST_POLL_SECONDS: Final = 1.0
 _RELEASE_PAUSES_SECONDS: Final = (0.1, 0.4)
 # The contents of the locks that this process holds.
 _held_contents: Final[set[bytes]] = set()
@@ -68,7 +70,8 @@ class TableLock(Protocol):
 class LockRetryPolicy:
     """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`.
 
-    With `poll_ms` it is also tried between two attempts, about so many milliseconds apart.
+    With `poll_ms` it is also tried between two attempts: first after about so many milliseconds, then after
+    pauses that grow to a second.
     """
 
     retries: int = LOCK_RETRIES.default_value
@@ -113,8 +116,9 @@ def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator
 
 def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     started = time.monotonic()
+    polls = _poll_seconds(retry_policy.poll_ms)
     for attempt in range(retry_policy.retries + 1):
-        if attempt and _is_acquired_in_wait(lock, retry_policy):
+        if attempt and _is_acquired_in_wait(lock, retry_policy.wait_ms, polls):
             return
         if lock.try_lock(retry_policy.attempt_ms):
             return
@@ -129,12 +133,22 @@ def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     )
 
 
-def _is_acquired_in_wait(lock: TableLock, retry_policy: LockRetryPolicy) -> bool:
-    """Wait until the next attempt; True if the lock was acquired meanwhile."""
-    ends = time.monotonic() + retry_policy.wait_ms / 1000
-    while retry_policy.poll_ms and (left := ends - time.monotonic()) > 0:
+def _poll_seconds(poll_ms: int) -> Iterator[float]:
+    """The pauses between polls, which grow; none without `poll_ms`."""
+    seconds = poll_ms / 1000
+    while seconds:
         # Waiters that were woken together would always ask together.
-        time.sleep(min(left, retry_policy.poll_ms / 1000 * random.uniform(0.5, 1.5)))
+        yield seconds * random.uniform(0.5, 1.5)
+        seconds = min(seconds * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
+
+
+def _is_acquired_in_wait(lock: TableLock, wait_ms: int, polls: Iterator[float]) -> bool:
+    """Wait until the next attempt; True if the lock was acquired meanwhile."""
+    ends = time.monotonic() + wait_ms / 1000
+    for seconds in polls:
+        if seconds >= ends - time.monotonic():
+            break
+        time.sleep(seconds)
         if lock.try_lock(0):
             return True
     time.sleep(max(0.0, ends - time.monotonic()))
@@ -168,9 +182,12 @@ class FileSystemLock:
         """The path of the file."""
         return self.lock_path
 
-    def try_lock(self, _timeout_ms: int, /) -> bool:
-        """Create the file if it does not exist; does not wait, as in Hudi."""
-        if self._is_created():
+    def try_lock(self, timeout_ms: int, /) -> bool:
+        """Create the file if it does not exist; does not wait, as in Hudi.
+
+        Without a `timeout_ms` it looks first, since a creation that fails costs the store more.
+        """
+        if timeout_ms and self._is_created():
             return True
         found = read_lock_file(self.storage, self.lock_path)
         if found is not None and not self._was_abandoned(found):

@@ -84,11 +84,13 @@ def new_content() -> bytes:
 
 def read_lock_file(storage: Storage, path: str) -> LockFile | None:
     """The file, None if there is none. Raises StorageError."""
+    info = storage.info(path)
+    if info is None:
+        return None
     try:
-        info, content = storage.info(path), storage.read(path)
+        return LockFile(path, storage.read(path), info.modification_time_ms)
     except NoSuchPathError:
         return None
-    return None if info is None else LockFile(path, content, info.modification_time_ms)
 
 
 def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:

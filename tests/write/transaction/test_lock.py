@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -333,6 +334,32 @@ def test_who_polls_does_not_wait_for_the_next_attempt(tmp_path: Path) -> None:
     with hold_lock(_default(tmp_path), LockRetryPolicy(1, 3_600_000, poll_ms=5)) as held:
         held.check()
     os.waitpid(holder, 0)
+
+
+def test_who_waits_asks_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    clock = SimpleNamespace(sleep=pauses.append, monotonic=lambda: sum(pauses))
+    monkeypatch.setattr("hudisql.write.transaction.lock.time", clock)
+    monkeypatch.setattr("hudisql.write.transaction.lock.random.uniform", lambda *_bounds: 1.0)
+    lock = InProcessLock("/polled")
+    monkeypatch.setattr(InProcessLock, "try_lock", lambda *_: False)
+    with pytest.raises(TableLockedError), hold_lock(lock, LockRetryPolicy(2, 20_000, poll_ms=20)):
+        pass
+    assert sum(pauses) == pytest.approx(40)
+    assert pauses[:3] == pytest.approx([0.02, 0.03, 0.045])
+    assert max(pauses) == 1
+    # Also after the second attempt.
+    assert len(pauses) < 60
+
+
+def test_a_poll_of_a_lock_that_is_held_creates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hold_lock(_default(tmp_path), BRIEFLY):
+        created: list[str] = []
+        monkeypatch.setattr(Storage, "create", lambda _self, path, _content: created.append(path))
+        assert not _default(tmp_path).try_lock(0)
+        assert created == []
 
 
 def test_what_is_no_identity_names_no_process() -> None:
