@@ -146,7 +146,7 @@ def read_concurrency(
         ),
         heartbeat_interval_ms=interval,
         tolerable_misses=config.get(HEARTBEAT_MISSES),
-        conflict_retries=0 if lock is None else config.get(CONFLICT_RETRIES),
+        conflict_retries=config.get(CONFLICT_RETRIES),
     )
 
 

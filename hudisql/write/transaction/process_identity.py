@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,12 +85,15 @@ def _identity_of(process: int) -> ProcessIdentity:
 
 @lru_cache(1)
 def process_space() -> str:
-    """What tells the process numbers of this boot and container from those of others."""
+    """What tells the process numbers of this boot and container from those of others.
+
+    Without `/proc` the number of the network card tells machines of one host name apart.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
     except OSError:
-        return ""
+        return f"card {uuid.getnode():x}"
 
 
 def process_start(process: int) -> str | None:

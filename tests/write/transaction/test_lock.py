@@ -38,6 +38,7 @@ from hudisql.write.transaction.lock_file import new_content, read_lock_file, rem
 from hudisql.write.transaction.process_identity import (
     ProcessIdentity,
     parse_identity,
+    process_space,
     process_start,
     this_process,
 )
@@ -226,6 +227,7 @@ def test_the_default_lock_of_another_host_expires_without_a_heartbeat(tmp_path: 
     assert not _default(tmp_path).try_lock(0)
     _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
     assert _default(tmp_path).try_lock(0)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 def test_the_default_lock_that_a_running_process_has_forgotten_expires(tmp_path: Path) -> None:
@@ -360,6 +362,24 @@ def test_a_poll_of_a_lock_that_is_held_creates_nothing(
         monkeypatch.setattr(Storage, "create", lambda _self, path, _content: created.append(path))
         assert not _default(tmp_path).try_lock(0)
         assert created == []
+
+
+def test_without_proc_machines_of_one_host_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, *_arguments: Any) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    spaces = []
+    for card in (1, 2, 2):
+        monkeypatch.setattr("hudisql.write.transaction.process_identity.uuid.getnode", lambda card=card: card)
+        spaces.append(process_space.__wrapped__())
+    assert spaces[0] != spaces[1] == spaces[2]
+
+
+def test_conflicts_are_retried_without_a_lock_too() -> None:
+    retries = {"hoodie.write.num.retries.on.conflict.failures": "3"}
+    assert _read(**retries).conflict_retries == 3
+    assert _read(**retries, hudisql__write__lock="none").conflict_retries == 3
 
 
 def test_what_is_no_identity_names_no_process() -> None:
