@@ -246,6 +246,11 @@ class FileSystemLock:
                 with suppress(StorageError):
                     renewal.stop()
             self._remove_patiently(mine)
+        except KeyboardInterrupt:
+            # The process may go on for long, and other processes would wait for it.
+            with suppress(StorageError):
+                self._remove(mine)
+            raise
         finally:
             # A file that is left is one that this process has forgotten.
             _held_contents.discard(mine.content)

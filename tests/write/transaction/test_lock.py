@@ -286,6 +286,20 @@ def test_a_release_that_fails_is_tried_again_and_what_is_left_is_forgotten(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_release_that_is_interrupted_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, calls = Storage.read, iter([KeyboardInterrupt])
+
+    def interrupt(self: Storage, path: str) -> bytes:
+        for error in calls:
+            raise error
+        return read(self, path)
+
+    monkeypatch.setattr(Storage, "read", interrupt)
+    with pytest.raises(KeyboardInterrupt), hold_lock(_default(tmp_path), BRIEFLY):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_default_lock_is_renewed_while_it_is_held_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
