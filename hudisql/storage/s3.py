@@ -8,7 +8,9 @@ a store that ignores or refuses the condition cannot hold a table's timeline.
 from __future__ import annotations
 
 import importlib
+import random
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +29,8 @@ from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
 _CREATOR: Final = "hudisql-creator"
 _KEYS_PER_DELETE: Final = 1000
 _CONNECTIONS: Final = 32
-_CONFLICT_ATTEMPTS: Final = 5
+_CONFLICT_ATTEMPTS: Final = 8
+_CONFLICT_PAUSE_SECONDS: Final = 0.05
 _NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket", "NotFound"})
 _REFUSED: Final = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 _EXISTS: Final = frozenset({"412", "PreconditionFailed"})
@@ -133,8 +136,8 @@ class S3FileSystem:
             if code is None:
                 return
             # boto3 puts again when an answer is lost: then the existing object is our own.
-            head = bucket.client.head_object(Bucket=bucket.name, Key=key)
-            if head.get("Metadata", {}).get(_CREATOR) != creator:
+            head = _none_if_missing(bucket.client.head_object, Bucket=bucket.name, Key=key)
+            if head is None or head.get("Metadata", {}).get(_CREATOR) != creator:
                 raise PathExistsError(f"{path} exists already")
 
     def set_modification_time(self, path: str, milliseconds: int) -> bool:  # noqa: ARG002
@@ -259,9 +262,10 @@ def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> s
             code = _code(error)
             if code in _EXISTS:
                 return code
-            # Two conditional puts at once: S3 may refuse both, and asks to put again.
+            # A conditional put beside another one or a deletion: S3 may refuse both, and asks to put again.
             if code not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
                 raise
+        time.sleep(_CONFLICT_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
     raise AssertionError
 
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
-from hudisql.errors import StorageError
+from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage import Storage, is_inside
 from hudisql.storage.s3_listing import list_keys
 from hudisql.storage.s3_settings import s3_settings as settings_of
@@ -166,3 +168,40 @@ def test_a_missing_extra_is_named(
         with pytest.raises(StorageError) as caught:
             ask(path)
         assert extra in str(caught.value)
+
+
+class _PutClient:
+    """Answers puts with these codes in turn, and that no object is there."""
+
+    def __init__(self, *codes: str) -> None:
+        self.codes = list(codes)
+
+    def put_object(self, **_arguments: Any) -> None:
+        if self.codes:
+            raise ClientError({"Error": {"Code": self.codes.pop(0)}}, "PutObject")
+
+    def head_object(self, **_arguments: Any) -> None:
+        raise ClientError({"Error": {"Code": "404"}}, "HeadObject")
+
+
+def _with_client(monkeypatch: pytest.MonkeyPatch, client: _PutClient) -> Storage:
+    monkeypatch.setattr("hudisql.storage.s3._Bucket.client", client)
+    return Storage()
+
+
+def test_a_creation_that_met_an_object_which_is_gone_by_now_found_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PathExistsError):
+        _with_client(monkeypatch, _PutClient("412")).create("s3a://b/lock", b"1")
+
+
+def test_a_creation_beside_deletions_is_put_again_after_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("hudisql.storage.s3.time.sleep", pauses.append)
+    monkeypatch.setattr("hudisql.storage.s3.random.uniform", lambda *_bounds: 1.0)
+    client = _PutClient(*["409"] * 6)
+    _with_client(monkeypatch, client).create("s3a://b/lock", b"1")
+    assert client.codes == []
+    assert pauses == sorted(set(pauses))
+    assert len(pauses) == 6

@@ -6,7 +6,8 @@ partitions change by commits, after which the metastore is synced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,9 +90,10 @@ def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming:
         wanted = name + each.name[len(entry.name) :]
         if context.metastore.get_table(database, wanted) is not None:
             raise TableExistsError(f"{database}.{wanted} exists already", hint="choose another name")
-    for each in entries:
-        _rename_entry(context, each, name + each.name[len(entry.name) :])
-    _update_configuration(context, entry, table, {keys.NAME: name})
+    with _configuration_lock(context, entry, table):
+        for each in entries:
+            _rename_entry(context, each, name + each.name[len(entry.name) :])
+        update_table_properties(context.storage, table.base_path, {keys.NAME: name})
     context.console.info(f"{entry.full_name} is {database}.{name} now")
 
 
@@ -163,13 +165,20 @@ def _update_configuration(
     context: Context, entry: MetastoreTable, table: HudiTable, changes: Mapping[str, str | None]
 ) -> None:
     """Change `hoodie.properties` under the table's lock. Raises TableLockedError, StorageError."""
+    with _configuration_lock(context, entry, table):
+        update_table_properties(context.storage, table.base_path, changes)
+
+
+@contextmanager
+def _configuration_lock(context: Context, entry: MetastoreTable, table: HudiTable) -> Iterator[None]:
+    """Hold the table's lock while the block runs. Raises TableLockedError, StorageError."""
     try:
         concurrency = writer_concurrency(context, table, settings_of(context, table, entry.parameters))
     except (SettingsError, UnsupportedTableError):
         # The statement may be the one that corrects these settings.
         concurrency = Concurrency(lock=default_lock(context.storage, table.base_path))
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        update_table_properties(context.storage, table.base_path, changes)
+        yield
 
 
 def _commit(

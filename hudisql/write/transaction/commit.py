@@ -141,7 +141,7 @@ def begin_commit(
             content = timeline_files(table.timeline.layout).workload_profile(profile)
             table.storage.create(table.instant_path(inflight), content)
     except BaseException:
-        # Also if the lock cannot be released: a commit with a live heartbeat is never rolled back.
+        # A commit with a live heartbeat is never rolled back.
         _stop_heartbeat(heartbeat)
         raise
     return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat, checkpoint)

@@ -3,7 +3,7 @@
 Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. A
 lock provider that hudisql does not support is refused by name: writing without it would break mutual
 exclusion. Beyond Hudi, a table whose settings name no provider is locked all the same, by the file of
-`FileSystemBasedLockProvider`.
+`FileSystemBasedLockProvider`, which Hudi's writers without a provider do not use (theirs is ZooKeeper's).
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ _OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
 _SINGLE_WRITER: Final = "SINGLE_WRITER"
 _LEAST_INTERVAL_MS: Final = 1000
 _POLL_MS: Final = 20
+_SETTINGS_OF_OTHER_LOCKS: Final = tuple(
+    f"hoodie.write.lock.{kind}.{name}"
+    for kind, names in {
+        "zookeeper": "url port base_path lock_key session_timeout_ms connection_timeout_ms",
+        "dynamodb": "table partition_key region billing_mode read_capacity write_capacity "
+        "table_creation_timeout endpoint_url",
+        "hivemetastore": "database table uris",
+    }.items()
+    for name in names.split()
+)
 
 LockFactory = Callable[[], TableLock]
 
@@ -136,13 +146,19 @@ def read_concurrency(
         ),
         heartbeat_interval_ms=interval,
         tolerable_misses=config.get(HEARTBEAT_MISSES),
-        conflict_retries=0 if lock is None else config.get(CONFLICT_RETRIES),
+        conflict_retries=config.get(CONFLICT_RETRIES),
     )
 
 
-def default_lock(storage: Storage, base_path: str, expire_minutes: int = 0) -> FileSystemLock:
-    """The lock of a table whose settings name none; its file is that of `FileSystemBasedLockProvider`."""
-    return FileSystemLock(storage, metadata_directory(base_path), expire_minutes, is_default=True)
+def default_lock(
+    storage: Storage, base_path: str, expire_minutes: int = 0, directory: str = ""
+) -> FileSystemLock:
+    """The lock of a table whose settings name none; its file is that of `FileSystemBasedLockProvider`.
+
+    The file is in the `directory`, by default in the table's `.hoodie`.
+    """
+    path = storage.qualify(directory) if directory else metadata_directory(base_path)
+    return FileSystemLock(storage, path, expire_minutes, is_default=True)
 
 
 def _is_optimistic(config: HudiConfig, base_path: str) -> bool:
@@ -168,7 +184,8 @@ def _lock(
     provider = config.get(LOCK_PROVIDER)
     if not provider:
         if config.get(WRITE_LOCK) == "file":
-            return default_lock(storage, base_path, config.get(LOCK_EXPIRE))
+            _refuse_other_locks(config, base_path)
+            return default_lock(storage, base_path, config.get(LOCK_EXPIRE), config.get(LOCK_PATH))
         if is_needed:
             raise SettingsError(
                 f"{CONCURRENCY_MODE} = {_OPTIMISTIC} needs a lock, and {WRITE_LOCK} = none turns it off for "
@@ -185,6 +202,17 @@ def _lock(
         return more_locks[provider]()
     known = ", ".join(name.rpartition(".")[2] for name in (FILE_SYSTEM_PROVIDER, *more_locks))
     raise _refused(base_path, LOCK_PROVIDER, provider, known)
+
+
+def _refuse_other_locks(config: HudiConfig, base_path: str) -> None:
+    """Raise UnsupportedTableError if settings without a provider are those of another lock than a file."""
+    for name in _SETTINGS_OF_OTHER_LOCKS:
+        if config.lookup(name, ""):
+            raise UnsupportedTableError(
+                f"hudisql does not write to the Hudi table at {base_path} with {name} and without "
+                f"{LOCK_PROVIDER}: other writers may use that lock, and hudisql would use a file",
+                hint=f"set {LOCK_PROVIDER}, the same for all writers of the table, or remove {name}",
+            )
 
 
 def _refused(base_path: str, key: ConfigKey[Any], value: str, known: str) -> UnsupportedTableError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from hudisql.format.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.process_identity import parse_identity, this_process
 
-# The heartbeats of this process that have not been stopped.
+# The tokens of the heartbeats of this process that have not been stopped. A path has several spellings.
 _beating: Final[set[str]] = set()
+_TOKEN: Final = "heartbeat"
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
@@ -47,13 +49,14 @@ def is_alive(
 def _has_ended(storage: Storage, path: str) -> bool:
     """True if the file is of a process of this host that has ended, or if this process has stopped it."""
     try:
-        identity = parse_identity(json.loads(storage.read(path) or b"{}"))
+        values = json.loads(storage.read(path) or b"{}")
     except NoSuchPathError:
         return True
     except ValueError:
         return False
+    identity = parse_identity(values)
     if identity == this_process():
-        return path not in _beating
+        return values.get(_TOKEN) not in _beating
     return identity is not None and identity.has_ended is True
 
 
@@ -87,6 +90,8 @@ class Heartbeat:
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
     _last: float = field(default=0.0, repr=False)
+    _token: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+    _has_written: bool = field(default=False, repr=False)
 
     def check(self) -> None:
         """Raise WriteConflictError if the heartbeat has expired, so that others may have rolled back."""
@@ -99,18 +104,13 @@ class Heartbeat:
                 "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
-    @property
-    def has_beaten(self) -> bool:
-        """True if the file has been written."""
-        return bool(self._last)
-
     def stop(self, *, keeps_file: bool = False) -> None:
-        """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
+        """End the thread and, unless it `keeps_file`, remove what it has written. Raises StorageError."""
         self._stop.set()
-        _beating.discard(self.path)
+        _beating.discard(self._token)
         if self._thread is not None:
             self._thread.join()
-        if not keeps_file:
+        if self._has_written and not keeps_file:
             self.storage.delete_file(self.path)
 
     def beat(self) -> None:
@@ -118,7 +118,10 @@ class Heartbeat:
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
-        self.storage.write(self.path, json.dumps(this_process().to_json()).encode())
+        # Before the file: a write that fails may have written it.
+        self._has_written = True
+        values = this_process().to_json() | {_TOKEN: self._token}
+        self.storage.write(self.path, json.dumps(values).encode())
         self._last = before
 
     def _run(self) -> None:
@@ -144,14 +147,14 @@ def start_heartbeat(
     Without `beats_at_once` the first one is written after the interval.
     """
     heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
-    _beating.add(path)
-    if beats_at_once:
-        try:
+    name = f"heartbeat-{path.rsplit('/', 1)[-1]}"
+    heartbeat._thread = thread = threading.Thread(target=heartbeat._run, name=name, daemon=True)
+    _beating.add(heartbeat._token)
+    try:
+        if beats_at_once:
             heartbeat.beat()
-        except BaseException:
-            _beating.discard(path)
-            raise
-    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
-    heartbeat._thread = thread
-    thread.start()
+        thread.start()
+    except BaseException:
+        _beating.discard(heartbeat._token)
+        raise
     return heartbeat

@@ -8,7 +8,6 @@ later one of the two sees the other's and withdraws. It may be that both do; nev
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -35,17 +34,24 @@ def withdraw_if_in_conflict(
 
     `seen` is the table as it was when `check` let the inflight `instant` pass; `check` is asked again if the
     timeline has changed, about the table without the completion. Commits that were requested after it are
-    left out: their writers have seen it. Raises WriteConflictError and what `check` raises; StorageError
-    without a lock (the commit stands), since nobody knows then whether another one does.
+    left out: their writers have seen it. Raises WriteConflictError and what `check` raises; without a lock
+    also StorageError and CorruptTableError (the commit stands), since nobody knows then whether another does.
     """
     # Before the look: what is requested later was requested by a writer that finds the completed instant.
     after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))
     try:
-        with suppress(*((StorageError, CorruptTableError) if is_locked else ())):
-            _look(seen, instant, completed, check, after_completion)
+        _look(seen, instant, completed, check, after_completion)
     except (WriteConflictError, UnsupportedTableError, RegisterOnlyError):
+        # Before the storage's errors: that the timeline changed while it was read is one of them, too.
         seen.storage.delete_file(seen.instant_path(completed))
         raise
+    except (StorageError, CorruptTableError) as error:
+        if not is_locked:
+            raise type(error)(
+                f"the commit {instant.timestamp} of {seen.base_path} stands, but whether another one came at "
+                f"the same time could not be checked: {error.message}",
+                hint="look at the rows before running the statement again: it has changed them",
+            ) from error
 
 
 def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from hudisql.errors import (
+    HudisqlError,
     NoSuchPathError,
     PathExistsError,
     StorageError,
@@ -36,8 +37,11 @@ from hudisql.write.transaction.process_identity import this_process
 LOCK_FILE: Final = "lock"
 _MS_PER_MINUTE: Final = 60_000
 HOLDER_TIMEOUT_MS: Final = 600_000
-"""How long a holder on another host may give no heartbeat before its lock counts as abandoned."""
+"""How long a holder that is not stopped may give no heartbeat before its lock counts as abandoned."""
 _RENEWAL_MS: Final = 60_000
+_POLL_GROWTH: Final = 1.5
+_LONGEST_POLL_SECONDS: Final = 1.0
+_RELEASE_PAUSES_SECONDS: Final = (0.1, 0.4)
 # The contents of the locks that this process holds.
 _held_contents: Final[set[bytes]] = set()
 
@@ -56,7 +60,7 @@ class TableLock(Protocol):
         """True if this writer still holds the lock; may renew it. Raises StorageError."""
 
     def unlock(self) -> None:
-        """Release the lock, unless another writer holds it by now. Raises StorageError."""
+        """Release the lock, unless another writer holds it by now. Raises HudisqlError."""
 
     def owner(self) -> str:
         """A description of the holder, for messages; empty if unknown."""
@@ -66,7 +70,8 @@ class TableLock(Protocol):
 class LockRetryPolicy:
     """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`.
 
-    With `poll_ms` it is also tried between two attempts, about so many milliseconds apart.
+    With `poll_ms` it is also tried between two attempts: first after about so many milliseconds, then after
+    pauses that grow to a second.
     """
 
     retries: int = LOCK_RETRIES.default_value
@@ -94,7 +99,10 @@ class HeldLock:
 
 @contextmanager
 def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator[HeldLock]:
-    """Hold the lock while the block runs. Raises TableLockedError if it cannot be acquired, StorageError."""
+    """Hold the lock while the block runs. Raises TableLockedError if it cannot be acquired, StorageError.
+
+    That the lock cannot be released is no error: what the block has done stands.
+    """
     if lock is None:
         yield HeldLock(None)
         return
@@ -102,13 +110,15 @@ def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator
     try:
         yield HeldLock(lock)
     finally:
-        lock.unlock()
+        with suppress(HudisqlError):
+            lock.unlock()
 
 
 def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     started = time.monotonic()
+    polls = _poll_seconds(retry_policy.poll_ms)
     for attempt in range(retry_policy.retries + 1):
-        if attempt and _is_acquired_in_wait(lock, retry_policy):
+        if attempt and _is_acquired_in_wait(lock, retry_policy.wait_ms, polls):
             return
         if lock.try_lock(retry_policy.attempt_ms):
             return
@@ -123,12 +133,22 @@ def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     )
 
 
-def _is_acquired_in_wait(lock: TableLock, retry_policy: LockRetryPolicy) -> bool:
-    """Wait until the next attempt; True if the lock was acquired meanwhile."""
-    ends = time.monotonic() + retry_policy.wait_ms / 1000
-    while retry_policy.poll_ms and (left := ends - time.monotonic()) > 0:
+def _poll_seconds(poll_ms: int) -> Iterator[float]:
+    """The pauses between polls, which grow; none without `poll_ms`."""
+    seconds = poll_ms / 1000
+    while seconds:
         # Waiters that were woken together would always ask together.
-        time.sleep(min(left, retry_policy.poll_ms / 1000 * random.uniform(0.5, 1.5)))
+        yield seconds * random.uniform(0.5, 1.5)
+        seconds = min(seconds * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
+
+
+def _is_acquired_in_wait(lock: TableLock, wait_ms: int, polls: Iterator[float]) -> bool:
+    """Wait until the next attempt; True if the lock was acquired meanwhile."""
+    ends = time.monotonic() + wait_ms / 1000
+    for seconds in polls:
+        if seconds >= ends - time.monotonic():
+            break
+        time.sleep(seconds)
         if lock.try_lock(0):
             return True
     time.sleep(max(0.0, ends - time.monotonic()))
@@ -141,8 +161,8 @@ class FileSystemLock:
 
     Without `expire_minutes` the lock of a dead writer stays. With `is_default`, which is how a writer locks a
     table whose settings name no provider, the lock of a hudisql process that has ended is removed at once,
-    that of one that runs or is stopped on this host never, and that of another host after `HOLDER_TIMEOUT_MS`
-    without a heartbeat; `expire_minutes` then holds for writers without a name, such as Apache Hudi.
+    that of one that is stopped on this host never, and any other after `HOLDER_TIMEOUT_MS` without a
+    heartbeat; `expire_minutes` then holds for writers without a name, such as Apache Hudi.
     """
 
     storage: Storage
@@ -162,9 +182,12 @@ class FileSystemLock:
         """The path of the file."""
         return self.lock_path
 
-    def try_lock(self, _timeout_ms: int, /) -> bool:
-        """Create the file if it does not exist; does not wait, as in Hudi."""
-        if self._is_created():
+    def try_lock(self, timeout_ms: int, /) -> bool:
+        """Create the file if it does not exist; does not wait, as in Hudi.
+
+        Without a `timeout_ms` it looks first, since a creation that fails costs the store more.
+        """
+        if timeout_ms and self._is_created():
             return True
         found = read_lock_file(self.storage, self.lock_path)
         if found is not None and not self._was_abandoned(found):
@@ -174,52 +197,82 @@ class FileSystemLock:
         return self._is_created()
 
     def _is_created(self) -> bool:
-        content = new_content()
+        mine = LockFile(self.lock_path, new_content(), round(time.time() * 1000))
         # Before the file: another thread must not take it for one that this process has forgotten.
-        _held_contents.add(content)
+        _held_contents.add(mine.content)
         try:
-            self.storage.create(self.lock_path, content)
-        except BaseException as error:
-            _held_contents.discard(content)
-            if isinstance(error, PathExistsError):
-                return False
+            self.storage.create(self.lock_path, mine.content)
+            renewal = self._start_renewal(mine) if self.is_default else None
+        except PathExistsError:
+            _held_contents.discard(mine.content)
+            return False
+        except BaseException:
+            # The file may be there all the same.
+            with suppress(StorageError):
+                self._release(mine, None)
             raise
-        self._mine = LockFile(self.lock_path, content, round(time.time() * 1000))
-        if self.is_default:
-            self._renewal = start_heartbeat(
-                self.storage,
-                self._mine.heartbeat_path,
-                _RENEWAL_MS,
-                HOLDER_TIMEOUT_MS,
-                lambda: True,
-                beats_at_once=False,
-            )
+        self._mine, self._renewal = mine, renewal
         return True
+
+    def _start_renewal(self, mine: LockFile) -> Heartbeat:
+        return start_heartbeat(
+            self.storage,
+            mine.heartbeat_path,
+            _RENEWAL_MS,
+            HOLDER_TIMEOUT_MS,
+            lambda: True,
+            beats_at_once=False,
+        )
 
     def is_held(self) -> bool:
         """True if the file has this writer's content."""
         return self._mine is not None and self._content() == self._mine.content
 
     def unlock(self) -> None:
-        """Remove the file."""
+        """Remove the file; a store that fails is asked a few times."""
         mine, renewal = self._mine, self._renewal
-        self._mine = self._renewal = None
         if mine is None:
             return
-        if renewal is not None:
-            with suppress(StorageError):
-                renewal.stop(keeps_file=not renewal.has_beaten)
+        self._mine = self._renewal = None
         try:
-            found = read_lock_file(self.storage, self.lock_path)
-            if found is None or found.content != mine.content:
-                return
-            if self.is_default and mine.age_ms > HOLDER_TIMEOUT_MS / 2:
-                # A waiter of another host may be about to remove it.
-                remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
-            else:
-                self.storage.delete_file(self.lock_path)
+            self._release(mine, renewal)
+        except BaseException:
+            self._mine = self._mine or mine
+            raise
+
+    def _release(self, mine: LockFile, renewal: Heartbeat | None) -> None:
+        try:
+            if renewal is not None:
+                with suppress(StorageError):
+                    renewal.stop()
+            self._remove_patiently(mine)
+        except KeyboardInterrupt:
+            # The process may go on for long, and other processes would wait for it.
+            with suppress(StorageError):
+                self._remove(mine)
+            raise
         finally:
+            # A file that is left is one that this process has forgotten.
             _held_contents.discard(mine.content)
+
+    def _remove_patiently(self, mine: LockFile) -> None:
+        for seconds in _RELEASE_PAUSES_SECONDS:
+            try:
+                self._remove(mine)
+            except StorageError:
+                time.sleep(seconds)
+            else:
+                return
+        self._remove(mine)
+
+    def _remove(self, mine: LockFile) -> None:
+        if self.is_default and mine.age_ms > HOLDER_TIMEOUT_MS / 2:
+            # A waiter of another host may be about to remove it.
+            found = read_lock_file(self.storage, self.lock_path)
+            if found is not None and found.content == mine.content:
+                remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
+        elif self._content() == mine.content:
+            self.storage.delete_file(self.lock_path)
 
     def owner(self) -> str:
         """When the lock was acquired, by whom if the file names the holder, and when it expires."""
@@ -232,8 +285,8 @@ class FileSystemLock:
 
     def _expiry(self, found: LockFile) -> str:
         if self.is_default and found.holder is not None:
-            if found.holder.has_ended is False:
-                return "that process runs, or is stopped, on this host"
+            if found.holder.is_stopped:
+                return "that process is stopped on this host"
             return f"it expires {_duration(HOLDER_TIMEOUT_MS / 1000)} after its last heartbeat"
         if self.expire_minutes:
             return f"it expires after {self.expire_minutes} minutes"
@@ -251,9 +304,9 @@ class FileSystemLock:
             return bool(self.expire_minutes) and found.age_ms > self.expire_minutes * _MS_PER_MINUTE
         if holder == this_process():
             return found.content not in _held_contents
-        if holder.has_ended is not None:
-            return holder.has_ended
-        if found.age_ms <= HOLDER_TIMEOUT_MS:
+        if holder.has_ended:
+            return True
+        if holder.is_stopped or found.age_ms <= HOLDER_TIMEOUT_MS:
             return False
         renewed = self.storage.info(found.heartbeat_path)
         return renewed is None or time.time() * 1000 - renewed.modification_time_ms > HOLDER_TIMEOUT_MS

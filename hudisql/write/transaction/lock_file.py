@@ -84,26 +84,31 @@ def new_content() -> bytes:
 
 def read_lock_file(storage: Storage, path: str) -> LockFile | None:
     """The file, None if there is none. Raises StorageError."""
+    info = storage.info(path)
+    if info is None:
+        return None
     try:
-        info, content = storage.info(path), storage.read(path)
+        return LockFile(path, storage.read(path), info.modification_time_ms)
     except NoSuchPathError:
         return None
-    return None if info is None else LockFile(path, content, info.modification_time_ms)
 
 
 def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:
     """Remove the file that was read, and never a later one; does nothing if another waiter is about to.
 
-    A waiter that died meanwhile is passed over; one of another host after `timeout_ms`. Raises StorageError.
+    The file by which its holder renewed it goes, too. A waiter that died meanwhile is passed over; one of
+    another host after `timeout_ms`. Raises StorageError.
     """
     claimed = _claim(storage, lock, timeout_ms)
     if claimed is None:
         return
+    own_paths = [lock.claim_path(number) for number in range(claimed + 1)]
     try:
         if read_lock_file(storage, lock.path) == lock:
             storage.delete_file(lock.path)
+            own_paths.append(lock.heartbeat_path)
     finally:
-        storage.delete_files([lock.claim_path(number) for number in range(claimed + 1)])
+        storage.delete_files(own_paths)
 
 
 def _claim(storage: Storage, lock: LockFile, timeout_ms: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,13 +39,27 @@ class ProcessIdentity:
     @property
     def has_ended(self) -> bool | None:
         """True if it has ended, False if it runs or is stopped; None if that cannot be seen from here."""
-        if (self.host, self.space) != (socket.gethostname(), process_space()):
+        if not self._is_on_this_host:
             return None
         start = process_start(self.process)
         if start is None or (start != _NO_PROC and self.start not in (None, _NO_PROC, start)):
             return True
         # The number may be that of a later process.
         return None if start == _NO_PROC else False
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if it is a process of this host that a signal or a debugger has stopped."""
+        if not self._is_on_this_host or self.has_ended:
+            return False
+        try:
+            return _stat_fields(self.process)[0] in "Tt"
+        except OSError:
+            return False
+
+    @property
+    def _is_on_this_host(self) -> bool:
+        return (self.host, self.space) == (socket.gethostname(), process_space())
 
 
 def parse_identity(values: Any) -> ProcessIdentity | None:
@@ -70,24 +85,32 @@ def _identity_of(process: int) -> ProcessIdentity:
 
 @lru_cache(1)
 def process_space() -> str:
-    """What tells the process numbers of this boot and container from those of others."""
+    """What tells the process numbers of this boot and container from those of others.
+
+    Without `/proc` the number of the network card tells machines of one host name apart.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
     except OSError:
-        return ""
+        return f"card {uuid.getnode():x}"
 
 
 def process_start(process: int) -> str | None:
     """When the process of this machine began, in ticks; None if there is none, `?` if /proc does not say."""
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        fields = _stat_fields(process)
         # A killed process is a zombie until its parent asks, and its last threads may still be at work.
         has_ended = fields[0] in "ZX" and len(list(Path(f"/proc/{process}/task").iterdir())) <= 1
     except OSError:
         # There is no /proc, or it hides the processes of other users.
         return _NO_PROC if _exists(process) else None
     return None if has_ended else fields[19]
+
+
+def _stat_fields(process: int) -> list[str]:
+    """The fields of `/proc/<process>/stat` from the state on."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def _exists(process: int) -> bool:

@@ -507,15 +507,18 @@ def test_a_lock_that_others_take_away_stops_the_commit(
 def test_a_commit_that_could_not_begin_gives_no_heartbeat(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_lock: FileSystemLock) -> None:
-        raise StorageError("the store is gone")
+    create = Storage.create
+
+    def fail(self: Storage, path: str, content: bytes) -> None:
+        if path.endswith(".inflight"):
+            raise StorageError("the store is gone")
+        create(self, path, content)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSystemLock, "unlock", fail)
+        patched.setattr(Storage, "create", fail)
         with pytest.raises(StorageError, match="is gone"):
             _begin(table)
     assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
-    Path(table.base_path, ".hoodie", "lock").unlink()
     _begin(table)
     assert len(open_table(STORAGE, table.base_path).timeline.pending) == 1
 
@@ -570,6 +573,18 @@ def test_without_settings_the_commit_of_a_process_that_has_ended_is_rolled_back_
     assert _states(table, commit.instant_time) != set()
     begin_commit(table.reopened(), "UPSERT", concurrency=SINGLE_WRITER)
     assert _states(table, commit.instant_time) == set()
+
+
+def test_a_commit_of_this_process_is_live_by_whatever_path_the_table_is_opened(
+    table: HudiTable, tmp_path: Path
+) -> None:
+    commit = begin_commit(table, "UPSERT", concurrency=_alone(table))
+    (tmp_path / "link").symlink_to(table.base_path)
+    other = open_table(STORAGE, str(tmp_path / "link"))
+    assert other.base_path != table.base_path
+    with pytest.raises(WriteConflictError, match=f"another writer is active.*{commit.instant_time}"):
+        begin_commit(other, "UPSERT", concurrency=_alone(other))
+    complete_commit(commit, EMPTY)
 
 
 def test_a_heartbeat_that_its_process_has_stopped_counts_no_more(table: HudiTable) -> None:

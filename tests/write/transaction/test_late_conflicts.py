@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
+from hudisql.errors import (
+    HudisqlError,
+    NoSuchInstantError,
+    RollbackRefusedError,
+    StorageError,
+    TimelineChangedError,
+    WriteConflictError,
+)
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.services.rollback import roll_back_commit
@@ -20,7 +27,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction import late_conflicts
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
-from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites, default_lock
 
 STORAGE = Storage()
 CALLS = ("create", "delete_file", "list_file_names", "list_directory", "info", "infos", "read")
@@ -193,3 +200,27 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
     complete_commit(slow, _stat(slow, "f"))
     assert _is_completed(table, slow)
     assert _is_completed(table, later[0])
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+@pytest.mark.parametrize("error", [TimelineChangedError("the timeline changed"), StorageError("away")])
+def test_a_look_that_fails_withdraws_the_commit_only_if_it_has_seen_a_conflict(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch, is_locked: bool, error: HudisqlError
+) -> None:
+    lock = default_lock(STORAGE, table.base_path) if is_locked else None
+    commit = begin_commit(table, "UPSERT", concurrency=Concurrency(lock=lock))
+
+    def fail(*_arguments: Any) -> Timeline:
+        raise error
+
+    stands = not isinstance(error, WriteConflictError)
+    with monkeypatch.context() as patched:
+        patched.setattr(late_conflicts, "load_timeline", fail)
+        if stands and is_locked:
+            complete_commit(commit, _stat(commit, "f"))
+        else:
+            with pytest.raises(type(error), match=f"{commit.instant_time}.* stands" if stands else "changed"):
+                complete_commit(commit, _stat(commit, "f"))
+    assert _is_completed(table, commit) is stands
+    if commit.heartbeat is not None:
+        commit.heartbeat.stop()

@@ -12,11 +12,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from hudisql.errors import SettingsError, TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    SettingsError,
+    StorageError,
+    TableLockedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.hudi_config import HudiConfig
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
@@ -28,7 +35,13 @@ from hudisql.write.transaction.lock import (
     hold_lock,
 )
 from hudisql.write.transaction.lock_file import new_content, read_lock_file, remove_lock_file
-from hudisql.write.transaction.process_identity import ProcessIdentity, parse_identity, this_process
+from hudisql.write.transaction.process_identity import (
+    ProcessIdentity,
+    parse_identity,
+    process_space,
+    process_start,
+    this_process,
+)
 
 STORAGE = Storage()
 PACKAGE = "org.apache.hudi.client.transaction"
@@ -94,6 +107,26 @@ def test_a_lock_that_was_taken_away_is_noticed_and_not_given_back(tmp_path: Path
     assert (tmp_path / "lock").read_text() == "another's"
 
 
+class _UnreleasedLock(InProcessLock):
+    """One whose store fails when it is released."""
+
+    def unlock(self) -> None:
+        InProcessLock.unlock(self)
+        raise StorageError("the store is away")
+
+
+def test_an_error_of_the_release_alone_does_not_fail_what_was_done_under_the_lock() -> None:
+    done = False
+    with hold_lock(_UnreleasedLock("/unreleased"), BRIEFLY):
+        done = True
+    assert done
+    with (
+        pytest.raises(WriteConflictError, match="of the block"),
+        hold_lock(_UnreleasedLock("/unreleased"), BRIEFLY),
+    ):
+        raise WriteConflictError("of the block")
+
+
 def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
     program = """
 import sys, time
@@ -147,7 +180,7 @@ def test_the_default_lock_of_a_stopped_process_is_respected_and_of_a_killed_one_
     holder = _forked(lambda: _default(tmp_path).try_lock(0))
     _age(tmp_path / "lock", 10 * HOLDER_TIMEOUT_MS)
     with (
-        pytest.raises(TableLockedError, match=f"process {holder} .*runs, or is stopped, on this host"),
+        pytest.raises(TableLockedError, match=f"process {holder} .*is stopped on this host"),
         hold_lock(_default(tmp_path), BRIEFLY),
     ):
         pass
@@ -194,6 +227,77 @@ def test_the_default_lock_of_another_host_expires_without_a_heartbeat(tmp_path: 
     assert not _default(tmp_path).try_lock(0)
     _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
     assert _default(tmp_path).try_lock(0)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_the_default_lock_that_a_running_process_has_forgotten_expires(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        start = process_start(sleeper.pid)
+        holder = replace(this_process(), process=sleeper.pid, start=start)
+        _write_lock(tmp_path, holder, age_ms=HOLDER_TIMEOUT_MS + 1000)
+        lock = read_lock_file(STORAGE, str(tmp_path / "lock"))
+        assert lock is not None
+        Path(lock.heartbeat_path).touch()
+        assert not _default(tmp_path).try_lock(0)
+        _age(Path(lock.heartbeat_path), HOLDER_TIMEOUT_MS + 1000)
+        assert _default(tmp_path).try_lock(0)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_lock_whose_renewal_cannot_start_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            _default(tmp_path).try_lock(0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_release_that_fails_is_tried_again_and_what_is_left_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    calls: list[str] = []
+    delete_file = Storage.delete_file
+
+    def fail(self: Storage, path: str) -> None:
+        if path.endswith("/lock") and len(calls) < failures:
+            calls.append(path)
+            raise StorageError("the store is away")
+        delete_file(self, path)
+
+    monkeypatch.setattr(Storage, "delete_file", fail)
+    monkeypatch.setattr("hudisql.write.transaction.lock._RELEASE_PAUSES_SECONDS", (0.0, 0.0))
+    lock = _default(tmp_path)
+    with hold_lock(lock, BRIEFLY):
+        pass
+    assert (tmp_path / "lock").exists() is (failures > 2)
+    # Another thread of the process, and the same lock again.
+    for each in (_default(tmp_path), lock):
+        with hold_lock(each, BRIEFLY) as held:
+            held.check()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_that_is_interrupted_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, calls = Storage.read, iter([KeyboardInterrupt])
+
+    def interrupt(self: Storage, path: str) -> bytes:
+        for error in calls:
+            raise error
+        return read(self, path)
+
+    monkeypatch.setattr(Storage, "read", interrupt)
+    with pytest.raises(KeyboardInterrupt), hold_lock(_default(tmp_path), BRIEFLY):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_lock_is_renewed_while_it_is_held_for_long(
@@ -248,6 +352,50 @@ def test_who_polls_does_not_wait_for_the_next_attempt(tmp_path: Path) -> None:
     os.waitpid(holder, 0)
 
 
+def test_who_waits_asks_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    clock = SimpleNamespace(sleep=pauses.append, monotonic=lambda: sum(pauses))
+    monkeypatch.setattr("hudisql.write.transaction.lock.time", clock)
+    monkeypatch.setattr("hudisql.write.transaction.lock.random.uniform", lambda *_bounds: 1.0)
+    lock = InProcessLock("/polled")
+    monkeypatch.setattr(InProcessLock, "try_lock", lambda *_: False)
+    with pytest.raises(TableLockedError), hold_lock(lock, LockRetryPolicy(2, 20_000, poll_ms=20)):
+        pass
+    assert sum(pauses) == pytest.approx(40)
+    assert pauses[:3] == pytest.approx([0.02, 0.03, 0.045])
+    assert max(pauses) == 1
+    # Also after the second attempt.
+    assert len(pauses) < 60
+
+
+def test_a_poll_of_a_lock_that_is_held_creates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hold_lock(_default(tmp_path), BRIEFLY):
+        created: list[str] = []
+        monkeypatch.setattr(Storage, "create", lambda _self, path, _content: created.append(path))
+        assert not _default(tmp_path).try_lock(0)
+        assert created == []
+
+
+def test_without_proc_machines_of_one_host_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path, *_arguments: Any) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    spaces = []
+    for card in (1, 2, 2):
+        monkeypatch.setattr("hudisql.write.transaction.process_identity.uuid.getnode", lambda card=card: card)
+        spaces.append(process_space.__wrapped__())
+    assert spaces[0] != spaces[1] == spaces[2]
+
+
+def test_conflicts_are_retried_without_a_lock_too() -> None:
+    retries = {"hoodie.write.num.retries.on.conflict.failures": "3"}
+    assert _read(**retries).conflict_retries == 3
+    assert _read(**retries, hudisql__write__lock="none").conflict_retries == 3
+
+
 def test_what_is_no_identity_names_no_process() -> None:
     nothing: tuple[Any, ...] = (None, [], {}, {"host": 1, "processes": "", "process": 1})
     for values in nothing:
@@ -298,6 +446,19 @@ def test_settings_mean_what_they_mean_to_hudi() -> None:
     elsewhere = _read(**provider, hoodie__write__lock__filesystem__path="file:///locks/t")
     assert elsewhere.lock == FileSystemLock(STORAGE, "/locks/t", 0)
     assert elsewhere.failed_writes is co.FailedWrites.EAGER
+
+
+def test_the_default_lock_is_in_the_directory_that_is_set_for_lock_files() -> None:
+    elsewhere = _read(hoodie__write__lock__filesystem__path="file:///locks/t")
+    assert elsewhere.lock == FileSystemLock(STORAGE, "/locks/t", is_default=True)
+
+
+@pytest.mark.parametrize("key", ["zookeeper.url", "dynamodb.table", "hivemetastore.database"])
+def test_settings_of_a_lock_whose_provider_is_not_set_are_refused_by_name(key: str) -> None:
+    settings = {f"hoodie.write.lock.{key}": "x", "hoodie.write.concurrency.mode": co._OPTIMISTIC}
+    with pytest.raises(UnsupportedTableError, match=f"{key} and without hoodie.write.lock.provider"):
+        _read(**settings)
+    _read(**settings, hoodie__write__lock__provider=co.FILE_SYSTEM_PROVIDER)
 
 
 @pytest.mark.parametrize(
