@@ -296,11 +296,18 @@ class ArchivingStorage(Storage):
     path: str = ""
     archived: list[object] = field(default_factory=list, compare=False)
 
+    def read(self, path: str) -> bytes:
+        self._archive_if_due([path])
+        return super().read(path)
+
     def read_files(self, paths: Sequence[str]) -> list[bytes]:
+        self._archive_if_due(paths)
+        return super().read_files(paths)
+
+    def _archive_if_due(self, paths: Sequence[str]) -> None:
         if not self.archived and any(path.endswith(".replacecommit") for path in paths):
             options = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
             self.archived.append(archive_table(open_table(Storage(), self.path), options, SINGLE_WRITER))
-        return super().read_files(paths)
 
 
 def test_a_query_goes_on_if_instants_are_archived_while_it_is_planned(
