@@ -33,11 +33,18 @@ def main() -> None:
 
 
 def build(dist: Path) -> Path:
-    """Build the sdist, and the wheel from it; return the wheel."""
+    """Build the sdist, and the wheel from it; return the wheel. Exit if `dist` holds other files."""
+    others = [path.name for path in dist.glob("*") if not _is_built(path)]
+    if others:
+        sys.exit(f"{dist} would be deleted, and holds {', '.join(sorted(others))}: choose another directory")
     shutil.rmtree(dist, ignore_errors=True)
     run([BIN / "uv", "build", "--quiet", "--out-dir", dist, ROOT])
     (wheel,) = dist.glob("*.whl")
     return wheel.resolve()
+
+
+def _is_built(path: Path) -> bool:
+    return path.is_file() and (path.name == ".gitignore" or path.name.endswith((".whl", ".tar.gz")))
 
 
 def install(wheel: Path, environment: Path) -> None:

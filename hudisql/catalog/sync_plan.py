@@ -36,7 +36,7 @@ from hudisql.catalog.sync_entries import (
     wanted_partition,
     wanted_table,
 )
-from hudisql.errors import NoSuchTableError, TableExistsError, UnsupportedTableError
+from hudisql.errors import NoSuchDatabaseError, TableExistsError, UnsupportedTableError
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
@@ -162,7 +162,7 @@ def plan_sync(
     table = table if table.listing is not None else table.listed_once()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
     if not existing.database_exists and not options.creates_database:
-        raise NoSuchTableError(
+        raise NoSuchDatabaseError(
             f"the metastore has no database {database}, and auto_create_database is false",
             hint=f"CREATE DATABASE {database}",
         )

@@ -25,15 +25,6 @@ _OF_DEVELOPMENT: Final = ("test", "docs", "dev")
 class CommandGroup(TyperGroup):
     """The group of all verbs."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse. Raises typer's BadParameter, also for a NUL character, which no path and no text has."""
-        for before, text in zip(["", *args], args, strict=False):
-            if "\0" in text:
-                shown = text.replace("\0", "\\0")
-                place = f"{before} " if before.startswith("-") and not text.startswith("-") else ""
-                raise typer.BadParameter(f"the argument {place}'{shown}' has a NUL character", ctx)
-        return super().parse_args(ctx, args)
-
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; ends with an exit code and one line for what it did not catch."""
         try:

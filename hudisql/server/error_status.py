@@ -36,6 +36,10 @@ _NO_DATABASE: Final = 10072
 _MISSING: Final = re.compile(
     r"The (?:table or view|view|schema|database) (?P<name>`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*)"
 )
+# By hudisql's own messages.
+_MISSING_HERE: Final = re.compile(
+    r"(?:there is|the metastore has) no (?:table|database) '?(?P<name>\w+(?:\.\w+)?)"
+)
 _CATALOG: Final = "spark_catalog"
 
 
@@ -70,7 +74,9 @@ def _with_words(message: str, code: int, words: str) -> str:
     """The message, and Hive's if it says the name of what is missing."""
     missing = _MISSING.search(message)
     if missing is None:
-        return message
+        own = _MISSING_HERE.search(message)
+        name = own["name"] if own else None
+        return f"{message}\nSemanticException [Error {code}]: {words} {name}" if name else message
     parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", missing["name"])]
     name = ".".join(parts[1:] if len(parts) > 1 and parts[0] == _CATALOG else parts)
     return f"{message}\nSemanticException [Error {code}]: {words} {name}"

@@ -36,8 +36,8 @@ def caused(state: str | None) -> HudisqlError:
     ("error", "state", "code"),
     [
         (SqlSyntaxError("x"), "42000", 40000),
-        (NoSuchTableError("there is no table a.b"), "42S02", 10001),
-        (NoSuchDatabaseError("there is no database a"), "42000", 10072),
+        (NoSuchTableError("x"), "42S02", 10001),
+        (NoSuchDatabaseError("x"), "42000", 10072),
         (TableExistsError("x"), "42S01", 0),
         (AuthenticationError("x"), "28000", 0),
         (StatementCancelledError("x"), "HY008", 0),
@@ -74,3 +74,18 @@ def test_what_is_missing_is_named_in_hives_words_behind_sparks(
     code = 10072 if condition.startswith("SCHEMA") else 10001
     assert status.message == f"{error}\nSemanticException [Error {code}]: {words}"
     assert (status.state, status.code) == ("42000" if code == 10072 else "42S02", code)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NoSuchTableError("there is no table a.b"), "[Error 10001]: Table not found a.b"),
+        (NoSuchDatabaseError("there is no database 'a'"), "[Error 10072]: Database does not exist: a"),
+        (
+            NoSuchDatabaseError("the metastore has no database a, and more"),
+            "[Error 10072]: Database does not exist: a",
+        ),
+    ],
+)
+def test_what_hudisql_misses_is_named_in_hives_words(error: HudisqlError, words: str) -> None:
+    assert error_status(error).message == f"{error}\nSemanticException {words}"

@@ -195,7 +195,7 @@ def _split_by_origin(
     partition; a removal that has begun may have deleted the markers.
     """
     nested = {parent_of(path) for file in files if (path := _timeline_of(file.path)) is not None}
-    partitions = {parent_of(file.path) for file in files if file.name.startswith(PARTITION_METADATA_FILE)}
+    partitions = {parent_of(file.path) for file in files if _is_marker(file.name)}
     made = tuple(
         file
         for file in files
@@ -213,10 +213,15 @@ def _timeline_of(path: str) -> str | None:
     return f"{head}/{METADATA_DIRECTORY}" if separator else None
 
 
+def _is_marker(name: str) -> bool:
+    """True for the marker of a partition, in either format, and for what a killed writer left of one."""
+    return name.startswith(PARTITION_METADATA_FILE)
+
+
 def _is_made_by_table(name: str, state: TargetState) -> bool:
     if name.startswith(".") and name.endswith(".crc"):
         name = name[1:-4]
-    if name == PARTITION_METADATA_FILE or name.startswith(PARTITION_METADATA_FILE + "."):
+    if _is_marker(name):
         return True
     base = parse_base_file_name(name)
     if state is TargetState.RUN:

@@ -7,11 +7,15 @@ target rows that match it reach the join.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from hudisql.format.spark_schema import quote_name
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.text.clauses import MergeClauses
 
@@ -35,6 +39,15 @@ class CachedMergeSource:
     few: pa.Table | None
     view_name: str
     is_small: bool
+
+    def has_null(self, columns: Sequence[str]) -> bool:
+        """True if a row is NULL in one of these columns. Raises Spark's own exceptions."""
+        from pyspark.sql import functions as sf
+
+        if self.few is not None:
+            return any(self.few.column(name).null_count for name in columns)
+        nulls = [sf.col(quote_name(name)).isNull() for name in columns]
+        return not self.rows.filter(reduce(or_, nulls)).isEmpty()
 
 
 def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:

@@ -178,13 +178,21 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
 
 def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
-    """The changes, computed once, if no row that they insert has a stored record key. Raises
-    WriteRefusedError.
+    """The changes, computed once, if no new row that is looked up has a stored record key.
+
+    Raises WriteRefusedError.
     """
     scope = plan.scope
     cached = cache_rows(plan.frame)
     scope.resources.callback(cached.release)
-    refuse_stored_keys(scope.context.spark, plan.table, cached.frame, plan.options, scope.resources)
+    refuse_stored_keys(
+        scope.context.spark,
+        plan.table,
+        cached.frame,
+        plan.options,
+        scope.resources,
+        where_null=changes.looked_up_if_null,
+    )
     return replace(changes, rows=cached.frame)
 
 

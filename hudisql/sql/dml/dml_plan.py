@@ -25,6 +25,7 @@ from hudisql.spark.few_rows import local_frame
 from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
+    CachedMergeSource,
     cache_merge_source,
     leaves_other_targets,
     target_alias,
@@ -44,7 +45,7 @@ from hudisql.sql.dml.dml_rewrite import (
 )
 from hudisql.sql.dml.insert_columns import qualify_insert_columns
 from hudisql.sql.dml.insert_rows import RowsToInsert, rows_to_insert
-from hudisql.sql.dml.inserted_keys import condition_finds_stored_keys, inserts_rows
+from hudisql.sql.dml.inserted_keys import equalities_that_miss_nulls, inserts_rows
 from hudisql.sql.dml.runtime_filter import runtime_filter
 from hudisql.sql.dml.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.dml.statement_scope import StatementScope
@@ -85,13 +86,15 @@ class Changes:
     """Changes of stored rows (columns of `change_schema`), and Hudi's word for their commit.
 
     Rows of the driver are an Arrow table. With `unique_new_keys` new rows must differ in record key or
-    partition, with `looks_up_new_keys` also from the stored rows that stay.
+    partition, with `looks_up_new_keys` also from the stored rows that stay: all new rows, or those that are
+    NULL in one of the columns `looked_up_if_null`.
     """
 
     rows: DataFrame | pa.Table
     operation_type: Literal["UPSERT", "DELETE"]
     unique_new_keys: bool = False
     looks_up_new_keys: bool = False
+    looked_up_if_null: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,7 @@ class _MergeSource:
 
     clauses: cl.MergeClauses
     schema: StructType
+    cached: CachedMergeSource | None = None
     semi_join_alias: str | None = None
     predicate: Predicate | None = None
 
@@ -307,23 +311,33 @@ class _Planner:
         )
         plan = self._change(clauses, made, table, source.predicate, source.clauses)
         assert isinstance(plan.write, Changes)
-        looks_up = self._looks_up_new_keys(qualified, source.schema, plan)
-        return replace(plan, write=replace(plan.write, looks_up_new_keys=looks_up))
+        return replace(plan, write=self._with_look_up(qualified, source, plan, plan.write))
 
-    def _looks_up_new_keys(self, clauses: cl.MergeClauses, source_schema: StructType, plan: DmlPlan) -> bool:
-        """True if a row that the MERGE inserts may have the record key of a stored row."""
+    def _with_look_up(
+        self, clauses: cl.MergeClauses, source: _MergeSource, plan: DmlPlan, changes: Changes
+    ) -> Changes:
+        """The changes with the new rows to look up: those that may have the record key of a stored row."""
         table = plan.table
         if not inserts_rows(clauses) or table.properties.generates_record_keys:
-            return False
+            return changes
         is_unique_in_table = plan.options.index.is_global or generates_paths(table)
-        return not condition_finds_stored_keys(
+        missing = equalities_that_miss_nulls(
             clauses,
             table.schema,
-            source_schema,
+            source.schema,
             source_alias(clauses),
             table.properties.record_key_fields,
             () if is_unique_in_table else table.properties.partition_fields,
         )
+        if missing is None:
+            return replace(changes, looks_up_new_keys=True)
+        cached = source.cached
+        if not missing or (
+            cached is not None and not cached.has_null([each.source.name for each in missing])
+        ):
+            return changes
+        names = tuple(each.target.name for each in missing)
+        return replace(changes, looks_up_new_keys=True, looked_up_if_null=names)
 
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
         scope, text = self.scope, source_query(clauses)
@@ -337,12 +351,12 @@ class _Planner:
         taken = replace(clauses, source=view, source_alias=alias, column_names=None)
         semi_join_alias = target_alias(clauses, self.source.text) if cached.is_small else None
         if semi_join_alias is None or "${" in self.source.text:
-            return _MergeSource(taken, frame.schema, semi_join_alias)
+            return _MergeSource(taken, frame.schema, cached, semi_join_alias)
         condition = clauses.condition.text
         predicate = runtime_filter(
             cached.rows, alias, semi_join_alias, scope.table.schema, condition, few=cached.few
         )
-        return _MergeSource(taken, frame.schema, semi_join_alias, predicate)
+        return _MergeSource(taken, frame.schema, cached, semi_join_alias, predicate)
 
     def _change(
         self,

@@ -1,6 +1,7 @@
 """Whether the condition of a MERGE finds each stored row that has the record key of an inserted row.
 
-If so, no inserted row can have a stored key, and none has to be looked up. Reads the clauses alone, with
+If so, no inserted row can have a stored key, and none has to be looked up; or only rows with NULL, which `=`
+never finds. Reads the clauses alone, with
 sqlglot; what it is not sure of counts as no.
 """
 
@@ -29,16 +30,18 @@ def inserts_rows(clauses: MergeClauses) -> bool:
     return any(action.verb == "INSERT" for action in clauses.actions)
 
 
-def condition_finds_stored_keys(
+def equalities_that_miss_nulls(
     clauses: MergeClauses,
     schema: pa.Schema,
     source_schema: StructType,
     source_alias: str,
     record_key: Sequence[str],
     place: Sequence[str],
-) -> bool:
-    """True if the condition compares the record key, perhaps columns of `place`, and nothing else, with what
-    each INSERT clause puts into these columns.
+) -> list[ColumnEquality] | None:
+    """The equalities by which the condition may miss stored keys: where the inserted value is NULL.
+
+    None if it may miss other keys, too: if it compares anything but the record key, and perhaps columns of
+    `place`, with what each INSERT clause puts into these columns. A record key of one column is never NULL.
 
     `place` are the columns in whose values rows with one key may differ: the partition columns unless the
     index is global.
@@ -46,11 +49,11 @@ def condition_finds_stored_keys(
     target_alias = clauses.target.alias or clauses.target.name.text.rpartition(".")[2]
     condition = clauses.condition.text
     if "${" in condition:
-        return False
+        return None
     equalities, is_whole = column_equalities(condition, source_alias, target_alias, schema, source_schema)
     compared = {each.target.name.lower() for each in equalities}
     key = {name.lower() for name in record_key}
-    return (
+    finds_others = (
         is_whole
         and key <= compared <= key | {name.lower() for name in place}
         and all(map(_keeps_values, equalities))
@@ -61,6 +64,13 @@ def condition_finds_stored_keys(
             for equality in equalities
         )
     )
+    never_null = key if len(key) == 1 else set()
+    return [each for each in equalities if _misses_null(each, never_null)] if finds_others else None
+
+
+def _misses_null(equality: ColumnEquality, never_null: set[str]) -> bool:
+    is_null = equality.source.nullable and equality.target.name.lower() not in never_null
+    return is_null and not equality.matches_null
 
 
 def _keeps_values(equality: ColumnEquality) -> bool:

@@ -6,7 +6,10 @@ upsert: in the partitions of the rows, or in the whole table if it is a global o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -26,17 +29,26 @@ _SHOWN_KEYS: Final = 3
 
 
 def refuse_stored_keys(
-    spark: SparkSession, table: HudiTable, changes: DataFrame, options: WriteOptions, resources: ExitStack
+    spark: SparkSession,
+    table: HudiTable,
+    changes: DataFrame,
+    options: WriteOptions,
+    resources: ExitStack,
+    *,
+    where_null: Sequence[str] = (),
 ) -> None:
     """Raise WriteRefusedError if the changes insert a row whose record key is stored and stays.
 
-    Stored rows that the changes delete or move do not count. `changes` are computed several times, so they
-    should be cached; incoming keys stay cached until `resources` is closed. Raises RegisterOnlyError if the
-    keys may be in register-only partitions.
+    With `where_null` only rows that are NULL in one of these columns are looked up. Stored rows that the
+    changes delete or move do not count. `changes` are computed several times, so they should be cached;
+    incoming keys stay cached until `resources` is closed. Raises RegisterOnlyError if the keys may be in
+    register-only partitions.
     """
     from pyspark.sql import functions as sf
 
     inserted = changes.filter(sf.col(OPERATION) == int(Operation.INSERT))
+    if where_null:
+        inserted = inserted.filter(reduce(or_, [sf.col(quote_name(name)).isNull() for name in where_null]))
     rows = inserted.select(*map(quote_name, table.schema.names))
     if table.properties.has_register_only_partitions:
         refuse_keys_of_registered(table, rows, options)
@@ -63,5 +75,6 @@ def refuse_stored_keys(
             f"rows that the MERGE inserts into {table.base_path} have record keys that are stored: {shown}; "
             "nothing was written",
             hint="the condition does not match the stored rows of these keys: let ON compare "
-            f"{', '.join(table.properties.record_key_fields)} alone, and put further conditions behind WHEN",
+            f"{', '.join(table.properties.record_key_fields)} alone, with <=> where a "
+            "column may be NULL, and put further conditions behind WHEN",
         )

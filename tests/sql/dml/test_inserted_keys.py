@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from hudisql.sql.dml.dml_rewrite import source_alias
-from hudisql.sql.dml.inserted_keys import condition_finds_stored_keys
+from hudisql.sql.dml.inserted_keys import equalities_that_miss_nulls
 from hudisql.sql.text.clauses import read_merge
 
 SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("dt", pa.string())])
@@ -24,9 +24,36 @@ QUOTED = "WHEN NOT MATCHED AND s.price > 1 THEN INSERT (`id`, `dt`) VALUES (s.`i
 OTHER = "WHEN NOT MATCHED AND s.price > 1 THEN INSERT * WHEN NOT MATCHED THEN INSERT (id) VALUES (s.other)"
 
 
-def finds(condition: str, clauses: str = STAR, place: tuple[str, ...] = ("dt",)) -> bool:
+def missed(
+    condition: str,
+    clauses: str = STAR,
+    key: tuple[str, ...] = ("id",),
+    place: tuple[str, ...] = ("dt",),
+    source: StructType = SOURCE,
+) -> list[str] | None:
     merge = read_merge(f"MERGE INTO lake.t AS t USING src AS s ON {condition} {clauses}")
-    return condition_finds_stored_keys(merge, SCHEMA, SOURCE, source_alias(merge), ("id",), place)
+    found = equalities_that_miss_nulls(merge, SCHEMA, source, source_alias(merge), key, place)
+    return None if found is None else [equality.target.name for equality in found]
+
+
+def finds(condition: str, clauses: str = STAR, place: tuple[str, ...] = ("dt",)) -> bool:
+    return missed(condition, clauses, place=place) is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "key", "names"),
+    [
+        ("t.id = s.id", ("id",), []),
+        ("t.id = s.id AND t.dt = s.dt", ("id",), ["dt"]),
+        ("t.id = s.id AND t.dt <=> s.dt", ("id",), []),
+        ("t.id = s.id AND t.dt = s.dt", ("id", "dt"), ["id", "dt"]),
+        ("t.id <=> s.id AND t.dt = s.dt", ("id", "dt"), ["dt"]),
+    ],
+)
+def test_an_equality_finds_no_stored_null(condition: str, key: tuple[str, ...], names: list[str]) -> None:
+    assert missed(condition, key=key) == names
+    required = StructType([StructField(each.name, each.dataType, nullable=False) for each in SOURCE])
+    assert missed(condition, key=key, source=required) == []
 
 
 @pytest.mark.parametrize(

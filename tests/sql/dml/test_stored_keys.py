@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from hudisql.errors import WriteRefusedError
 from hudisql.session import Session
 from hudisql.sql.dml import dml_execution
+from hudisql.sql.dml.cached_merge_source import cache_merge_source
 from tests.sql.changed_tables import own_database, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -82,3 +85,51 @@ def test_conditions_on_the_key_look_nothing_up(
     monkeypatch.delattr(dml_execution, "refuse_stored_keys")
     session.sql(merge(trips, "(1, 11D, 9, 'd1'), (3, 1D, 1, 'd1')", "t.id = s.id AND t.dt = s.dt"))
     assert ids(session, trips) == [(1, 10.0, "d1"), (2, 30.0, "d1"), (3, 1.0, "d1")]
+
+
+BY_BATCH = "WHEN NOT MATCHED BY SOURCE AND false THEN DELETE"
+
+
+@pytest.mark.parametrize("clauses", ["", BY_BATCH])
+def test_a_stored_key_in_the_partition_of_null_is_found(session: Session, trips: str, clauses: str) -> None:
+    source = "(1, 11D, 9, NULL), (2, 21D, 9, 'd1'), (3, 1D, 1, 'd1')"
+    condition = "t.id = s.id AND t.dt = s.dt"
+    session.sql(merge(trips, source, condition, clauses))
+    with pytest.raises(WriteRefusedError, match="that are stored: '1'; nothing was written") as refused:
+        session.sql(merge(trips, source, condition, clauses))
+    assert "with <=> where a column may be NULL" in str(refused.value.hint)
+    session.sql(merge(trips, source, "t.id = s.id AND t.dt <=> s.dt", clauses))
+    assert ids(session, trips) == [
+        (1, 11.0, None),
+        (1, 10.0, "d1"),
+        (2, 30.0, "d1"),
+        (3, 1.0, "d1"),
+    ]
+
+
+def test_a_stored_key_with_a_part_that_is_null_is_found(session: Session, database: str) -> None:
+    session.sql(
+        f"CREATE TABLE {database}.parts (id INT, region STRING, price INT) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id,region')"
+    )
+    source = "(SELECT * FROM VALUES (1, NULL, 5), (1, 'a', 6) AS v(id, region, price))"
+    for equality, is_refused in (("=", False), ("=", True), ("<=>", False)):
+        text = (
+            f"MERGE INTO {database}.parts AS t USING {source} AS s ON t.id = s.id AND t.region {equality} "
+            "s.region WHEN NOT MATCHED THEN INSERT *"
+        )
+        if is_refused:
+            with pytest.raises(WriteRefusedError, match="that are stored: 'id:1,region:__null__'"):
+                session.sql(text)
+        else:
+            session.sql(text)
+    found = session.sql(f"SELECT region, price FROM {database}.parts ORDER BY price").rows
+    assert [tuple(row) for row in found] == [(None, 5), ("a", 6)]
+
+
+def test_sources_that_are_not_small_are_searched_for_null(session: Session) -> None:
+    with ExitStack() as stack:
+        source = session.spark.sql("SELECT id, nullif(id, 3) AS `a b` FROM range(5)")
+        cached = replace(cache_merge_source(source, stack), few=None)
+        assert cached.has_null(["id", "a b"])
+        assert not cached.has_null(["id"])
