@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.hudi_config import SYNC, HudiConfig
 from hudisql.read.changed_sources import accepts_changed_sources
+from hudisql.sql.config.unserved_settings import SAID_BY_THE_TABLE
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
 
 def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:
     """The settings of writes to the table; `parameters` are its TBLPROPERTIES."""
-    own = {**table.properties.values, **parameters}
+    # What these said when the table was made, ALTER TABLE may have changed since: the table's own say it now.
+    said = {key: value for key, value in parameters.items() if key not in SAID_BY_THE_TABLE}
+    own = {**table.properties.values, **said}
     of_generator = {name for name in map(_generator_setting, own) if name is not None}
 
     def lookup(key: str, default: str) -> str:
-        said = own.get(key) or default
+        of_table = own.get(key) or default
         # A table has one way to name directories: the session's setting may be meant for another table.
         if _generator_setting(key) in of_generator:
-            return said
-        return context.setting(key, said)
+            return of_table
+        return context.setting(key, of_table)
 
     return HudiConfig(lookup)
 

@@ -54,6 +54,8 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 _RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
 _ORDERING: Final = "hoodie.datasource.write.precombine.field"
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
+SAID_BY_THE_TABLE: Final = frozenset({_RECORD_KEY, _ORDERING, _PAYLOAD})
+"""Settings of a write that must agree with `hoodie.properties`."""
 
 
 def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> None:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
-from hudisql.bootstrap.rollback.table_removal import complete_removal
+from hudisql.bootstrap.rollback.table_removal import complete_removal, names_of_table
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
+from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.table_location import database_directory
 from hudisql.errors import (
@@ -38,6 +38,7 @@ from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
 from hudisql.sql.ddl.table_options import (
     check_properties,
+    check_purge,
     new_table,
     ordering_of,
     record_key_of,
@@ -91,9 +92,10 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     if table is None:
         table = _make_table(context, definition, database, name, path)
     elif definition.location is None and not _is_begun(table, name):
-        raise _table_is_there(path, database, name)
+        raise _table_is_there(context, table, database, name)
     else:
         _check_agreement(definition, table)
+        check_purge(table, definition.properties)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
     register_table(context, definition, table, database, name)
     return _nothing(context)
@@ -175,8 +177,9 @@ def plan_table_as(
         return PlannedTable(definition, frame, prepared, None)
     database, name = found
     path = _place_of(context, definition, database, name)
-    if _find_table(context, path) is not None:
-        raise _table_is_there(path, database, name)
+    table = _find_table(context, path)
+    if table is not None:
+        raise _table_is_there(context, table, database, name)
     made = new_table(definition, database, name, {})
     return PlannedTable(
         definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
@@ -198,11 +201,9 @@ def create_table_of_rows(
     check_properties(definition.properties)
     _check_name(database, name)
     path = _place_of(context, definition, database, name)
-    if _find_table(context, path) is not None:
-        raise TableExistsError(
-            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
-            hint=f"CALL hive_sync(table => '{database}.{name}', path => '{path}') registers it",
-        )
+    table = _find_table(context, path)
+    if table is not None:
+        raise _table_is_there(context, table, database, name)
     return _make_table(context, definition, database, name, path)
 
 
@@ -359,10 +360,21 @@ def _find_table(context: Context, path: str) -> HudiTable | None:
 
 def _is_begun(table: HudiTable, name: str) -> bool:
     """True for a table of this name without commits, as a CREATE TABLE leaves it that was killed."""
-    return not table.timeline.commits and table.name.lower() == name
+    return not (table.timeline.commits or table.is_bootstrapped) and table.name.lower() == name
 
 
-def _table_is_there(path: str, database: str, name: str) -> TableExistsError:
+def _table_is_there(context: Context, table: HudiTable, database: str, name: str) -> TableExistsError:
+    """The error of a new table whose directory holds `table`, which may have been renamed."""
+    path = table.base_path
+    for own_database, own_name in names_of_table(table):
+        entry = context.metastore.get_table(own_database, own_name)
+        location = None if entry is None else hudi_base_path(entry)
+        if location is not None and context.storage.qualify(location) == path:
+            return TableExistsError(
+                f"{path} is the directory of the table {own_database}.{own_name}: RENAME leaves a table "
+                "where it lies",
+                hint=f"give {database}.{name} another LOCATION",
+            )
     return TableExistsError(
         f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
         hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"

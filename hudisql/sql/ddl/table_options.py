@@ -111,22 +111,28 @@ def check_properties(properties: Mapping[str, str]) -> None:
         check_property(name, value)
 
 
+def check_purge(table: HudiTable, properties: Mapping[str, str | None]) -> None:
+    """Raise UnsupportedTableError if DROP TABLE by Hive is to delete files of a bootstrapped table."""
+    for name, value in properties.items():
+        if name.lower() == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
+            raise UnsupportedTableError(
+                f"{name} = {value} is not supported for a bootstrapped table: Hive's DROP TABLE would delete "
+                "the directories of its partitions, which may be those of source files",
+                hint="DROP TABLE … PURGE removes the table's own files",
+            )
+
+
 def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> dict[str, str | None]:
     """What setting these properties (None: unsetting) changes in the table's own `hoodie.properties`.
 
     Ordering column and payload class can change. Raises UnsupportedTableError for what makes the table what
     it is, InvalidArgumentError for an ordering column that is none.
     """
+    check_purge(table, values)
     changes: dict[str, str | None] = {}
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
-        if lower == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
-            raise UnsupportedTableError(
-                f"{name} = {value} is not supported for a bootstrapped table: Hive's DROP TABLE would delete "
-                "the directories of its partitions, which may be those of source files",
-                hint="DROP TABLE … PURGE removes the table's own files",
-            )
         if lower in (*ORDERING, *PAYLOAD) and table.version != WRITTEN_VERSION:
             raise UnsupportedTableError(
                 f"{name} cannot be changed in table version {table.version}: hoodie.record.merge.mode says "

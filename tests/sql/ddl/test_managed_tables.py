@@ -16,6 +16,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import (
     RollbackRefusedError,
+    SettingsError,
     SourceProtectedError,
     SyncFailedError,
     TableExistsError,
@@ -289,3 +290,33 @@ def test_a_drop_killed_at_any_step_is_completed_by_the_next(
             metastore.create_table(entry)
     assert not was_killed
     assert step > 6
+
+
+def test_the_directory_of_a_renamed_table_is_not_offered_for_removal(session: Session, home: Path) -> None:
+    make(session)
+    session.sql("INSERT INTO managed.t VALUES (1, 'a')")
+    session.sql("ALTER TABLE managed.t RENAME TO renamed")
+    with pytest.raises(TableExistsError, match=r"directory of the table managed\.renamed") as raised:
+        make(session)
+    assert raised.value.hint == "give managed.t another LOCATION"
+    assert (home / "t" / ".hoodie").is_dir()
+    session.sql("DROP TABLE managed.renamed")
+
+
+def test_an_ordering_column_that_was_changed_is_no_contradiction(session: Session, home: Path) -> None:
+    session.sql(
+        "CREATE TABLE managed.t (id INT, ts INT, booked INT) USING hudi TBLPROPERTIES (primaryKey = 'id', "
+        "'hoodie.datasource.write.precombine.field' = 'ts')"
+    )
+    session.sql("ALTER TABLE managed.t SET TBLPROPERTIES (preCombineField = 'booked')")
+    session.sql("INSERT INTO managed.t VALUES (1, 1, 2)")
+    session.sql("INSERT INTO managed.t VALUES (1, 9, 1)")
+    assert [tuple(row) for row in session.sql("SELECT id, ts, booked FROM managed.t").rows] == [(1, 1, 2)]
+    session.sql("SET hoodie.datasource.write.precombine.field = ts")
+    try:
+        with pytest.raises(SettingsError, match="contradicts the table"):
+            session.sql("INSERT INTO managed.t VALUES (1, 10, 3)")
+    finally:
+        session.sql("RESET hoodie.datasource.write.precombine.field")
+    session.sql("DROP TABLE managed.t")
+    assert not (home / "t").exists()
