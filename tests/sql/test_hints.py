@@ -65,8 +65,13 @@ ADVICE = {
         last=("DROP TABLE hints_other.t", "DROP DATABASE hints_other"),
     ),
     "create over a table that is not registered": Advice(
-        "CREATE TABLE hints.again USING hudi LOCATION '{p}/t' AS SELECT 1 AS id",
+        "CREATE TABLE hints.again USING hudi LOCATION '{p}/gone' AS SELECT 1 AS id",
         r"(CREATE TABLE .* LOCATION '.*?')",
+        first=(
+            "CREATE TABLE hints.gone (id INT) USING hudi LOCATION '{p}/gone' "
+            "TBLPROPERTIES (primaryKey = 'id')",
+            "DROP TABLE hints.gone",
+        ),
     ),
     "a table that differs": Advice(
         "CREATE TABLE hints.differs (other INT) USING hudi LOCATION '{p}/t'",

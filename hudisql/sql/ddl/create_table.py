@@ -371,8 +371,7 @@ def _table_is_there(context: Context, table: HudiTable, database: str, name: str
         location = None if entry is None else hudi_base_path(entry)
         if location is not None and context.storage.qualify(location) == path:
             return TableExistsError(
-                f"{path} is the directory of the table {own_database}.{own_name}: RENAME leaves a table "
-                "where it lies",
+                f"{path} is the directory of the table {own_database}.{own_name}",
                 hint=f"give {database}.{name} another LOCATION",
             )
     return TableExistsError(

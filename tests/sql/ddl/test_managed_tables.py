@@ -169,7 +169,7 @@ def test_a_renamed_table_stays_managed(session: Session, home: Path) -> None:
     session.sql("ALTER TABLE managed.t RENAME TO managed.u")
     assert types_of(session)["u"]
     assert rows_of(session, "managed.u") == [(1, "a")]
-    with pytest.raises(TableExistsError, match="there is a Hudi table at"):
+    with pytest.raises(TableExistsError, match=r"is the directory of the table managed\.u"):
         make(session, kind=kind)
     session.sql("DROP TABLE managed.u")
     assert not (home / "t").exists()
@@ -309,8 +309,7 @@ def test_an_ordering_column_that_was_changed_is_no_contradiction(session: Sessio
         "'hoodie.datasource.write.precombine.field' = 'ts')"
     )
     session.sql("ALTER TABLE managed.t SET TBLPROPERTIES (preCombineField = 'booked')")
-    session.sql("INSERT INTO managed.t VALUES (1, 1, 2)")
-    session.sql("INSERT INTO managed.t VALUES (1, 9, 1)")
+    session.sql("INSERT INTO managed.t VALUES (1, 9, 1), (1, 1, 2)")
     assert [tuple(row) for row in session.sql("SELECT id, ts, booked FROM managed.t").rows] == [(1, 1, 2)]
     session.sql("SET hoodie.datasource.write.precombine.field = ts")
     try:
