@@ -143,7 +143,7 @@ def is_hudi_table(table: MetastoreTable) -> bool:
 
 
 def loses_files_when_dropped(table: MetastoreTable) -> bool:
-    """True if dropping the table or a partition of it deletes files, and renaming it moves them."""
+    """True if dropping the table or a partition of it deletes files."""
     purges = table.parameters.get(PURGE_PROPERTY, "").lower() == "true"
     return not table.is_view and (not table.is_external or purges)
 
