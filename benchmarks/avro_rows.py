@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.pages import replace_part
-from hudisql.format.avro_rows import decode_framed_rows, encode_rows
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.avro.avro_rows import decode_framed_rows, encode_rows
+from hudisql.format.schema.avro_schema import avro_from_arrow
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TITLE: Final = "Avro rows of log files"

@@ -28,8 +28,8 @@ from hudisql.catalog.metastore_table import (
     MetastoreColumn,
     MetastoreTable,
 )
-from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.table_properties import render_table_properties
+from hudisql.format.timeline.commit_metadata import CommitMetadata
 
 COMMITS: Final = 9
 COLUMNS: Final = 20

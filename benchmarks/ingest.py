@@ -24,11 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.pages import replace_part
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import CODEC
 from hudisql.console import PlainConsole
 from hudisql.format import table_properties as keys
-from hudisql.format.meta_columns import RECORD_KEY
-from hudisql.format.schema import avro_from_arrow
-from hudisql.hudi_config import CODEC, HudiConfig
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.ownership import OwnsAll
@@ -36,11 +37,11 @@ from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
 from hudisql.ingest.worker import IngestWorker
-from hudisql.sql.config.writer_settings import write_options_by
-from hudisql.sql.ingest.declared_table import SHARED_BY_WRITERS
+from hudisql.options.writer_settings import write_options_by
+from hudisql.service_process.ingest.declared_table import SHARED_BY_WRITERS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from tests.ingest.broker import KafkaBroker, kafka_broker
 from tests.oracle.comparison import our_rows
 

@@ -23,7 +23,7 @@ from benchmarks.ingest import ROOT, LocalTable, make_events, make_table, measure
 from benchmarks.pages import replace_part
 from benchmarks.process_tree import CpuClock, peak_resident_bytes, started_clock
 from hudisql.format import table_properties as keys
-from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.storage import Storage

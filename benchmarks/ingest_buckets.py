@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.ingest import LocalTable, make_events, make_table
 from benchmarks.pages import replace_part
 from hudisql.format import table_properties as keys
-from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.table_feed import TableFeed

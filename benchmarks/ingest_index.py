@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.pages import replace_part
 from hudisql.format.table_properties import TableProperties
-from hudisql.format.timeline import Timeline
-from hudisql.ingest.index.key_hashes import Hashes, key_hashes
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import UNKNOWN, KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys

@@ -27,13 +27,13 @@ from pyarrow import flight
 
 from benchmarks.pages import replace_part
 from benchmarks.run import ROOT
-from hudisql.ingest.push.checks import CheckedRows, RowCheck
+from hudisql.ingest.push.bearer_tokens import TableTokens, hash_token
+from hudisql.ingest.push.event_checks import CheckedRows, RowCheck
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.frames import PayloadFormat
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import HttpPushServer
-from hudisql.ingest.push.limits import PushLimits
-from hudisql.ingest.push.tokens import TableTokens, hash_token
+from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.free_port import find_free_port
 

@@ -17,21 +17,21 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.format.commit_metadata import WriteStat, new_commit_metadata
-from hudisql.format.commit_metadata_avro import render_commit_metadata
-from hudisql.format.file_names import base_file_name, log_file_name
-from hudisql.format.instant import COMMIT, DELTA_COMMIT, Instant, InstantState
-from hudisql.format.meta_columns import META_COLUMNS
-from hudisql.format.partition_metadata import (
+from hudisql.format.paths.file_names import base_file_name, log_file_name
+from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
-from hudisql.format.timeline_layout import instant_path, timeline_layout
+from hudisql.format.timeline.commit_metadata import WriteStat, new_commit_metadata
+from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
+from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant, InstantState
+from hudisql.format.timeline.timeline_layout import instant_path, timeline_layout
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION
-from hudisql.table.new_table import (
+from hudisql.table.properties.new_table import (
     NewTable,
     make_timeline_directories,
     new_table_properties,

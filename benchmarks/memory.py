@@ -60,9 +60,9 @@ def _run_task(path: Path) -> dict[str, int]:
     import pyarrow as pa
 
     from hudisql.bootstrap.files.skeleton import SkeletonFileTask, write_skeleton
-    from hudisql.format.external_file import ExternalFile
-    from hudisql.format.meta_columns import META_SCHEMA
-    from hudisql.read.slice_reader import SliceRead, read_file_slice
+    from hudisql.format.paths.external_file import ExternalFile
+    from hudisql.format.schema.meta_columns import META_SCHEMA
+    from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
     from hudisql.storage import Storage
     from hudisql.table.file_slice import BaseFile, FileSlice
 

@@ -74,7 +74,7 @@ def measure(directory: Path, files: int, rows: int, partitions: int, cores: int)
     import hudisql
     from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
     from hudisql.bootstrap.plan.request import BootstrapRequest
-    from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+    from hudisql.bootstrap.run.plan_execution import run_bootstrap
     from hudisql.catalog.embedded import embedded_metastore_status
     from hudisql.catalog.sync import sync_table
     from hudisql.catalog.sync_entries import sync_options_from

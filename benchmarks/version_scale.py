@@ -63,7 +63,7 @@ def shape_of(table_type: str, version: int, instants: int) -> LongTimeline:
 
 def measure(directory: Path, table_type: str, version: int, instants: int) -> Measurement:
     """Measure one table in this process; `directory` is scratch."""
-    from hudisql.services.archive import archive_instants
+    from hudisql.services.archive.archive_action import archive_instants
     from hudisql.storage import Storage
     from hudisql.table.hudi_table import open_table
 
@@ -84,11 +84,11 @@ def measure(directory: Path, table_type: str, version: int, instants: int) -> Me
 
 def _planned(path: str, shape: LongTimeline) -> tuple[dict[str, float], dict[str, Any]]:
     """CPU seconds of each plan, the median of some but for the first, and what each found."""
-    from hudisql.read.incremental import incremental_read
+    from hudisql.read.scan.incremental import incremental_read
     from hudisql.storage import Storage
+    from hudisql.table.files.snapshot import load_file_slices
+    from hudisql.table.history.timeline_window import timeline_window
     from hudisql.table.hudi_table import HudiTable, open_table
-    from hudisql.table.snapshot import load_file_slices
-    from hudisql.table.timeline_window import timeline_window
 
     def slices(table: HudiTable, as_of: str | None = None) -> list[Any]:
         return [

@@ -15,7 +15,7 @@ from typing import Any
 
 import hudisql
 from hudisql.console import SilentConsole
-from hudisql.read.merged_scan import MATCHES
+from hudisql.read.scan.merged_scan import MATCHES
 
 
 def answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hudisql.config.settings import Settings
 from hudisql.console import Console, DistinctWarnings, SilentConsole
-from hudisql.settings import Settings
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.write.transaction.checkpoint import CommitCheckpoint
+    from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 
 
 class LiveParts(Protocol):

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakSet
 
 from hudisql.catalog.embedded import check_embedded_warehouse
+from hudisql.config.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
 from hudisql.console import Console, open_console
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, InvalidArgumentError, SessionClosedError, SettingsError
 from hudisql.result import Result
-from hudisql.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
 from hudisql.sql.text.parameters import SqlArguments, bind_parameters
 from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.startup import (
@@ -352,7 +352,7 @@ def _own(settings: Settings, console: Console) -> Session:
 
     def use_database(spark: SparkSession) -> None:
         if settings.database != "default":
-            from hudisql.format.spark_schema import quote_name
+            from hudisql.format.schema.spark_schema import quote_name
             from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 
             text = f"USE {quote_name(settings.database)}"
@@ -403,7 +403,7 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
 
 
 def _warn_of_misspelt(settings: Settings, console: Console) -> None:
-    from hudisql.sql.config.known_settings import warn_of_settings
+    from hudisql.options.known_settings import warn_of_settings
 
     for name, meant in unknown_environment_names().items():
         hint = f"did you mean {meant}?" if meant else "hudisql config lists the settings"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.config.settings import Settings
 from hudisql.console import Console, SilentConsole
 from hudisql.errors import HudisqlError, SessionClosedError, SettingsError
-from hudisql.settings import Settings
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from pyspark.sql import datasource
 
-from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, Operator, Predicate, StartsWith
+from hudisql.read.files.predicates import (
+    Comparison,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Operator,
+    Predicate,
+    StartsWith,
+)
 
 _OPERATORS: dict[type[datasource.Filter], Operator] = {
     datasource.EqualTo: "=",

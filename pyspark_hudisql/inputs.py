@@ -11,22 +11,22 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from hudisql.read.arrow_scan import read_task, widen_batch
-from hudisql.read.change_capture import (
+from hudisql.options.unserved_settings import query_type_of_options
+from hudisql.read.changes.change_capture import (
     CAPTURED_TEXTS,
     GroupChange,
     plan_capture,
     read_change_texts,
 )
-from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.predicates import Predicate
-from hudisql.read.scan import plan_scan
-from hudisql.read.splits import ScanTask
-from hudisql.read.table_state import TableState
-from hudisql.sql.config.unserved_settings import query_type_of_options
+from hudisql.read.files.predicates import Predicate
+from hudisql.read.files.splits import ScanTask
+from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.scan.arrow_scan import read_task, widen_batch
+from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_state import TableState
 from hudisql.storage import Storage
+from hudisql.table.history.timeline_window import TimelineWindow
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import TimelineWindow
 from pyspark_hudisql.read_options import check_columns
 
 

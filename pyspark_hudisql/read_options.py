@@ -11,14 +11,13 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
-from hudisql.format.instant import parse_point_in_time
-from hudisql.format.spark_schema import spark_type_name
-from hudisql.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END, HudiConfig
-from hudisql.read.changed_sources import accepts_changed_sources
-from hudisql.read.table_state import TableState, changes_of_window, state_as_of
-from hudisql.sql.config.known_settings import refuse_misspelt_options
-from hudisql.sql.config.unserved_settings import (
+from hudisql.format.schema.spark_schema import spark_type_name
+from hudisql.format.timeline.instant import parse_point_in_time
+from hudisql.options.known_settings import refuse_misspelt_options
+from hudisql.options.unserved_settings import (
     AS_OF_INSTANT,
     BEGIN_INSTANT,
     END_INSTANT,
@@ -26,9 +25,11 @@ from hudisql.sql.config.unserved_settings import (
     PATH_GLOB,
     query_type_of_options,
 )
+from hudisql.read.scan.table_state import TableState, changes_of_window, state_as_of
+from hudisql.read.slice.changed_sources import accepts_changed_sources
 from hudisql.storage import Storage
+from hudisql.table.history.timeline_window import TimelineWindow, timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.timeline_window import TimelineWindow, timeline_window
 
 
 @contextmanager

@@ -21,17 +21,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError
-from hudisql.format.spark_schema import arrow_from_spark_json
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.change_capture import CAPTURED_TEXTS
-from hudisql.read.predicates import Predicate
-from hudisql.read.splits import ScanTask
-from hudisql.sql.config.unserved_settings import (
+from hudisql.format.schema.spark_schema import arrow_from_spark_json
+from hudisql.options.unserved_settings import (
     BEGIN_INSTANT,
     INCREMENTAL,
     is_cdc_query,
     query_type_of_options,
 )
+from hudisql.read.changes.change_capture import CAPTURED_TEXTS
+from hudisql.read.files.predicates import Predicate
+from hudisql.read.files.splits import ScanTask
+from hudisql.read.scan.arrow_scan import spark_struct
 from pyspark_hudisql.inputs import ScanInput, capture_inputs, read_input, scan_inputs
 from pyspark_hudisql.read_options import (
     open_table_of,

@@ -15,10 +15,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import HOLLOW_COMMITS
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.spark_schema import arrow_from_spark_json
-from hudisql.hudi_config import HOLLOW_COMMITS, HudiConfig
-from hudisql.sql.config.unserved_settings import (
+from hudisql.format.schema.spark_schema import arrow_from_spark_json
+from hudisql.options.unserved_settings import (
     AS_OF_INSTANT,
     BEGIN_INSTANT,
     END_INSTANT,
@@ -26,8 +27,8 @@ from hudisql.sql.config.unserved_settings import (
     policy_of_places,
     query_type_of_options,
 )
-from hudisql.table.taken_changes import Place, check_not_undone, place_at
-from hudisql.table.timeline_window import (
+from hudisql.table.history.taken_changes import Place, check_not_undone, place_at
+from hudisql.table.history.timeline_window import (
     EARLIEST,
     instant_time_of_bound,
     newest_commit_time,

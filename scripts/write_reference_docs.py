@@ -27,12 +27,12 @@ from hudisql.cli.layers import layers_app
 from hudisql.cli.main import app
 from hudisql.cli.migrate import migrate_app
 from hudisql.cli.services import services_app
+from hudisql.config.hudi_config import CONFIG_KEYS
+from hudisql.config.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
 from hudisql.errors import HudisqlError
-from hudisql.hudi_config import CONFIG_KEYS
 from hudisql.procedures.registry import Procedure, load_procedures
 from hudisql.result import Result
 from hudisql.session import Session, connect, write_table
-from hudisql.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.write.execution.commit_files import WriteResult
 
@@ -110,7 +110,7 @@ def _types_page() -> Iterator[str]:
 def _settings_page() -> Iterator[str]:
     yield "# Settings"
     yield ""
-    yield "Made by `make docs` from `hudisql/settings.py` and `hudisql/hudi_config.py`. First hudisql's own;"
+    yield "Made by `make docs` from `hudisql/config/`. First hudisql's own;"
     yield "those of statements (`hoodie.*`) [follow](#settings-of-statements)."
     yield "`hudisql config` prints each with its value and where it came from; values of secrets are masked."
     yield ""

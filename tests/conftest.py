@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from hudisql.format.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
 from hudisql.storage import Storage
 from tests.hive.server import HiveServer, start_hive_server
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.line_process import LineProcess
+from tests.sources import fingerprint
 from tests.spark_versions import warning_filters
+from tests.sql.changed_tables import ChangedTable, write_source
 from tests.write.crashed_commits import start_committer
 
 if TYPE_CHECKING:
+    from hudisql.session import Session
     from tests.ingest.broker import KafkaBroker
     from tests.ingest.worker_processes import WorkerServer
 
@@ -249,3 +252,49 @@ def hive_server(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) ->
     server = start_hive_server(tmp_path_factory.mktemp("hive"), metastore_uri)
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def bootstrapped_original(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory with the source and the table that `table` copies."""
+    directory = tmp_path_factory.mktemp("changes")
+    source = write_source(directory / "source")
+    session.sql("CREATE DATABASE changes")
+    session.sql(
+        f"CALL bootstrap_table(table => 'changes.original', source => '{source}', record_key => 'id', "
+        f"precombine => 'seq', target_path => '{directory / 'table'}')"
+    )
+    session.sql(
+        f"CALL bootstrap_table(table => 'changes.original_log', source => '{source}', record_key => 'id', "
+        f"precombine => 'seq', table_type => 'mor', target_path => '{directory / 'merge-on-read'}', "
+        "sync => false)"
+    )
+    yield directory
+    session.sql("DROP TABLE IF EXISTS changes.original")
+    session.sql("DROP DATABASE changes CASCADE")
+
+
+@pytest.fixture
+def table(session: Session, bootstrapped_original: Path, tmp_path: Path) -> Iterator[ChangedTable]:
+    """A copy of the bootstrapped table; whatever is done with it, its source stays byte for byte."""
+    yield from _copied(session, bootstrapped_original, tmp_path, "table", "t")
+
+
+@pytest.fixture
+def merge_on_read_table(
+    session: Session, bootstrapped_original: Path, tmp_path: Path
+) -> Iterator[ChangedTable]:
+    """A copy of the same rows as a merge-on-read table."""
+    yield from _copied(session, bootstrapped_original, tmp_path, "merge-on-read", "m")
+
+
+def _copied(
+    session: Session, directory: Path, tmp_path: Path, original: str, name: str
+) -> Iterator[ChangedTable]:
+    path = tmp_path / "table"
+    shutil.copytree(directory / original, path)
+    session.sql(f"CALL hive_sync(table => 'changes.{name}', path => '{path}')")
+    before = fingerprint(directory / "source")
+    yield ChangedTable(session, f"changes.{name}", str(path))
+    assert fingerprint(directory / "source") == before
+    session.sql(f"DROP TABLE IF EXISTS changes.{name}")

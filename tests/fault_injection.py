@@ -187,11 +187,11 @@ class ArchivingStorage(Storage):
 
 
 def _commit_and_archive(table: Any, instants: Sequence[Any]) -> None:
-    from hudisql.format.commit_metadata import CommitMetadata
-    from hudisql.format.instant import Instant, InstantState, new_instant_time
-    from hudisql.format.schema import avro_from_arrow
-    from hudisql.services.archive import archive_instants
-    from hudisql.services.archive_plan import until_files_are_left
+    from hudisql.format.schema.avro_schema import avro_from_arrow
+    from hudisql.format.timeline.commit_metadata import CommitMetadata
+    from hudisql.format.timeline.instant import Instant, InstantState, new_instant_time
+    from hudisql.services.archive.archive_action import archive_instants
+    from hudisql.services.archive.archive_plan import until_files_are_left
     from hudisql.write.transaction.timeline_files import now_on_timeline, timeline_files
 
     files = timeline_files(table.timeline.layout)
@@ -363,8 +363,8 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
 
 def _apply_layers(context: Any, directory: Path) -> None:
     from hudisql.cli.layers import Terminal
+    from hudisql.layers.model_run import ProjectRun
     from hudisql.layers.project import load_project
-    from hudisql.layers.run import ProjectRun
     from hudisql.session import Session
 
     session = Session(context, borrows=True)

@@ -30,7 +30,7 @@ def frame_of_arrow(spark: Any, rows: Any) -> Any:
     """`createDataFrame` of Arrow's rows, which PySpark 4.0 and newer takes."""
     if not _is_older_than("4.0"):
         return spark.createDataFrame(rows)
-    from hudisql.read.arrow_scan import spark_struct
+    from hudisql.read.scan.arrow_scan import spark_struct
     from hudisql.spark.few_rows import local_frame
 
     return local_frame(spark, rows, spark_struct(rows.schema))

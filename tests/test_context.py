@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole
 from hudisql.context import Context
-from hudisql.settings import Settings
 
 
 class _Parts:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("hudisql", "pyspark_hudisql")
 
 GROUND = {"errors", "storage", "sql_literals"}
-FACE = {"console", "settings", "java_runtime", "hudi_config"}
+FACE = {"console", "config", "java_runtime"}
 FORMAT = GROUND | {"format"}
 TABLE = FORMAT | {"table"}
 WORK = TABLE | FACE | {"context", "spark", "read", "write", "catalog"}
+CALLS = WORK | {"bootstrap", "services", "ingest", "options", "compatibility"}
 
 # What each part may import at run time, itself left out. Nothing is allowed that is not listed.
 ALLOWED: dict[str, set[str]] = {
@@ -24,28 +27,28 @@ ALLOWED: dict[str, set[str]] = {
     "storage": {"errors"},
     "console": {"errors"},
     "java_runtime": {"errors"},
-    "settings": {"errors"},
-    "config_key": {"errors"},
-    "hudi_config": {"config_key", "errors"},
+    "config": {"errors"},
     "result": {"errors", "spark"},
-    "context": {"console", "errors", "settings", "storage"},
+    "context": {"console", "errors", "config", "storage"},
     "format": GROUND,
     "table": FORMAT,
     "catalog": TABLE | FACE,
     "spark": GROUND | FACE | {"format"},
-    "read": TABLE | {"hudi_config", "spark"},
-    "write": TABLE | {"hudi_config", "spark", "read"},
+    "read": TABLE | {"config", "spark"},
+    "write": TABLE | {"config", "spark", "read"},
     "bootstrap": WORK,
     "services": WORK,
     "ingest": TABLE | FACE | {"context", "read", "write", "catalog", "services"},
-    "readers": TABLE | {"bootstrap", "catalog"},
-    "procedures": WORK | {"bootstrap", "services", "ingest", "readers"},
-    "sql": WORK | {"bootstrap", "services", "ingest", "procedures", "result"},
+    "options": WORK,
+    "compatibility": TABLE | {"bootstrap", "catalog"},
+    "service_process": CALLS - {"bootstrap", "compatibility"},
+    "procedures": CALLS | {"service_process"},
+    "sql": WORK | {"bootstrap", "services", "options", "procedures", "result"},
     "startup": WORK,
-    "session": WORK | {"sql", "procedures", "result", "startup"},
-    "migrate": WORK | {"sql", "procedures", "result", "session"},
-    "layers": WORK | {"sql", "result", "session", "migrate"},
-    "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
+    "session": WORK | {"sql", "options", "result", "startup"},
+    "migrations": WORK | {"options", "sql", "result", "session"},
+    "layers": WORK | {"sql", "result", "session", "migrations"},
+    "check": WORK | {"options", "sql", "procedures", "services", "bootstrap", "startup"},
     "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
     "cli": GROUND
     | FACE
@@ -56,8 +59,9 @@ ALLOWED: dict[str, set[str]] = {
         "catalog",
         "context",
         "procedures",
+        "service_process",
         "ingest",
-        "migrate",
+        "migrations",
         "layers",
         "check",
         "server",
@@ -65,10 +69,33 @@ ALLOWED: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
-    "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},
+    "pyspark_hudisql": TABLE | {"config", "options", "spark", "read", "write", "sql"},
 }
 # The parts of the large packages, from the bottom up: each may import from those before it only.
 ORDER_WITHIN: dict[str, tuple[str, ...]] = {
+    "format": (
+        "encoding",
+        "schema",
+        "avro",
+        "keys",
+        "log_file",
+        "timeline",
+        "table_properties",
+        "paths",
+        "hfile",
+    ),
+    "table": (
+        "meta_client",
+        "file_slice",
+        "timeline",
+        "hudi_table",
+        "listed_again",
+        "partitions",
+        "files",
+        "history",
+        "properties",
+    ),
+    "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (
         "changes",
         "overwrite",
@@ -77,6 +104,17 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "index",
         "transaction",
         "execution",
+    ),
+    "services": (
+        "partition_ttl",
+        "planned_run",
+        "clustering",
+        "compaction",
+        "clean",
+        "archive",
+        "version",
+        "rollback",
+        "schedule",
     ),
     "ingest": (
         "client_config",
@@ -100,29 +138,46 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "worker",
     ),
     "bootstrap": (
-        "findings",
+        "blockers",
         "type_safety",
         "source",
         "files",
-        "target",
+        "lease",
         "rollback",
         "verify",
         "plan",
         "run",
         "resync",
-        "migration",
+        "migrate_table",
+    ),
+    "options": (
+        "index_options",
+        "insert_options",
+        "known_settings",
+        "unserved_settings",
+        "table_settings",
+        "writer_settings",
+        "table_call",
+    ),
+    "service_process": ("tables", "ingest"),
+    "procedures": (
+        "unsupported",
+        "registry",
+        "binder",
+        "help",
+        "bootstrap",
+        "ingest",
+        "show",
+        "services",
     ),
     "sql": (
         "text",
-        "config",
         "query",
         "schema",
         "dml",
         "ddl",
         "dataframe",
         "incremental_tables",
-        "services",
-        "ingest",
         "spark_scripts",
         "explain_query",
         "explain_dml",
@@ -132,7 +187,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     ),
 }
 # Parts that must be usable without Spark and without a metastore.
-WITHOUT_SPARK = ("errors", "storage", "format", "table", "settings", "console")
+WITHOUT_SPARK = ("errors", "storage", "format", "table", "config", "console")
 
 
 def modules() -> list[Path]:
@@ -140,7 +195,7 @@ def modules() -> list[Path]:
 
 
 def part_of(module: str) -> str:
-    """`hudisql.format.schema` → format; `hudisql` itself → the empty name."""
+    """`hudisql.format.schema.avro_schema` → format; `hudisql` itself → the empty name."""
     names = module.split(".")
     if names[0] == "pyspark_hudisql":
         return "pyspark_hudisql"
@@ -172,13 +227,11 @@ def imported_modules(tree: ast.Module, *, at_run_time: bool) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports name their module in full"
             module = node.module or ""
-            if module in PACKAGES:
-                # `from hudisql import x` may name a module or a value of the package.
-                for alias in node.names:
-                    is_module = any((ROOT / module / f"{alias.name}{end}").exists() for end in (".py", ""))
-                    yield f"{module}.{alias.name}" if is_module else module
-            else:
-                yield module
+            directory = ROOT.joinpath(*module.split("."))
+            # `from hudisql import x` may name a module or a value of the package.
+            for alias in node.names:
+                is_module = any((directory / f"{alias.name}{end}").exists() for end in (".py", ""))
+                yield f"{module}.{alias.name}" if is_module else module
 
 
 @pytest.mark.parametrize("path", modules(), ids=module_name)
@@ -216,9 +269,18 @@ def test_module_imports_only_from_the_parts_below_it(path: Path) -> None:
     "path", [path for path in modules() if part_of(module_name(path)) in WITHOUT_SPARK], ids=module_name
 )
 def test_format_and_table_know_neither_spark_nor_metastore(path: Path) -> None:
-    names = list(imported_modules(ast.parse(path.read_text()), at_run_time=False))
+    names = list(imported_modules(ast.parse(path.read_text()), at_run_time=True))
     assert not [name for name in names if name.split(".")[0] in ("pyspark", "py4j", "hmsclient", "thrift")]
     assert not [name for name in names if name.startswith("hudisql.catalog")]
+
+
+def test_no_modules_import_each_other() -> None:
+    names = {module_name(path): path for path in modules()}
+    imports = {
+        name: names.keys() & set(imported_modules(ast.parse(path.read_text()), at_run_time=False)) - {name}
+        for name, path in names.items()
+    }
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules
 
 
 def test_no_module_has_two_jobs_by_its_size() -> None:
@@ -229,3 +291,13 @@ def test_no_module_has_two_jobs_by_its_size() -> None:
 def test_no_module_is_named_after_nothing() -> None:
     empty_names = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
     assert [path for path in modules() if path.stem in empty_names] == []
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """Commands of the command line are named after the packages that they call."""
+    stems = Counter(
+        path.stem
+        for path in modules()
+        if path.stem != "__init__" and path.parent.name not in ("cli", "hudisql")
+    )
+    assert {stem: number for stem, number in stems.items() if number > 1} == {}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import hudisql
+from hudisql.config.settings import Settings
 from hudisql.console import PlainConsole, SilentConsole
 from hudisql.context import Context, split_identifier
 from hudisql.errors import InvalidArgumentError, SettingsError
-from hudisql.settings import Settings
 from hudisql.spark.spark_session import spark_configuration
 
 

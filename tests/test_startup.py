@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole
 from hudisql.errors import MetastoreUnavailableError, SessionClosedError, SqlSyntaxError
 from hudisql.session import connect
-from hudisql.settings import Settings
 from hudisql.sql.dispatch import STATEMENT_HEADS, check_head, names_nothing
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.format.schema import LOCAL_TIMESTAMP, TIMESTAMP
+from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP
 
 _REWRITE = "rewrite the files with Spark's {setting}"
 _OLD_DATES = "dates before 1582-10-15 or timestamps before 1900"

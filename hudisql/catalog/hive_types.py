@@ -12,7 +12,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.schema import LOCAL_TIMESTAMP, TIMESTAMP, canonical_type
+from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP, canonical_type
 
 _TO_HIVE: dict[pa.DataType, str] = {
     pa.string(): "string",

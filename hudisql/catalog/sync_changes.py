@@ -10,10 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timezone
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.format.instant import REPLACE_COMMIT, Instant
+from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_commit
-from hudisql.table.partitions import TablePartition, partition_of
+from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
+from hudisql.table.timeline.instant_files import read_commit
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"

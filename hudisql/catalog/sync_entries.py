@@ -34,13 +34,13 @@ from hudisql.catalog.metastore_table import (
 from hudisql.catalog.sync_changes import commit_properties
 from hudisql.catalog.sync_settings import SYNC_PREFIX, check_sync_settings, parse_properties
 from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
-from hudisql.format.schema import comment_of
-from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
+from hudisql.format.schema.avro_schema import comment_of
+from hudisql.format.schema.spark_schema import spark_json_from_arrow
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, directory_columns, directory_values
-from hudisql.table.registered_partitions import registered_partitions
+from hudisql.table.partitions.listed_partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.registered_partitions import registered_partitions
 
 CREATE_VERSION_PROPERTY = "spark.sql.create.version"
 SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hudisql.catalog.hive_ddl import column_list, describe_entry, shorten
+from hudisql.catalog.hive_ddl import column_list, column_text, describe_creation, partition_list, shorten
 from hudisql.catalog.metastore_table import (
     PURGE_PROPERTY,
     MetastoreColumn,
@@ -37,13 +37,13 @@ from hudisql.catalog.sync_entries import (
     wanted_table,
 )
 from hudisql.errors import NoSuchDatabaseError, TableExistsError, UnsupportedTableError
-from hudisql.format.spark_schema import arrow_from_spark_json
+from hudisql.format.schema.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.non_empty_partitions import list_non_empty_partitions
-from hudisql.table.partitions import (
+from hudisql.table.partitions.listed_partitions import (
     TablePartition,
     directory_columns,
 )
+from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
 # Where it stands, Hive answers count(*) and the like from what ANALYZE TABLE has found.
@@ -83,6 +83,28 @@ class EntrySync:
         """True if the entry is in step already."""
         partitions = self.added_partitions or self.changed_partitions or self.dropped_partitions
         return not (self.existing is None or self.changes_columns or self.changed_properties or partitions)
+
+    def describe(self) -> Iterator[str]:
+        """What is to be done as lines of Hive DDL, in the order in which it runs."""
+        name = self.table.full_name
+        if self.existing is None:
+            yield from describe_creation(self.table)
+        if self.added_columns:
+            yield f"ALTER TABLE {name} ADD COLUMNS ({column_list(self.added_columns)}) CASCADE"
+        for before, after in self.changed_columns:
+            yield f"ALTER TABLE {name} CHANGE COLUMN {before.name} {column_text(after)} CASCADE"
+        for column in self.dropped_columns:
+            yield f"ALTER TABLE {name} DROP COLUMN {column.name} CASCADE"
+        for change in self.changed_properties:
+            yield f"ALTER TABLE {name} SET {change}"
+        columns = self.table.partition_columns
+        for verb, values in (
+            ("ADD", [partition.values for partition in self.added_partitions]),
+            ("CHANGE", [partition.values for partition in self.changed_partitions]),
+            ("DROP", list(self.dropped_partitions)),
+        ):
+            if values:
+                yield f"ALTER TABLE {name} {verb} {len(values)} PARTITIONS: {partition_list(columns, values)}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +160,7 @@ class SyncPlan:
         """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
         lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []
         for entry in self.entries:
-            lines += describe_entry(entry)
+            lines += entry.describe()
         return lines
 
 

@@ -20,7 +20,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreTable,
     TableGrant,
 )
-from hudisql.format.partition_path import escape_partition_value
+from hudisql.format.paths.partition_path import escape_partition_value
 
 _DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

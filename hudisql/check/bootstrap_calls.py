@@ -43,7 +43,7 @@ def idempotence_problems(arguments: Any) -> Iterator[tuple[str, str]]:
 
 def existing_table_problem(real: Context, arguments: Any) -> HudisqlError | None:
     """The error of a call whose table exists already, and is another one than it would make."""
-    from hudisql.procedures.bootstrap import request_of
+    from hudisql.procedures.bootstrap.bootstrap_table import request_of
 
     try:
         describe_existing_bootstrap(real, request_of(real, arguments))
@@ -100,7 +100,7 @@ def _source_columns(context: ShadowContext, arguments: Any) -> pa.Schema | None:
     entry = context.metastore.get_table(*key)
     if entry is None or entry.is_view:
         return None
-    from hudisql.procedures.table_argument import location_of
+    from hudisql.options.table_call import location_of
     from hudisql.table.hudi_table import open_table
 
     columns = open_table(context.storage, context.storage.qualify(location_of(entry))).schema

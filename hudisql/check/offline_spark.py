@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hudisql.settings import Settings
+from hudisql.config.settings import Settings
 from hudisql.spark.spark_session import start_spark
 from hudisql.startup import running_spark
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hudisql.check.findings import Finding, finding_of
+from hudisql.check.script_findings import Finding, finding_of
 from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
 from hudisql.sql.dispatch import check_head
 from hudisql.sql.text import clauses as cl

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
+    from hudisql.config.settings import Settings
     from hudisql.console import Console
-    from hudisql.settings import Settings
     from hudisql.storage import Storage
 
 Name = tuple[str, str]

@@ -24,10 +24,10 @@ from hudisql.errors import (
     TableExistsError,
     UnsupportedStatementError,
 )
+from hudisql.options.known_settings import unknown_setting
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
-from hudisql.sql.config.known_settings import unknown_setting
 from hudisql.sql.ddl.alter_table import alter_table
 from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as
 from hudisql.sql.dml.dml_plan import plan_dml

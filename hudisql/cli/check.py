@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hudisql.cli.command_end import end_with
+from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole, open_console
 from hudisql.errors import InvalidArgumentError
-from hudisql.settings import Settings
 
 if TYPE_CHECKING:
-    from hudisql.check.findings import Finding
     from hudisql.check.script_check import ScriptFile
+    from hudisql.check.script_findings import Finding
     from hudisql.check.statement_check import StatementCheck
     from hudisql.context import Context
 
@@ -45,8 +45,8 @@ def check_scripts(
     ] = "text",
 ) -> None:
     """Find what is wrong with scripts, without running them."""
-    from hudisql.check.findings import FORMATS, render
     from hudisql.check.script_check import LEVELS, read_files
+    from hudisql.check.script_findings import FORMATS, render
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
     def run() -> int:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from hudisql.config.settings import Settings
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
-from hudisql.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

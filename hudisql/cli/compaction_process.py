@@ -17,7 +17,7 @@ from hudisql.console import Console, SilentConsole
 from hudisql.errors import HudisqlError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hudisql.settings import Settings
+    from hudisql.config.settings import Settings
 
 # What is sent must fit the pipe, so that the worker never waits; the others come with their next commit.
 _MOST_ASKED: Final = 200
@@ -108,8 +108,8 @@ def _serve(pipe: Connection, settings: Settings, share: float) -> None:
     os.nice(_NICE)
     import pyarrow as pa
 
+    from hudisql.service_process.ingest.compact_table import compact_if_due
     from hudisql.session import connect
-    from hudisql.sql.ingest.compact_table import compact_if_due
 
     pa.set_cpu_count(1)
     with connect(settings=settings, console=SilentConsole()) as session:

@@ -48,7 +48,7 @@ def _show_status(
     """Show the tables, their workers and lags; ends with 1 if a table is not well."""
     from hudisql.cli.output import write_result
     from hudisql.result import LocalResult
-    from hudisql.sql.ingest.ingest_status import columns, find_status
+    from hudisql.service_process.ingest.ingest_status import columns, find_status
 
     def show(session: Session, _stop: threading.Event) -> bool:
         status = find_status(
@@ -77,7 +77,7 @@ def _drain(
     conf: ConfOption = None,
 ) -> None:
     """Let workers commit what they have in memory, take no more of the tables, and wait for it."""
-    from hudisql.sql.ingest.drain_ingest import drain_tables
+    from hudisql.service_process.ingest.drain_ingest import drain_tables
 
     def drain(session: Session, stop: threading.Event) -> bool:
         left = drain_tables(
@@ -105,7 +105,7 @@ def _resume(
     conf: ConfOption = None,
 ) -> None:
     """Go on with drained tables; what pause_ingest has paused stays paused."""
-    from hudisql.sql.ingest.drain_ingest import resume_tables
+    from hudisql.service_process.ingest.drain_ingest import resume_tables
 
     def resume(session: Session, _stop: threading.Event) -> bool:
         for name in resume_tables(session.context, table or ()):
@@ -118,7 +118,7 @@ def _resume(
 @ingest_app.command("token")
 def _make_token() -> None:
     """Make a token for a client of pushes, and the hash of it that --tokens names."""
-    from hudisql.ingest.push.tokens import hash_token, new_token
+    from hudisql.ingest.push.bearer_tokens import hash_token, new_token
 
     token = new_token()
     typer.echo(f"token  {token}\nsha256 {hash_token(token)}")

@@ -10,8 +10,8 @@ import typer
 
 from hudisql.cli.arguments import brokers_option
 from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import Console, open_console
-from hudisql.settings import Settings, parse_key_values
 
 if TYPE_CHECKING:
     from hudisql.session import Session

@@ -23,9 +23,9 @@ from hudisql.cli.ingest_session import (
     KafkaConfigOption,
     run_in_session,
 )
+from hudisql.config.settings import parse_key_values
 from hudisql.console import JsonConsole, open_console
 from hudisql.errors import InvalidArgumentError
-from hudisql.settings import parse_key_values
 
 if TYPE_CHECKING:
     from hudisql.ingest.push.push_service import PushOptions
@@ -106,7 +106,7 @@ def work(
 ) -> None:
     """Write the rows of declared tables (CALL ingest_table), again and again."""
     from hudisql.cli.compaction_process import CompactionProcess
-    from hudisql.sql.ingest.run_ingest import run_worker
+    from hudisql.service_process.ingest.run_ingest import run_worker
 
     def feed(session: Session, stop: threading.Event) -> bool:
         push = _push_options(
@@ -168,7 +168,7 @@ def _push_options(log: Path | None, limits: list[str] | None, **given: Any) -> P
         return None
     from dataclasses import fields
 
-    from hudisql.ingest.push.limits import PushLimits
+    from hudisql.ingest.push.push_limits import PushLimits
     from hudisql.ingest.push.push_service import PushOptions
 
     defaults: dict[str, Any] = {each.name: each.default for each in fields(PushLimits)}

@@ -17,14 +17,14 @@ import typer
 
 from hudisql.cli.command_end import stoppable_session
 from hudisql.cli.reported_run import ReportOption, reported_run
+from hudisql.config.settings import Settings
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, MetastoreError
-from hudisql.settings import Settings
 
 if TYPE_CHECKING:
+    from hudisql.layers.model_run import ProjectRun
     from hudisql.layers.outcomes import RunOutcome
     from hudisql.layers.project import Project
-    from hudisql.layers.run import ProjectRun
     from hudisql.result import LocalResult
     from hudisql.session import Session
 
@@ -106,7 +106,7 @@ class Invocation:
 
     def round(self, parallelism: int) -> ProjectRun:
         """One round over the chosen models."""
-        from hudisql.layers.run import ProjectRun
+        from hudisql.layers.model_run import ProjectRun
 
         is_stopping = self.stop.is_set
         return ProjectRun(self.session, self.project, self.chosen, self.terminal, parallelism, is_stopping)
@@ -147,7 +147,7 @@ def _plan(context: typer.Context, directory: _Directory, select: _SelectOption =
 
     def verb(invocation: Invocation) -> int:
         from hudisql.cli.batch import EXIT_BLOCKED, EXIT_OK
-        from hudisql.layers.plan import BLOCKED, PLAN_COLUMNS, plan_project
+        from hudisql.layers.model_plan import BLOCKED, PLAN_COLUMNS, plan_project
         from hudisql.result import LocalResult
 
         session = invocation.session
@@ -186,7 +186,7 @@ def _apply(
 
 def _apply_once(invocation: Invocation, parallelism: int) -> int:
     from hudisql.cli.batch import EXIT_BLOCKED, print_error
-    from hudisql.layers.plan import blocked_models
+    from hudisql.layers.model_plan import blocked_models
 
     blocked = blocked_models(invocation.session, invocation.project, invocation.chosen)
     for each in blocked:

@@ -21,14 +21,14 @@ from hudisql.cli.layers import layers_app
 from hudisql.cli.migrate import make_project, migrate_app
 from hudisql.cli.serve import serve
 from hudisql.cli.services import services_app
-from hudisql.console import open_console
-from hudisql.errors import HudisqlError, SettingsError
-from hudisql.settings import (
+from hudisql.config.settings import (
     OUTPUT_FORMATS,
     Settings,
     load_settings,
     parse_key_values,
 )
+from hudisql.console import open_console
+from hudisql.errors import HudisqlError, SettingsError
 
 app = typer.Typer(
     name="hudisql",

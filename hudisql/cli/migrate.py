@@ -1,7 +1,7 @@
 """`hudisql migrate …`: versioned scripts that are applied once, in their order.
 
 Exit codes: 0 ok, 1 a statement failed, 2 bad usage, 3 blocked by a plan, 4 the scripts and their history do
-not agree. The scripts themselves, their checkpoint and their history are `hudisql.migrate`'s.
+not agree. The scripts themselves, their checkpoint and their history are `hudisql.migrations`'s.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudisql.cli.reported_run import ReportOption, reported_run
+from hudisql.config.settings import Settings
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError
-from hudisql.settings import Settings
 
 if TYPE_CHECKING:
-    from hudisql.migrate.apply import ApplyOptions
-    from hudisql.migrate.history import History
-    from hudisql.migrate.listener import StatementOutcome
-    from hudisql.migrate.scripts import MigrationScript, MigrationScripts
+    from hudisql.migrations.apply_scripts import ApplyOptions
+    from hudisql.migrations.listener import StatementOutcome
+    from hudisql.migrations.script_history import History
+    from hudisql.migrations.scripts import MigrationScript, MigrationScripts
     from hudisql.result import Result
     from hudisql.session import Session
 
@@ -114,7 +114,7 @@ def run_verb(
 ) -> int:
     """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
     from hudisql.cli.interrupts import clean_interrupts
-    from hudisql.migrate.scripts import load_scripts
+    from hudisql.migrations.scripts import load_scripts
     from hudisql.session import connect
 
     settings: Settings = context.obj
@@ -130,15 +130,15 @@ def run_verb(
 
 def open_history(session: Session, name: str) -> History:
     """The history table of that name. Raises InvalidArgumentError."""
-    from hudisql.migrate.history import History
+    from hudisql.migrations.script_history import History
 
     return History(session, *session.context.qualify_table_name(name))
 
 
 def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:
     """The options as values. Raises InvalidArgumentError."""
-    from hudisql.migrate.apply import ApplyOptions
-    from hudisql.migrate.scripts import Version
+    from hudisql.migrations.apply_scripts import ApplyOptions
+    from hudisql.migrations.scripts import Version
 
     return ApplyOptions(None if target is None else Version.parse(target), out_of_order, wait)
 
@@ -157,7 +157,7 @@ def _apply(
     """Apply the scripts that are not applied yet."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.apply import apply_migrations, up_to
+        from hudisql.migrations.apply_scripts import apply_migrations, up_to
 
         options = apply_options(target, out_of_order, wait)
         if dry_run:
@@ -175,7 +175,7 @@ def _apply(
 
 def _preview(migration: Migration, options: ApplyOptions) -> int:
     from hudisql.cli.batch import EXIT_BLOCKED
-    from hudisql.migrate.preview import preview
+    from hudisql.migrations.preview import preview
 
     terminal = migration.terminal
     blocked = preview(migration.session, migration.history, migration.scripts, options, terminal)
@@ -208,8 +208,8 @@ def _info(context: typer.Context, directory: _Directory, history: _HistoryOption
     """Show each script with its state."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.info import INFO_COLUMNS, info_rows
-        from hudisql.migrate.preview import read_plan
+        from hudisql.migrations.info import INFO_COLUMNS, info_rows
+        from hudisql.migrations.preview import read_plan
         from hudisql.result import LocalResult
 
         plan = read_plan(migration.history, migration.scripts)
@@ -230,7 +230,7 @@ def _validate(
     """Compare the scripts with the history: exit code 4 if they do not agree."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.preview import read_plan
+        from hudisql.migrations.preview import read_plan
 
         plan = read_plan(migration.history, migration.scripts, out_of_order=out_of_order)
         plan.raise_if_conflicting()
@@ -256,8 +256,8 @@ def _baseline(
     """Record that the scripts up to a version count as applied, without running them."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.history_changes import baseline
-        from hudisql.migrate.scripts import Version
+        from hudisql.migrations.history_changes import baseline
+        from hudisql.migrations.scripts import Version
 
         baseline(migration.history, Version.parse(version), description, migration.terminal, wait)
         return 0
@@ -285,7 +285,7 @@ def _repair(
     """Bring the history in step with the scripts as they are now."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.history_changes import RepairOptions, repair
+        from hudisql.migrations.history_changes import RepairOptions, repair
 
         given = {"done": done, "again": again, "discard": discard}
         chosen = [name for name, is_given in given.items() if is_given]
@@ -322,8 +322,8 @@ def _undo(
     """Run the U script of the latest version, or restore its tables."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrate.scripts import Version
-        from hudisql.migrate.undo import UndoOptions, undo_migrations
+        from hudisql.migrations.scripts import Version
+        from hudisql.migrations.undo import UndoOptions, undo_migrations
 
         options = UndoOptions(None if target is None else Version.parse(target), restore, dry_run, wait)
         session, scripts = migration.session, migration.scripts
@@ -340,7 +340,7 @@ def make_project(
 ) -> None:
     """Make a project of migrations: scripts, jobs, and a workflow for CI."""
     from hudisql.cli.batch import EXIT_USAGE, print_error
-    from hudisql.migrate.new_project import make_project as make
+    from hudisql.migrations.new_project import make_project as make
 
     try:
         files = make(directory)

@@ -12,7 +12,7 @@ import typer
 from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
 
 if TYPE_CHECKING:
-    from hudisql.migrate.listener import StatementOutcome
+    from hudisql.migrations.listener import StatementOutcome
 
 ReportOption = Annotated[
     Path | None,
@@ -31,7 +31,7 @@ def reported_run(
     Bad usage writes no report.
     """
     from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
-    from hudisql.migrate.report import write_report
+    from hudisql.migrations.report import write_report
 
     code = _exit_code(run, report)
     if report is not None and code != EXIT_USAGE:
@@ -45,7 +45,7 @@ def reported_run(
 
 def _exit_code(run: Callable[[], int], report: Path | None) -> int:
     from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
-    from hudisql.migrate.apply import StatementFailedError
+    from hudisql.migrations.apply_scripts import StatementFailedError
 
     try:
         _check_report(report)

@@ -14,14 +14,14 @@ import typer
 
 from hudisql.cli.arguments import port_option
 from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, SettingsError
-from hudisql.settings import Settings, parse_key_values
 
 if TYPE_CHECKING:
     import ssl
 
-    from hudisql.server.limits import ServerLimits
+    from hudisql.server.thrift_limits import ServerLimits
     from hudisql.server.users import UserChecks
 
 
@@ -81,7 +81,7 @@ def serve(
         if new_user is not None:
             _print_user(new_user)
             return 0
-        from hudisql.server.limits import ServerLimits
+        from hudisql.server.thrift_limits import ServerLimits
 
         limits = ServerLimits(
             sessions=most_sessions,

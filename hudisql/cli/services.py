@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError
-from hudisql.settings import Settings, parse_key_values
 
 services_app = typer.Typer(help="Look after tables: compaction, clean, archiving, clustering, rollbacks.")
 
@@ -48,7 +48,7 @@ def _run_services(
 ) -> None:
     """Run the table services that are due, again and again."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-    from hudisql.sql.services.run_services import ServedTables, run_services
+    from hudisql.service_process.tables.run_services import ServedTables, run_services
 
     def run() -> int:
         if table and database:

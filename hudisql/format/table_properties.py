@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
-from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
-from hudisql.format.timeline_layout import (
+from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
+from hudisql.format.timeline.timeline_layout import (
     DEFAULT_HISTORY_DIRECTORY,
     DEFAULT_TIMELINE_DIRECTORY,
     METADATA_DIRECTORY,

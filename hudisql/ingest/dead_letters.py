@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from hudisql.errors import PathExistsError
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.ingest.flush import OPERATION_TYPE
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.write_context import WrittenFile

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.instant import InstantState
-from hudisql.format.meta_columns import IS_DELETED
+from hudisql.format.schema.meta_columns import IS_DELETED
+from hudisql.format.timeline.instant import InstantState
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.registered_partitions import refuse_registered
+from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hudisql.format.instant import COMMIT, DELTA_COMMIT, Instant, InstantState
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant, InstantState
 from hudisql.ingest.flush import IngestTarget
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import partition_of
+from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 

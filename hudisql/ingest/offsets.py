@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.checkpoint import find_newest
+from hudisql.write.transaction.rows_checkpoint import find_newest
 
 OFFSETS_KEY: Final = "hudisql.ingest.offsets"
 """Key of the extra metadata."""

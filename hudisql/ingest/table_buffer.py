@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.format.meta_columns import IS_DELETED
+from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.ingest.offsets import SourcePartition
 
 

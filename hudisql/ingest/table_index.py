@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from hudisql.format.instant import Instant
+from hudisql.format.timeline.instant import Instant
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
 from hudisql.ingest.index.pending_keys import PendingKeys
@@ -21,8 +21,8 @@ from hudisql.ingest.index.rebuild import written_keys
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.ingest.split.tag_by_hash import tag_by_hash
+from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import file_slices_at
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.sql.text.script import ScriptStatement
 from hudisql.sql.text.statement_cursor import StatementCursor
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError, StorageError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.layers.declared_tests import DataTest, SqlFile, declared_tests
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from hudisql.migrate.listener import StatementOutcome
+from hudisql.migrations.listener import StatementOutcome
 
 MODEL: Final = "model"
 TEST: Final = "test"

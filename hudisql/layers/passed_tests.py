@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import is_hudi_table
 from hudisql.errors import MetastoreError
-from hudisql.format.timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.project import Project
 from hudisql.sql.incremental_tables.definition import PREFIX

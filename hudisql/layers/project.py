@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.lineage import Lineage, waits_for_tests
 from hudisql.layers.model_files import FileReader, Model, NamesRead, find_files

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import StorageError
-from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.layers.lineage_picture import lineage_picture
 from hudisql.layers.model_files import Model
 from hudisql.layers.project import Project

@@ -2,8 +2,8 @@
 
 A procedure is a function of a context and its arguments. A frozen dataclass declares the arguments, another
 the rows of the result: names, types, defaults and help come from their fields. Procedures that Apache
-Hudi has too keep Hudi's names. This module knows neither SQL text nor Spark; a family's module is imported
-only when a procedure is first looked up.
+Hudi has too keep Hudi's names. This module knows neither SQL text nor Spark; the modules are imported
+when a procedure is first looked up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import difflib
 import importlib
+import pkgutil
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,30 +30,13 @@ from typing import (
     get_type_hints,
 )
 
+import hudisql.procedures
 from hudisql.errors import HudisqlError, NoSuchProcedureError
 from hudisql.procedures.unsupported import UNSUPPORTED
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-FAMILIES: Final = (
-    "bootstrap",
-    "run_bootstrap",
-    "verify",
-    "rollback",
-    "migration",
-    "check_readers",
-    "show",
-    "show_archived",
-    "show_commit",
-    "show_file_slices",
-    "show_file_status",
-    "show_log_files",
-    "file_stats",
-    "timeline_files",
-    "sync",
-    "help",
-)
 PARAMETER_TYPES: Final = ("string", "int", "long", "double", "boolean", "map", "array<string>", "interval")
 _PARAMETER_TYPES: Final[Mapping[Any, str]] = {
     str: "string",
@@ -130,6 +114,14 @@ def fail_on_error_parameter(what: str = "") -> Any:
     return parameter(True, help=f"{what}: {text}" if what else text)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableArguments(Arguments):
+    """The first two parameters of Hudi's `show_…` procedures."""
+
+    table: str | None = parameter(None, help="table of the metastore, database.name")
+    path: str | None = parameter(None, help="the table's directory, instead of table")
+
+
 A = TypeVar("A", bound=Arguments)
 R = TypeVar("R")
 
@@ -157,7 +149,6 @@ class Procedure:
     arguments_type: type[Arguments]
     row_type: type[Any]
     run: ProcedureFunction[Any, Any]
-    family: str
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -234,19 +225,18 @@ def procedure(
     """Declare the decorated function a procedure: `f(context, arguments)` gives its rows."""
 
     def declare(function: ProcedureFunction[A, R]) -> ProcedureFunction[A, R]:
-        family = function.__module__.rsplit(".", 1)[-1]
-        _PROCEDURES[name.lower()] = Procedure(name, summary, arguments, row, function, family)
+        _PROCEDURES[name.lower()] = Procedure(name, summary, arguments, row, function)
         return function
 
     return declare
 
 
 def load_procedures() -> Mapping[str, Procedure]:
-    """Every procedure by its lower-case name, the families' modules imported on first use."""
+    """Every procedure by its lower-case name; all modules of the package are imported on first use."""
     global _loaded
     if not _loaded:
-        for family in FAMILIES:
-            importlib.import_module(f"hudisql.procedures.{family}")
+        for module in pkgutil.walk_packages(hudisql.procedures.__path__, f"{hudisql.procedures.__name__}."):
+            importlib.import_module(module.name)
         _loaded = True
     return dict(sorted(_PROCEDURES.items()))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.console import PlainConsole, Progress
 from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError, SqlSyntaxError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.server.operation import Operation, cancel_tagged_jobs
 from hudisql.spark.current_user import set_current_user

@@ -12,7 +12,7 @@ import socket
 from typing import Final
 
 from hudisql.errors import AuthenticationError, ProtocolError
-from hudisql.server.limits import ServerLimits
+from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.transport import CheckPassword, SocketSource, send_all
 
 _LONGEST_HEAD: Final = 16 << 10

@@ -19,7 +19,6 @@ from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
 from hudisql.server.error_status import error_status
-from hudisql.server.limits import ServerLimits
 from hudisql.server.operation import Operation, OperationState, as_hudisql_error
 from hudisql.server.result_pages import empty_page, pages_of_table
 from hudisql.server.result_types import ResultColumn
@@ -40,6 +39,7 @@ from hudisql.server.thrift_binary import (
     MapOf,
     StructValue,
 )
+from hudisql.server.thrift_limits import ServerLimits
 
 if TYPE_CHECKING:
     from hudisql.session import Session

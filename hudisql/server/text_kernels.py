@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hudisql.format.byte_kernels import copy_bytes
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.byte_kernels import copy_bytes
+from hudisql.format.encoding.numba_compiled import compiled
 
 
 @compiled

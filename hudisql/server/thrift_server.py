@@ -18,17 +18,13 @@ from typing import TYPE_CHECKING, Final
 from hudisql.console import Console
 from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
-from hudisql.server.limits import ServerLimits
+from hudisql.server.handshake import open_transport
+from hudisql.server.http_transport import HttpTransport
 from hudisql.server.service import Caller, Service
-from hudisql.server.transport import (
-    ConnectionEnded,
-    ConnectionIdleError,
-    Transport,
-    open_transport,
-)
+from hudisql.server.thrift_limits import ServerLimits
+from hudisql.server.transport import ConnectionEnded, ConnectionIdleError, Transport
 
 if TYPE_CHECKING:
-    from hudisql.server.http_transport import HttpTransport
     from hudisql.server.users import UserChecks
     from hudisql.session import Session
 

@@ -14,21 +14,22 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.table_service_keys import TTL_DAYS, TTL_MAX_PARTITIONS, TTL_SELECTED, TTL_STRATEGY
 from hudisql.errors import SettingsError
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
-from hudisql.hudi_config import TTL_DAYS, TTL_MAX_PARTITIONS, TTL_SELECTED, TTL_STRATEGY, HudiConfig
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import join
-from hudisql.table.file_groups import group_files
+from hudisql.table.files.file_groups import group_files
+from hudisql.table.files.snapshot import slices_of_versions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.non_empty_partitions import list_non_empty_partitions
-from hudisql.table.partitions import TablePartition
-from hudisql.table.registered_partitions import (
+from hudisql.table.partitions.listed_partitions import TablePartition
+from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.partitions.registered_partitions import (
     RegisteredPartition,
     files_if_there,
     registered_partitions,
 )
-from hudisql.table.snapshot import slices_of_versions
 
 _AT_ONCE: Final = 500
 

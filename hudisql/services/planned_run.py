@@ -11,12 +11,12 @@ import time
 from contextlib import suppress
 
 from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
-from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.planned_file_groups import planned_file_groups
-from hudisql.table.requested_replace import is_clustering
-from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
-from hudisql.table.written_versions import check_written
+from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.properties.written_versions import check_written
+from hudisql.table.timeline.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.requested_replace import is_clustering
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.conflicts import FileGroup

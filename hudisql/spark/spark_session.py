@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.config.settings import Settings
 from hudisql.errors import HudisqlError, SettingsError
 from hudisql.java_runtime import ensure_java_home
-from hudisql.settings import Settings
 from hudisql.spark.versions import check_pyspark
 from hudisql.storage import Storage
 

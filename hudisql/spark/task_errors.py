@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from hudisql import errors
-from hudisql.format.file_names import is_data_file
+from hudisql.format.paths.file_names import is_data_file
 
 REMOVED_HINT: Final = (
     "a cleaner removed it while the statement ran: run the statement again;"

@@ -353,7 +353,7 @@ def arrow_column(
     """
     from pyspark.sql import functions as sf
 
-    from hudisql.format.spark_schema import quote_name
+    from hudisql.format.schema.spark_schema import quote_name
 
     names = [field.name for field in fields]
     if not _has_arrow_udf():
@@ -408,7 +408,7 @@ def _for_pandas(field: pa.Field) -> Column:
     import pyarrow as pa
     from pyspark.sql import functions as sf
 
-    from hudisql.format.spark_schema import quote_name
+    from hudisql.format.schema.spark_schema import quote_name
 
     name, kind = quote_name(field.name), field.type
     if pa.types.is_integer(kind):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import NoSuchPathError, UnsupportedStatementError
+from hudisql.options.known_settings import warn_of_settings
 from hudisql.result import LocalResult, Result
-from hudisql.sql.config.known_settings import warn_of_settings
 from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
@@ -24,7 +24,7 @@ from hudisql.sql.ddl.drop_table import plan_drop, run_drop
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
-from hudisql.sql.incremental_tables import statements as incremental
+from hudisql.sql.incremental_tables import incremental_statements as incremental
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.procedure_call import call_procedure
 from hudisql.sql.query import query_plan

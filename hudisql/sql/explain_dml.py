@@ -23,9 +23,9 @@ from hudisql.sql.query.query_plan import PreparedQuery
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.overwrite import Overwrite, overwritten_partitions
 

@@ -1,6 +1,6 @@
 """CALL: the named procedure is found, its arguments are bound, its rows become a result.
 
-Imports no procedure that is not called, and starts nothing: a procedure starts what it asks the context for.
+Starts nothing: a procedure starts what it asks the context for.
 """
 
 from __future__ import annotations
@@ -13,24 +13,6 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
     resync_bootstrap,
     rewrite_bootstrap_files,
-)
-from hudisql.sql.ingest import (  # noqa: F401 (declare their procedures)
-    ingest_table,
-    show_ingest,
-    show_ingest_partitions,
-)
-from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
-    archive,
-    clean,
-    clustering,
-    compaction,
-    instant_rollback,
-    partition_ttl,
-    pending_service,
-    repair,
-    savepoint,
-    show_services,
-    version_change,
 )
 from hudisql.sql.text import statements as st
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.ddl.create_table import PROVIDERS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hudisql.format.external_file import ExternalFile as ExternalFile
+from hudisql.format.paths.external_file import ExternalFile as ExternalFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,16 @@ modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError, WriteConflictError
-from hudisql.format.commit_metadata import SCHEMA_KEY
-from hudisql.format.instant import Instant
-from hudisql.format.meta_columns import META_SCHEMA, is_meta_column
-from hudisql.format.schema import arrow_from_avro
+from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.schema.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.table_properties import (
     COPY_ON_WRITE,
     HFILE_BOOTSTRAP_INDEX,
@@ -28,17 +27,19 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline import Timeline, load_timeline
-from hudisql.format.timeline_layout import (
+from hudisql.format.timeline.active_timeline import load_timeline
+from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
+from hudisql.format.timeline.timeline_layout import (
     TimelineLayout,
-    instant_path,
     metadata_directory,
     metadata_table_directory,
     timeline_layout,
 )
 from hudisql.storage import Storage, ancestors_of, join, parent_of
-from hudisql.table.snapshot_listing import SnapshotListing
+from hudisql.table.meta_client import TableMetaClient
+from hudisql.table.timeline.instant_files import read_extra_metadata
 
+T = TypeVar("T")
 WRITTEN_VERSION = 6
 """The table version in which hudisql does everything, and that of its new tables unless told otherwise."""
 LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
@@ -57,19 +58,15 @@ _TRANSFORMING_KEY_GENERATOR_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_AVRO", "C
 
 
 @dataclass(frozen=True)
-class HudiTable:
-    """A table as it stood when it was opened; `base_path` is qualified.
+class HudiTable(TableMetaClient):
+    """A table as it stood when it was opened.
 
     With `accepts_changed_sources` source files are read whatever their modification times are. `listing`
-    remembers what was listed of the table; None lists each time.
+    remembers what was listed of the table, as Hudi's file system views do; None lists each time.
     """
 
-    base_path: str
-    properties: TableProperties
-    timeline: Timeline
-    storage: Storage
     accepts_changed_sources: bool = False
-    listing: SnapshotListing | None = field(default=None, compare=False, repr=False)
+    listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -120,11 +117,16 @@ class HudiTable:
 
     def listed_once(self) -> HudiTable:
         """The table with an empty listing: what is listed from now on is remembered."""
-        return replace(self, listing=SnapshotListing())
+        return replace(self, listing={})
 
-    def instant_path(self, instant: Instant) -> str:
-        """The path of the file that stands for the instant in its state."""
-        return instant_path(self.base_path, self.timeline.layout, instant)
+    def list_once(self, name: str, list_files: Callable[[], T]) -> T:
+        """What `list_files` gives, remembered under the name if the table has a `listing`."""
+        if self.listing is None:
+            return list_files()
+        if name not in self.listing:
+            self.listing[name] = list_files()
+        listed: T = self.listing[name]
+        return listed
 
     def with_schema(self, schema: pa.Schema) -> HudiTable:
         """The table as a commit with this schema (without meta columns) will leave it."""
@@ -180,8 +182,6 @@ class HudiTable:
         return pa.schema(fields)
 
     def _schema_text(self, as_of: str | None) -> str:
-        from hudisql.table.instant_files import read_extra_metadata
-
         for commit in reversed(self.timeline.commits_until(as_of)):
             (extra_metadata,) = read_extra_metadata(self, [commit])
             text = extra_metadata.get(SCHEMA_KEY)

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.format.internal_columns import internal_column
+from hudisql.format.schema.internal_columns import internal_column
 
 OPERATION: Final = internal_column("operation")
 """tinyint, an `Operation`."""

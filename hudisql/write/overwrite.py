@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hudisql.format.partition_path import same_value
+from hudisql.format.paths.partition_path import same_value
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
-from hudisql.table.registered_partitions import registered_partitions, with_registered
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pyarrow import orc
 
 from hudisql.bootstrap.plan.bootstrap_mode import PartitionMismatchPolicy
 from hudisql.bootstrap.source.partition_columns import parse_partition_by
-from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways
 from tests.sources import write_parquet

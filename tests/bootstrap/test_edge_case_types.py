@@ -15,11 +15,11 @@ import pytest
 
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice, UnsafeTypePolicy
 from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
-from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
-from hudisql.read.scan import plan_scan
-from hudisql.read.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.versions import to_arrow
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet

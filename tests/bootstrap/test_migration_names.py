@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from hudisql.bootstrap.migration.migration_lock import lock_directory_name
-from hudisql.bootstrap.migration.migration_state import MigrationNames, read_migration_state
+from hudisql.bootstrap.migrate_table.migration_lock import lock_directory_name
+from hudisql.bootstrap.migrate_table.migration_state import MigrationNames, read_migration_state
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError, NoSuchTableError

@@ -15,9 +15,9 @@ import pytest
 
 from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
 from hudisql.bootstrap.plan.request import BootstrapRequest
-from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.bootstrap.source.source_files import scan_path_source
-from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.catalog.metastore_table import (
     PARQUET_INPUT_FORMAT,
     MetastoreColumn,
@@ -26,8 +26,8 @@ from hudisql.catalog.metastore_table import (
 )
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError
-from hudisql.read.scan import plan_scan
-from hudisql.read.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
 from tests.storage.servers import BUCKET, s3_server

@@ -10,7 +10,7 @@ from hudisql.bootstrap.type_safety import (
     TYPE_INCOMPATIBILITIES,
     classify_columns,
 )
-from hudisql.format.schema import TIMESTAMP
+from hudisql.format.schema.avro_schema import TIMESTAMP
 
 
 def _classify(array: pa.Array, **options):

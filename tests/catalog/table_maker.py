@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import DELETE_PARTITION, CommitMetadata, WriteStat
-from hudisql.format.partition_metadata import PartitionMetadata, render_partition_metadata
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.paths.partition_metadata import PartitionMetadata, render_partition_metadata
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import render_table_properties
+from hudisql.format.timeline.commit_metadata import DELETE_PARTITION, CommitMetadata, WriteStat
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 

@@ -36,10 +36,10 @@ from hudisql.errors import (
     SyncFailedError,
     TableExistsError,
 )
-from hudisql.format.meta_columns import META_COLUMNS
-from hudisql.format.partition_path import escape_partition_value
-from hudisql.format.schema import commented_field
-from hudisql.format.spark_schema import arrow_from_spark_json
+from hudisql.format.paths.partition_path import escape_partition_value
+from hudisql.format.schema.avro_schema import commented_field
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.format.schema.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
 from tests.catalog.table_maker import TableMaker
 

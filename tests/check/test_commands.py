@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hudisql.check.findings import Finding
 from hudisql.check.script_check import ScriptFile, check_text
+from hudisql.check.script_findings import Finding
 
 TEXT = "\\d t;\n!help;\nSELCT 1;\nsource other.sql;\nquit;\nSELCT 2;\n"
 

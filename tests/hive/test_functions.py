@@ -15,7 +15,7 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.java_runtime import find_java_home
-from hudisql.server.limits import ServerLimits
+from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from tests.hive.beeline import HiveError, start_beeline
 from tests.hive.server import HiveServer, beeline_command, parse_rows

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from hudisql.readers.reader_rules import Reads
+from hudisql.compatibility.reader_rules import Reads
 from tests.hive.beeline import HiveError
 from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle

@@ -17,14 +17,14 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.sync import sync_table
 from hudisql.context import Context
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.ingest.dead_letters import SUFFIX
 from hudisql.ingest.kafka.kafka_source import KafkaSource
 from hudisql.ingest.offsets import TableOffsets, find_offsets
-from hudisql.sql.ingest.ingest_table import IngestTableArguments, ingest_table
+from hudisql.procedures.ingest.ingest_table import IngestTableArguments, ingest_table
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from tests.ingest.broker import KafkaBroker
 from tests.oracle.comparison import our_rows
 

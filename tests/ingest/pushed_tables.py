@@ -19,11 +19,11 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.sync import sync_table
 from hudisql.context import Context
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.ingest.dead_letters import SUFFIX
 from hudisql.ingest.offsets import TableOffsets, find_offsets
-from hudisql.ingest.push.tokens import hash_token
-from hudisql.sql.ingest.ingest_table import (
+from hudisql.ingest.push.bearer_tokens import hash_token
+from hudisql.procedures.ingest.ingest_table import (
     DeclaredArguments,
     IngestTableArguments,
     ingest_table,
@@ -31,7 +31,7 @@ from hudisql.sql.ingest.ingest_table import (
 )
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from tests.free_port import find_free_port
 from tests.ingest.fed_tables import SCHEMA, TYPES
 from tests.ingest.push.servers import Answer

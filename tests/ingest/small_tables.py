@@ -9,18 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.format.commit_metadata import LogWriteStat, WriteStat, new_commit_metadata
-from hudisql.format.file_names import base_file_name
-from hudisql.format.meta_columns import META_SCHEMA
-from hudisql.format.partition_metadata import (
+from hudisql.format.paths.file_names import base_file_name
+from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
-from hudisql.read.conform import batch_of
+from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.format.timeline.commit_metadata import LogWriteStat, WriteStat, new_commit_metadata
+from hudisql.read.files.conform import batch_of
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.handle.base_file import base_file_avro_schema
 from hudisql.write.handle.log_file import data_blocks, delete_block, write_log_file
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from hudisql.config.settings import Settings
 from hudisql.context import Context
 from hudisql.errors import KafkaError, SettingsError
 from hudisql.ingest.client_config import NO_CLIENT_CONFIG, read_client_config
 from hudisql.ingest.kafka.group_state import read_group
 from hudisql.ingest.kafka.kafka_source import KafkaSource
-from hudisql.settings import Settings
-from hudisql.sql.ingest.ingest_status import find_status
+from hudisql.service_process.ingest.ingest_status import find_status
 from tests.ingest.broker import PASSWORD, USER, KafkaBroker
 from tests.ingest.fed_tables import STORAGE, FedTables
 from tests.ingest.worker_processes import WorkerServer

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from hudisql.cli.compaction_process import CompactionProcess
+from hudisql.config.settings import Settings
 from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.instant import COMMIT
-from hudisql.settings import Settings
-from hudisql.sql.ingest.run_ingest import run_worker
-from hudisql.table.snapshot import load_file_slices
+from hudisql.format.timeline.instant import COMMIT
+from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.table.files.snapshot import load_file_slices
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 from tests.ingest.test_two_workers import wait_for
 

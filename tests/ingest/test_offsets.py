@@ -12,9 +12,9 @@ from hudisql.ingest import table_feed
 from hudisql.ingest.flush import commit_rows
 from hudisql.ingest.offsets import find_offsets
 from hudisql.ingest.watch.commit_rate import find_taken
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean_plan import CleanOptions
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.commit_files import WriteResult

@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.row_keys import RefusedRows, keyed_rows
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 

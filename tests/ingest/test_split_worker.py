@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 from hudisql.ingest.split.partition_split import find_split
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.files.snapshot import list_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from tests.ingest.fed_tables import FedTable, FedTables
 from tests.ingest.test_worker_kills import produce_round
 from tests.ingest.worker_processes import WorkerServer

@@ -18,8 +18,8 @@ import pytest
 
 from hudisql.errors import RegisterOnlyError
 from hudisql.format import table_properties as keys
-from hudisql.format.meta_columns import RECORD_KEY
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest import table_feed
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
@@ -27,13 +27,13 @@ from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
-from hudisql.sql.ingest.declared_table import make_parser
+from hudisql.service_process.ingest.declared_table import make_parser
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
-from hudisql.table.partitions import TablePartition, list_partitions
-from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
-from hudisql.table.table_configuration import update_table_properties
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.registered_partitions import RegisteredPartition, write_registered_partitions
+from hudisql.table.properties.new_table import NewTable, publish_new_table
+from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.writer_config import WriteOptions

@@ -25,14 +25,14 @@ from typing import Any
 
 from hudisql.catalog.client import MetastoreClient
 from hudisql.cli.command_end import stop_on_signals
+from hudisql.config.settings import Settings
 from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.format import table_properties as keys
 from hudisql.ingest.ownership import OwnsAll
-from hudisql.ingest.push.limits import PushLimits
+from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.push_service import PushOptions
-from hudisql.settings import Settings
-from hudisql.sql.ingest import run_ingest
+from hudisql.service_process.ingest import run_ingest
 from hudisql.storage import Storage
 from tests.fault_injection import ROOT, FaultyStorage
 from tests.oracle.line_process import LineProcess, start_line_process

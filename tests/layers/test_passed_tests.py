@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hudisql.format.instant import Instant, InstantState
-from hudisql.format.timeline import timeline_of
+from hudisql.format.timeline.active_timeline import timeline_of
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.layers.passed_tests import hash_of_commits, varies_by_moment
 
 

@@ -25,7 +25,7 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, InstantState
+from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, InstantState
 from hudisql.table.hudi_table import WRITTEN_VERSION
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.life.hudi_actor import HudiActor

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 
 from hudisql.context import Context
 from hudisql.errors import HollowCommitError, HudisqlError, NoSuchStateError, WriteConflictError
-from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.instant import CLEAN, InstantState
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
+from hudisql.format.timeline.instant import CLEAN, InstantState
+from hudisql.service_process.tables.run_services import ServedTables, run_services
 from hudisql.session import Session
 from hudisql.sql.dispatch import execute
-from hudisql.sql.services.run_services import ServedTables, run_services
 from hudisql.storage import Storage
-from hudisql.table.archived_timeline import archived_commits, read_archived_entries
-from hudisql.table.completion_times import completion_times_of_writes
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, open_table
+from hudisql.table.timeline.archived_timeline import archived_commits, read_archived_entries
+from hudisql.table.timeline.completion_times import completion_times_of_writes
 from tests.life.faults import DyingStorage, ProcessKilled, SharedStorage
 from tests.life.model import Change, History, State, Values, nothing, rewrite
 from tests.life.steps import DONE, KILLED, REFUSED
@@ -375,7 +375,7 @@ class LivingTable:
 
 
 def _kept_from(table: HudiTable, clean: Any) -> str:
-    from hudisql.services.clean_plan import read_clean_plan
+    from hudisql.services.clean.clean_plan import read_clean_plan
 
     retained = read_clean_plan(table, clean).earliest_retained
     return clean.timestamp if retained is None else retained.timestamp

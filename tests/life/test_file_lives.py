@@ -19,23 +19,23 @@ from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from hudisql.errors import HudisqlError, NoSuchStateError, WriteConflictError
-from hudisql.format.instant import CLEAN, SAVEPOINT
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.read.incremental import incremental_read
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean import clean_table
-from hudisql.services.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
-from hudisql.services.restore import restore_to_savepoint
-from hudisql.services.rollback import roll_back_commit
-from hudisql.services.savepoint import create_savepoint, delete_savepoint
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.timeline.instant import CLEAN, SAVEPOINT
+from hudisql.read.scan.incremental import incremental_read
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_action import clean_table
+from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
+from hudisql.services.rollback.restore import restore_to_savepoint
+from hudisql.services.rollback.rollback_action import roll_back_commit
+from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoint
 from hudisql.storage import Storage
-from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.history.past_state import check_past_state
+from hudisql.table.history.timeline_window import timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.partitions import list_partition_paths
-from hudisql.table.past_state import check_past_state
-from hudisql.table.snapshot import load_file_slices
-from hudisql.table.timeline_window import timeline_window
+from hudisql.table.partitions.listed_partitions import list_partition_paths
+from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.overwrite import Overwrite

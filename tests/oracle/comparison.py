@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.read.arrow_scan import read_task
-from hudisql.read.scan import plan_scan
+from hudisql.read.scan.arrow_scan import read_task
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.table.hudi_table import HudiTable
 from tests.oracle.client import HudiOracle
 

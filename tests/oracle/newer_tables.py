@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudisql.format.instant import Instant
+from hudisql.format.timeline.instant import Instant
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from tests.oracle.client import HudiOracle

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.instant import Instant
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean_plan import CleanOptions
+from hudisql.format.timeline.instant import Instant
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.storage import Storage
-from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows

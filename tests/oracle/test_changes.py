@@ -83,8 +83,8 @@ def _update_by_many_log_files(session: Any, path: str) -> None:
 def _crashed_update(session: Any, path: str) -> None:
     """A deltacommit that deletes every row of a slice and ends before its last step."""
     from hudisql.storage import Storage
+    from hudisql.table.files.snapshot import load_file_slices
     from hudisql.table.hudi_table import open_table
-    from hudisql.table.snapshot import load_file_slices
     from hudisql.write.handle.log_file import delete_block, next_log_version, write_log_file
     from hudisql.write.transaction.commit import begin_commit
     from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker

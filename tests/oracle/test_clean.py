@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.instant import CLEAN, Instant, InstantState
-from hudisql.services.clean import run_clean, schedule_clean
-from hudisql.services.clean_metadata import read_clean_metadata
-from hudisql.services.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
+from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
+from hudisql.services.clean.clean_action import run_clean, schedule_clean
+from hudisql.services.clean.clean_metadata import read_clean_metadata
+from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy, read_clean_plan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER

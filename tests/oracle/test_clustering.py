@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape

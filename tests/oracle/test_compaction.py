@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.services.compaction_plan import read_compaction_plan
+from hudisql.services.compaction.compaction_plan import read_compaction_plan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle

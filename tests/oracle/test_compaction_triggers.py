@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.instant import COMMIT, COMPACTION
+from hudisql.format.timeline.instant import COMMIT, COMPACTION
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle

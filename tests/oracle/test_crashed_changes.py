@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import TableLockedError
-from hudisql.format.file_names import parse_base_file_name
+from hudisql.format.paths.file_names import parse_base_file_name
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, parse_properties
-from hudisql.table.new_table import key_generator_class
+from hudisql.table.properties.new_table import key_generator_class
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows, write_source

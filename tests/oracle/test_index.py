@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape

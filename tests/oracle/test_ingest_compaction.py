@@ -7,8 +7,8 @@ import json
 import pytest
 
 from hudisql.context import Context
-from hudisql.format.instant import COMMIT
-from hudisql.sql.ingest.compact_table import compact_if_due
+from hudisql.format.timeline.instant import COMMIT
+from hudisql.service_process.ingest.compact_table import compact_if_due
 from tests.ingest.conftest import tables  # noqa: F401
 from tests.ingest.fed_tables import STORAGE, FedTables
 from tests.ingest.worker_processes import WorkerServer

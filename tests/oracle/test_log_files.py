@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.format.commit_metadata import CommitMetadata, LogWriteStat, WriteStat
-from hudisql.format.log_block import LogBlock, encode_log_block
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.log_file.log_block import LogBlock, encode_log_block
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.commit_metadata import CommitMetadata, LogWriteStat, WriteStat
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice, LogFile
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.handle.base_file import base_file_avro_schema
 from hudisql.write.handle.log_file import (
     LogFileConfig,

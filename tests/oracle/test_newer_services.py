@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hudisql.format.table_properties import MERGE_ON_READ
-from hudisql.services.clean import schedule_clean
-from hudisql.services.clean_plan import CleanOptions
+from hudisql.services.clean.clean_action import schedule_clean
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.services.planned_run import begin_run
-from hudisql.services.rollback import roll_back_commit
-from hudisql.table.archived_timeline import commits_in_archive
+from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.table.hudi_table import open_table
+from hudisql.table.timeline.archived_timeline import commits_in_archive
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill
 from tests.oracle.client import HudiOracle, OracleError

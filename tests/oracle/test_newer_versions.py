@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.format.file_names import log_file_name
+from hudisql.format.paths.file_names import log_file_name
 from hudisql.format.table_properties import MERGE_ON_READ
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import InstantState
-from hudisql.services.savepoint import read_savepoint
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.timeline.instant import InstantState
+from hudisql.services.rollback.savepoint import read_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from tests.oracle.client import HudiOracle

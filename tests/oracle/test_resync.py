@@ -9,7 +9,7 @@ import pytest
 
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.resynced_sources import ResyncState, read_resync_lists
+from hudisql.table.partitions.resynced_sources import ResyncState, read_resync_lists
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.newer_tables import NewerTable

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.format.file_names import log_file_name
+from hudisql.format.paths.file_names import log_file_name
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.handle.base_file import base_file_avro_schema
 from hudisql.write.handle.log_file import delete_block, next_log_version, write_log_file
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit

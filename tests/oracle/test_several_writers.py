@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pytest
 
 from hudisql.errors import TableLockedError, WriteConflictError
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.file_names import parse_base_file_name
+from hudisql.format.paths.file_names import parse_base_file_name
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution import commit_files
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites

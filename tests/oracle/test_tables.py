@@ -40,8 +40,8 @@ def database(session: Any) -> Iterator[None]:
 
 def create(session: Any, shape: Shape, path: Path) -> str:
     """CREATE TABLE with the columns of the oracle's sample rows; gives the table's name."""
-    from hudisql.format.schema import canonical_type
-    from hudisql.format.spark_schema import spark_type_name
+    from hudisql.format.schema.avro_schema import canonical_type
+    from hudisql.format.schema.spark_schema import spark_type_name
 
     rows = shape.with_partition_columns(sample_rows(0, 1))
     columns = ", ".join(

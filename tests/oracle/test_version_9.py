@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, our_rows
 from tests.soak import parameters

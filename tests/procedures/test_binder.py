@@ -39,7 +39,7 @@ class LoadRow:
     status: int
 
 
-PROCEDURE = Procedure("load_it", "Loads it.", LoadArguments, LoadRow, lambda _context, _arguments: [], "test")
+PROCEDURE = Procedure("load_it", "Loads it.", LoadArguments, LoadRow, lambda _context, _arguments: [])
 
 
 def bind(*positional: object, **named: object) -> Any:

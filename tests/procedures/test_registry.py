@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import hudisql
 from hudisql.errors import NoSuchProcedureError
 from hudisql.procedures.help import explain_procedure, list_procedures
 from hudisql.procedures.registry import (
@@ -39,60 +41,22 @@ class DoRow:
     rows: int
 
 
-def test_procedures_of_all_families_are_found_in_any_case() -> None:
+def test_procedures_of_all_modules_are_found_in_any_case() -> None:
     procedures = load_procedures()
     assert procedures["rewrite_bootstrap_files"].run is rewrite_bootstrap_files.rewrite_bootstrap_files
-    assert {each.family for each in procedures.values()} == {
-        "bootstrap",
-        "run_bootstrap",
-        "verify",
-        "rollback",
-        "show",
-        "sync",
-        "help",
-        "resync_bootstrap",
-        "ingest_table",
-        "show_ingest",
-        "show_ingest_partitions",
-        "rewrite_bootstrap_files",
-        "archive",
-        "clean",
-        "clustering",
-        "compaction",
-        "instant_rollback",
-        "version_change",
-        "partition_ttl",
-        "show_file_status",
-        "savepoint",
-        "show_services",
-        "show_archived",
-        "show_commit",
-        "show_file_slices",
-        "show_log_files",
-        "file_stats",
-        "timeline_files",
-        "pending_service",
-        "repair",
-        "migration",
-        "check_readers",
+    assert find_procedure("Show_Commits") is find_procedure("system.show_commits")
+    package = Path(hudisql.__file__).parent
+    declaring = {
+        ".".join(("hudisql", *path.relative_to(package).with_suffix("").parts))
+        for path in package.rglob("*.py")
+        if "\n@procedure(" in path.read_text()
     }
-    assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
-    expected = {
-        "bootstrap_table",
-        "run_bootstrap",
-        "verify_bootstrap",
-        "rollback_bootstrap",
-        "resync_bootstrap",
-        "rewrite_bootstrap_files",
-        "hive_sync",
-        "show_bootstrap_mapping",
-        "show_bootstrap_partitions",
-        "show_table_properties",
-        "show_commits",
-        "show_timeline",
-        "help",
+    assert {declared.run.__module__ for declared in procedures.values()} == declaring
+    # Procedures that need a statement's scope stand beside the statements.
+    assert {name for name in declaring if not name.startswith("hudisql.procedures.")} == {
+        "hudisql.sql.dml.resync_bootstrap",
+        "hudisql.sql.dml.rewrite_bootstrap_files",
     }
-    assert expected <= set(procedures)
 
 
 HUDIS_PROCEDURES = [
@@ -210,7 +174,7 @@ def test_the_list_has_a_line_for_each_procedure() -> None:
 
 
 def test_an_explanation_shows_types_defaults_help_and_output() -> None:
-    declared = Procedure("do_it", "Does it.", DoArguments, DoRow, lambda _context, _arguments: [], "test")
+    declared = Procedure("do_it", "Does it.", DoArguments, DoRow, lambda _context, _arguments: [])
     assert explain_procedure(declared) == (
         "do_it: Does it.\n"
         "\n"

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.meta_columns import META_SCHEMA
-from hudisql.format.partition_metadata import PartitionMetadata, render_partition_metadata
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.paths.partition_metadata import PartitionMetadata, render_partition_metadata
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.table_properties import render_table_properties, table_checksum
-from hudisql.read.arrow_scan import read_task
-from hudisql.read.predicates import Predicate
-from hudisql.read.scan import ScanPlan
-from hudisql.read.splits import plan_splits
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.read.files.predicates import Predicate
+from hudisql.read.files.splits import plan_splits
+from hudisql.read.scan.arrow_scan import read_task
+from hudisql.read.scan.table_scan import ScanPlan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
-from hudisql.read.incremental import incremental_read
-from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
+from hudisql.read.scan.incremental import incremental_read
+from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.table.history.timeline_window import timeline_window
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import timeline_window
 from tests.oracle.comparison import golden_rows
 
 NAMES = (

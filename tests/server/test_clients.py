@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hudisql.console import SilentConsole
-from hudisql.server.limits import ServerLimits
+from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import PasswordFile, RememberedUsers, UserChecks, hash_password
 from tests.certificates import make_certificate

@@ -17,7 +17,7 @@ from hypothesis import strategies as some
 
 from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError, SettingsError
-from hudisql.server.limits import ServerLimits
+from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
 from tests.server.test_wire_format import EXECUTE, OPEN

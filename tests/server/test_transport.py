@@ -13,9 +13,9 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.errors import SessionClosedError
-from hudisql.server.limits import ServerLimits
 from hudisql.server.operation import Operation
 from hudisql.server.service import Caller, Service
+from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, _has_left, listen_on
 from hudisql.server.transport import SocketSource, Transport
 from tests.server.test_hostile_clients import HELLO, QUICK, http, talk

@@ -11,17 +11,21 @@ from typing import Any
 import pytest
 
 from hudisql.errors import NoSuchInstantError
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean import clean_table
-from hudisql.services.clean_plan import CleanOptions, CleanPolicy
-from hudisql.services.compaction import CompactionOptions, run_compaction, schedule_compaction
-from hudisql.services.restore import restore_to_savepoint
-from hudisql.services.rollback import roll_back_commit
-from hudisql.services.savepoint import create_savepoint
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_action import clean_table
+from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
+from hudisql.services.compaction.compaction_action import (
+    CompactionOptions,
+    run_compaction,
+    schedule_compaction,
+)
+from hudisql.services.rollback.restore import restore_to_savepoint
+from hudisql.services.rollback.rollback_action import roll_back_commit
+from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from hudisql.errors import NoSuchInstantError, UnsupportedTableError, WriteConflictError
-from hudisql.format.instant import CLEAN, COMMIT, ROLLBACK, Instant, InstantState
-from hudisql.services.archive import archive_table
-from hudisql.services.clean import run_pending_cleans
+from hudisql.format.timeline.instant import CLEAN, COMMIT, ROLLBACK, Instant, InstantState
+from hudisql.procedures.services.rollback_to_instant import rollback_details
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.clean.clean_action import run_pending_cleans
 from hudisql.services.planned_run import begin_run, put_plan
-from hudisql.services.restore import restore_to_savepoint
-from hudisql.services.rollback import roll_back_commit
-from hudisql.services.savepoint import create_savepoint, delete_savepoint
-from hudisql.services.unschedule import undo_service
-from hudisql.sql.services.instant_rollback import rollback_details
+from hudisql.services.rollback.restore import restore_to_savepoint
+from hudisql.services.rollback.rollback_action import roll_back_commit
+from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoint
+from hudisql.services.rollback.unschedule import undo_service
 from hudisql.storage import Storage
-from hudisql.table import written_versions
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.written_versions import ARCHIVE, COMMITS, SERVICES
+from hudisql.table.properties import written_versions
+from hudisql.table.properties.written_versions import ARCHIVE, COMMITS, SERVICES
 from hudisql.write.transaction.commit import begin_commit, request_instant
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
-from hudisql.write.transaction.rollback import roll_back_instant
+from hudisql.write.transaction.instant_rollback import roll_back_instant
 from tests.sources import fingerprint
 
 PENDING = Instant("20261121213235303", "compaction", InstantState.REQUESTED)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import SettingsError
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.format.partition_metadata import (
+from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
-from hudisql.hudi_config import HudiConfig
+from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.services.partition_ttl import TtlOptions, TtlStrategy, expired_partitions, ttl_options
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table

@@ -43,7 +43,7 @@ sys.path.insert(0, root)
 import hudisql
 from hudisql.console import SilentConsole
 from hudisql.errors import ExecutorEnvironmentError
-from hudisql.settings import Settings
+from hudisql.config.settings import Settings
 
 settings = Settings(master="local-cluster[2,1,1024]", warehouse=warehouse)
 try:
@@ -70,7 +70,7 @@ root, warehouse, directory, disturbance, master, conf = sys.argv[1:7]
 sys.path.insert(0, root)
 import hudisql
 from hudisql.console import SilentConsole
-from hudisql.settings import Settings
+from hudisql.config.settings import Settings
 
 def begin():
     pass
@@ -141,7 +141,7 @@ import hudisql
 import tests.fault_injection as faults
 from hudisql.console import SilentConsole
 from hudisql.context import Context
-from hudisql.settings import Settings
+from hudisql.config.settings import Settings
 from hudisql.sql.dispatch import execute
 from tests.sql.changed_tables import ChangedTable
 
@@ -197,7 +197,8 @@ def test_the_shipped_archive_is_importable_on_its_own(tmp_path: Path) -> None:
     assert "pyspark_hudisql/__init__.py" in names
     assert not [name for name in names if "__pycache__" in name]
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from hudisql.read import splits; print(splits.__file__)"
+        "import sys; sys.path.insert(0, sys.argv[1]); "
+        "from hudisql.read.files import splits; print(splits.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, archive], capture_output=True, text=True, cwd=tmp_path, check=True

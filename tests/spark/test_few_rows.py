@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame
 

@@ -62,7 +62,7 @@ EXACT = pa.table(
 
 
 def test_columns_reach_python_with_their_exact_values(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hudisql.read.arrow_scan import spark_struct
+    from hudisql.read.scan.arrow_scan import spark_struct
 
     def told(batch: pa.RecordBatch) -> pa.Array:
         return pa.array([repr(list(row.values())) for row in batch.to_pylist()])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +13,7 @@ from pyspark.sql import functions
 
 from hudisql.catalog.metastore_table import HUDI_INPUT_FORMAT, MetastoreColumn, MetastoreTable
 from hudisql.context import Context
-from hudisql.session import Session
-from tests.sources import fingerprint
 from tests.spark_versions import frame_of_arrow
-from tests.sql.changed_tables import ChangedTable, write_source
 
 
 @dataclass
@@ -103,49 +98,3 @@ def plain_tables(spark: Any, golden: Callable[[str], Any]) -> Iterator[None]:
     yield
     for database in ("db", "db2"):
         spark.sql(f"DROP DATABASE {database} CASCADE")
-
-
-@pytest.fixture(scope="session")
-def bootstrapped_original(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory with the source and the table that `table` copies."""
-    directory = tmp_path_factory.mktemp("changes")
-    source = write_source(directory / "source")
-    session.sql("CREATE DATABASE changes")
-    session.sql(
-        f"CALL bootstrap_table(table => 'changes.original', source => '{source}', record_key => 'id', "
-        f"precombine => 'seq', target_path => '{directory / 'table'}')"
-    )
-    session.sql(
-        f"CALL bootstrap_table(table => 'changes.original_log', source => '{source}', record_key => 'id', "
-        f"precombine => 'seq', table_type => 'mor', target_path => '{directory / 'merge-on-read'}', "
-        "sync => false)"
-    )
-    yield directory
-    session.sql("DROP TABLE IF EXISTS changes.original")
-    session.sql("DROP DATABASE changes CASCADE")
-
-
-@pytest.fixture
-def table(session: Session, bootstrapped_original: Path, tmp_path: Path) -> Iterator[ChangedTable]:
-    """A copy of the bootstrapped table; whatever is done with it, its source stays byte for byte."""
-    yield from _copied(session, bootstrapped_original, tmp_path, "table", "t")
-
-
-@pytest.fixture
-def merge_on_read_table(
-    session: Session, bootstrapped_original: Path, tmp_path: Path
-) -> Iterator[ChangedTable]:
-    """A copy of the same rows as a merge-on-read table."""
-    yield from _copied(session, bootstrapped_original, tmp_path, "merge-on-read", "m")
-
-
-def _copied(
-    session: Session, directory: Path, tmp_path: Path, original: str, name: str
-) -> Iterator[ChangedTable]:
-    path = tmp_path / "table"
-    shutil.copytree(directory / original, path)
-    session.sql(f"CALL hive_sync(table => 'changes.{name}', path => '{path}')")
-    before = fingerprint(directory / "source")
-    yield ChangedTable(session, f"changes.{name}", str(path))
-    assert fingerprint(directory / "source") == before
-    session.sql(f"DROP TABLE IF EXISTS changes.{name}")

@@ -10,22 +10,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.bootstrap.lease.target_state import TargetState, read_target_state
 from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.rollback.rollback_plan import plan_rollback
 from hudisql.bootstrap.rollback.table_removal import run_removal
-from hudisql.bootstrap.run import run_bootstrap as run
-from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
-from hudisql.bootstrap.target.target_state import TargetState, read_target_state
-from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.run import plan_execution as run
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError, StorageError
-from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, InstantState
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
+from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, InstantState
 from hudisql.storage import Storage, join
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.fault_injection import run_with_fault
 from tests.file_slices import base_file_path
 from tests.storage.conftest import Store

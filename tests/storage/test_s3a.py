@@ -16,13 +16,13 @@ import pytest
 
 from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
 from hudisql.bootstrap.plan.request import BootstrapRequest
-from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
-from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import QueryError
-from hudisql.read.scan import plan_scan
-from hudisql.read.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from scripts.setup_oracles import s3a_jars

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hudisql.bootstrap.lease.target_state import TargetState
 from hudisql.bootstrap.rollback.table_removal import _split_by_origin
-from hudisql.bootstrap.target.target_state import TargetState
 from hudisql.storage import FileInfo
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.table_properties import render_table_properties
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 
 SCHEMA = (
     '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":['

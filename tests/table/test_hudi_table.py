@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
 from hudisql.write.transaction.commit import check_writable

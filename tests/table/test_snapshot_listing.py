@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.transaction.commit import begin_commit
 
 

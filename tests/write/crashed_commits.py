@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hudisql.errors import StorageError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.paths.external_file import ExternalFile
 from hudisql.ingest.offsets import find_offsets
 from hudisql.ingest.split.rewrite_partition import SplitRequest, split_partition
 from hudisql.ingest.split.table_splits import SPLITS_KEY, SeenCommits
-from hudisql.services.restore import restore_to_savepoint
-from hudisql.services.rollback import roll_back_commit
-from hudisql.services.savepoint import create_savepoint
+from hudisql.services.rollback.restore import restore_to_savepoint
+from hudisql.services.rollback.rollback_action import roll_back_commit
+from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.resynced_sources import ResyncedSource, read_resync_lists, record_resync
+from hudisql.table.partitions.resynced_sources import ResyncedSource, read_resync_lists, record_resync
 from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions

@@ -27,15 +27,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import HudisqlError, WriteConflictError
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
-from hudisql.hudi_config import HudiConfig
-from hudisql.services.automatic import AutomaticServices
-from hudisql.sql.config.writer_settings import write_options_by
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.options.writer_settings import write_options_by
+from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.write_context import WrittenFile

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from hudisql.errors import TableLockedError
-from hudisql.format.file_names import parse_base_file_name
-from hudisql.format.instant import Instant
+from hudisql.format.paths.file_names import parse_base_file_name
+from hudisql.format.timeline.instant import Instant
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.oracle.line_process import LineProcess
 from tests.write.crashed_commits import commit_a_file, crash
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.markers import list_markers

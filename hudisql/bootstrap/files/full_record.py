@@ -19,11 +19,11 @@ import pyarrow as pa
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.bootstrap.files.skeleton import KeyCheck, source_changed
 from hudisql.errors import NoSuchPathError, SourceError
-from hudisql.format.external_file import ExternalFile
-from hudisql.read.conform import batch_of, constant_column
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
-from hudisql.read.parquet_rows import ParquetRows
-from hudisql.read.splits import Split
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.files.conform import batch_of, constant_column
+from hudisql.read.files.parquet_rows import ParquetRows
+from hudisql.read.files.splits import Split
 from hudisql.storage import Storage
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming
 from hudisql.write.keygen.new_row_keys import generated_keys

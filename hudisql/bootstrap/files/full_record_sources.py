@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
 SOURCES_FILE: Final = f"{METADATA_DIRECTORY}/.aux/.hudisql-full-record-sources"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.numba_compiled import compiled
 
 _ONE = np.uint64(1)
 _ZERO_BYTE = np.uint8(0x30)

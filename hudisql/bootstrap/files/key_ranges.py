@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.bootstrap.files.key_hashes import Hashes, hash_keys
-from hudisql.format.bloom_filter import string_buffers
+from hudisql.bootstrap.files.column_key_hashes import Hashes, hash_keys
+from hudisql.format.keys.bloom_filter import string_buffers
 
 # 64 MB of hashes: a file with more rows that are not in order is checked by the later comparison.
 MOST_ROWS_CHECKED_ALONE: Final = 8_000_000

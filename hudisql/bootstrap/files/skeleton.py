@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
-from hudisql.format import meta_columns
-from hudisql.format.external_file import ExternalFile
-from hudisql.read.conform import rebase_batch
-from hudisql.read.hybrid_calendar import rebases_of
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.schema import meta_columns
+from hudisql.read.calendar.hybrid_calendar import rebases_of
+from hudisql.read.files.conform import rebase_batch
 from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows

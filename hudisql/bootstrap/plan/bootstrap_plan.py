@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, blockers_error, blockers_of, warning, warnings_of
-from hudisql.bootstrap.plan import checks
+from hudisql.bootstrap.blockers import Finding, blocker, blockers_error, blockers_of, warning, warnings_of
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
+from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
@@ -36,17 +37,16 @@ from hudisql.bootstrap.source.source_files import (
     SourcePartition,
     scan_path_source,
 )
-from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
-from hudisql.format.spark_schema import quote_name
-from hudisql.table.new_table import key_generator_class
-from hudisql.table.version_properties import begins_with_key_pairs
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.table.properties.new_table import key_generator_class
+from hudisql.table.properties.version_properties import begins_with_key_pairs
 
 if TYPE_CHECKING:
     from hudisql.context import Context

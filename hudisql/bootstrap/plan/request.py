@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from hudisql.bootstrap.blockers import Finding, warning
 from hudisql.bootstrap.files.skeleton import SkeletonEncoding
-from hudisql.bootstrap.findings import Finding, warning
 from hudisql.bootstrap.plan.bootstrap_mode import (
     MODE_OPTIONS,
     ModeChoice,
@@ -23,11 +23,11 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.catalog.sync_settings import SYNC_PREFIX
+from hudisql.config.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
-from hudisql.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
 from hudisql.table.hudi_table import WRITTEN_VERSION
-from hudisql.table.version_properties import NEW_TABLE_VERSIONS
+from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")

@@ -15,11 +15,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.type_widening import widest_type
+from hudisql.format.schema.spark_schema import spark_type_name
+from hudisql.format.schema.type_widening import widest_type
 from hudisql.spark.versions import limit_of_widened_files
 
 _WAY_OUT: Final = (

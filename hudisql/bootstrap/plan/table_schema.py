@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, warning
+from hudisql.bootstrap.blockers import Finding, blocker, warning
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift, describe_file_differences, merge_file_schemas
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.source.partition_columns import partition_fields
 from hudisql.bootstrap.source.source_files import DeclaredColumn, PartitionColumn
 from hudisql.catalog.hive_types import arrow_from_hive_type
 from hudisql.errors import HudisqlError
-from hudisql.format.schema import commented_field
-from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.type_widening import is_safe_widening, is_same_type
+from hudisql.format.schema.avro_schema import commented_field
+from hudisql.format.schema.spark_schema import spark_type_name
+from hudisql.format.schema.type_widening import is_safe_widening, is_same_type
 from hudisql.spark.versions import limit_of_widened_files
 
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, UnsafeTypePolicy
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES, TypeIncompatibility
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.schema.spark_schema import spark_type_name
 
 _Hits = dict[tuple[str, str], list[str]]
 _REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"

@@ -16,7 +16,7 @@ from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.bootstrap.resync.resync_rows import FILE_NUMBER, SourceRows, key_frame
 from hudisql.bootstrap.run.key_uniqueness import ComparedFile, RepeatedKey, find_repeated_keys
 from hudisql.errors import RepeatedKeysError, WriteRefusedError
-from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.spark.task_errors import spark_job
 from hudisql.table.hudi_table import HudiTable

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hudisql.bootstrap.blockers import Finding, blocker, blockers_error, blockers_of, name_some, warnings_of
 from hudisql.bootstrap.files.skeleton import KeyCheck
-from hudisql.bootstrap.findings import Finding, blocker, blockers_error, blockers_of, name_some, warnings_of
-from hudisql.bootstrap.plan import checks
+from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.plan.type_checks import classify_types
@@ -32,12 +32,12 @@ from hudisql.bootstrap.source.footers import FileFooter, files_by_schema, read_f
 from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
 from hudisql.errors import BootstrapBlockedError, InvalidArgumentError
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.partition_path import parse_partition_value, split_partition_path
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.partition_path import parse_partition_value, split_partition_path
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import reads_escaped
-from hudisql.table.registered_partitions import files_of_registered, registered_partitions
-from hudisql.table.resynced_sources import ResyncLists, read_resync_lists
+from hudisql.table.partitions.listed_partitions import reads_escaped
+from hudisql.table.partitions.registered_partitions import files_of_registered, registered_partitions
+from hudisql.table.partitions.resynced_sources import ResyncLists, read_resync_lists
 
 if TYPE_CHECKING:
     from hudisql.context import Context

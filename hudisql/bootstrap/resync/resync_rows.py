@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.full_record import read_source_file
 from hudisql.bootstrap.resync.resync_plan import NewFile, NewPartitionFiles
-from hudisql.format.internal_columns import internal_column
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.read.calendar.hybrid_calendar import CalendarSettings
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage

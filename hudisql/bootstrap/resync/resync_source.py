@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.findings import Finding, blocker
+from hudisql.bootstrap.blockers import Finding, blocker
 from hudisql.bootstrap.plan.bootstrap_plan import partition_chooser
 from hudisql.bootstrap.source.hive_source import load_source_table, scan_hive_source
 from hudisql.bootstrap.source.source_files import (

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.files.skeleton import KeyCheck
-from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.resync.resync_keys import refuse_repeated_keys, refuse_stored_keys
 from hudisql.bootstrap.resync.resync_plan import ResyncPlan
 from hudisql.bootstrap.resync.resync_rows import SourceRows, file_numbers, row_frame, source_rows
 from hudisql.bootstrap.rollback.table_sources import is_unchanged
 from hudisql.errors import SourceChangedError, UnsupportedTableError
-from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.resynced_sources import ResyncedSource, record_resync
-from hudisql.write.execution.apply import apply_changes
+from hudisql.table.partitions.resynced_sources import ResyncedSource, record_resync
+from hudisql.write.execution.apply_changes import apply_changes
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import CreateHandle
 from hudisql.write.execution.task_results import collect_files, encode_written_files

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
-from hudisql.format.spark_schema import quote_name, spark_type_name
-from hudisql.format.type_widening import is_same_type, widest_type
+from hudisql.format.schema.spark_schema import quote_name, spark_type_name
+from hudisql.format.schema.type_widening import is_same_type, widest_type
 
 
 def check_columns_fit(

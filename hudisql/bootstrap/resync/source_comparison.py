@@ -14,15 +14,15 @@ from enum import StrEnum
 from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
 from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
 from hudisql.bootstrap.source.source_files import SourcePartition, external_file
-from hudisql.format.bootstrap_index import read_bootstrap_mappings
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import join
-from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partition_paths, list_partitions
-from hudisql.table.resynced_sources import ResyncLists
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partition_paths, list_partitions
+from hudisql.table.partitions.resynced_sources import ResyncLists
+from hudisql.table.timeline.archived_timeline import archived_commits
 
 
 class SourceChange(StrEnum):

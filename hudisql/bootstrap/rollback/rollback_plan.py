@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.blockers import name_some
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
+from hudisql.bootstrap.lease.target_state import TargetState, read_lease, read_target_state
 from hudisql.bootstrap.rollback.table_removal import (
     TableRemovalPlan,
     check_source_is_outside,
@@ -19,17 +21,15 @@ from hudisql.bootstrap.rollback.table_removal import (
     plan_removal,
 )
 from hudisql.bootstrap.rollback.table_sources import TableSources, describe_lost_sources, read_table_sources
-from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.bootstrap.target.target_state import TargetState, read_lease, read_target_state
 from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,
     NoSuchTableError,
     RollbackRefusedError,
 )
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.instant_files import read_commit
+from hudisql.table.timeline.instant_files import read_commit
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -13,16 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.blockers import name_some
+from hudisql.bootstrap.lease.target_state import ROLLBACK_FILE, TargetState
 from hudisql.bootstrap.rollback.table_sources import TableSources
-from hudisql.bootstrap.target.target_state import ROLLBACK_FILE, TargetState
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import RollbackRefusedError
-from hudisql.format.file_names import is_log_file, parse_base_file_name
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.paths.file_names import is_log_file, parse_base_file_name
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
 from hudisql.table.hudi_table import HudiTable
 

@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
-from hudisql.bootstrap.findings import name_some
 from hudisql.errors import CorruptTableError, NoSuchPathError
-from hudisql.format.bootstrap_index import read_bootstrap_mappings
-from hudisql.format.external_file import ExternalFile, is_same_time
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.paths.external_file import ExternalFile, is_same_time
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import FileInfo, Storage, join, parent_of
 from hudisql.table.hudi_table import HudiTable
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.findings import name_some
-from hudisql.bootstrap.plan.bootstrap_plan import scan_source, target_path_of
-from hudisql.bootstrap.plan.request import BootstrapRequest
-from hudisql.bootstrap.target.checkpoint import delete_checkpoint
-from hudisql.bootstrap.target.lease import Lease
-from hudisql.bootstrap.target.target_state import (
+from hudisql.bootstrap.blockers import name_some
+from hudisql.bootstrap.lease.skeleton_checkpoint import delete_checkpoint
+from hudisql.bootstrap.lease.target_lease import Lease
+from hudisql.bootstrap.lease.target_state import (
     HEARTBEAT_FILE,
     TargetState,
     lease_epochs,
     read_lease,
     read_target_state,
 )
+from hudisql.bootstrap.plan.bootstrap_plan import scan_source, target_path_of
+from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from
@@ -28,8 +28,8 @@ from hudisql.errors import SyncFailedError, TableExistsError
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.partitions import list_partitions
-from hudisql.table.registered_partitions import registered_partitions, with_registered
+from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.bootstrap.files.full_record import FullRecordFile, FullRecordSink, FullRecordTask
-from hudisql.bootstrap.target.lease import Lease
+from hudisql.bootstrap.lease.target_lease import Lease
 from hudisql.errors import SourceError
-from hudisql.format.file_names import new_file_id, write_token
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.conform import batch_of, conform_array
-from hudisql.read.native_scan import native_dataframe
-from hudisql.read.scan import ScanPlan
+from hudisql.format.paths.file_names import new_file_id, write_token
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.files.conform import batch_of, conform_array
+from hudisql.read.scan.native_scan import native_dataframe
+from hudisql.read.scan.table_scan import ScanPlan
 from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.storage import Storage

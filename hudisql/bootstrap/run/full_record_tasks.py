@@ -21,17 +21,17 @@ from hudisql.bootstrap.files.full_record import (
     write_full_records,
 )
 from hudisql.bootstrap.files.skeleton import KeyCheck
+from hudisql.bootstrap.lease.target_lease import Lease
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.run.full_record_spark import SparkRewrite, rewrite_by_spark
 from hudisql.bootstrap.run.skeleton_tasks import attempt_number
 from hudisql.bootstrap.run.table_files import WrittenFullRecords
-from hudisql.bootstrap.target.lease import Lease
-from hudisql.format.file_names import new_file_id, write_token
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
-from hudisql.format.partition_path import parse_partition_value
-from hudisql.read.arrow_scan import calendar_settings
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.splits import Split
+from hudisql.format.paths.file_names import new_file_id, write_token
+from hudisql.format.paths.partition_path import parse_partition_value
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.files.splits import Split
+from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.storage import Storage, join
 from hudisql.write.handle.base_file import BaseFileConfig, FileNaming, base_file_avro_schema

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudisql.bootstrap.files.key_hashes import Hashes, at_most_two_of_each, hash_keys, repeated_hashes
+from hudisql.bootstrap.files.column_key_hashes import Hashes, at_most_two_of_each, hash_keys, repeated_hashes
 from hudisql.bootstrap.files.key_ranges import group_overlapping
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.errors import BootstrapBlockedError, StorageError
-from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.spark.task_runner import exchange_between_tasks
 from hudisql.storage import Storage
 

@@ -16,11 +16,11 @@ from hudisql.bootstrap.source.partition_columns import filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import SourceError, UnknownColumnError
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.partition_path import render_partition_value
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.partition_path import render_partition_value
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -21,30 +21,30 @@ from hudisql.bootstrap.files.skeleton import (
     SkeletonResult,
     write_skeleton,
 )
-from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
-from hudisql.bootstrap.target.checkpoint import (
+from hudisql.bootstrap.lease.skeleton_checkpoint import (
     FinishedSkeleton,
     checkpointed,
     read_checkpoint,
     read_checkpoint_request,
     write_checkpoint_request,
 )
-from hudisql.bootstrap.target.lease import Lease
-from hudisql.bootstrap.target.target_state import (
+from hudisql.bootstrap.lease.target_lease import Lease
+from hudisql.bootstrap.lease.target_state import (
     TargetState,
     instants_of_bootstrap,
     read_target_state,
 )
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.catalog.sync_settings import SYNC_PREFIX
 from hudisql.errors import InvalidArgumentError, TableExistsError
-from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
-from hudisql.format.instant import (
+from hudisql.format.paths.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.paths.partition_path import parse_partition_value
+from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     METADATA_BOOTSTRAP_INSTANT_TIME,
 )
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.format.partition_path import parse_partition_value
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 

@@ -14,18 +14,29 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import RewrittenSource, write_full_record_sources
+from hudisql.bootstrap.lease.protected_sources import covering_directories
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
-from hudisql.bootstrap.target.protected_sources import covering_directories
 from hudisql.format import table_properties as keys
-from hudisql.format.bootstrap_index import (
+from hudisql.format.hfile.bootstrap_index import (
     BootstrapMapping,
     file_id_index_path,
     partition_index_path,
     write_bootstrap_index,
 )
-from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.instant import (
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.commit_metadata import (
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    new_commit_metadata,
+)
+from hudisql.format.timeline.instant import (
     COMMIT,
     DELTA_COMMIT,
     FULL_BOOTSTRAP_INSTANT_TIME,
@@ -34,22 +45,16 @@ from hudisql.format.instant import (
     InstantState,
     new_instant_time,
 )
-from hudisql.format.partition_metadata import (
-    PARTITION_METADATA_FILE,
-    PartitionMetadata,
-    render_partition_metadata,
-)
-from hudisql.format.schema import avro_from_arrow
-from hudisql.format.timeline_layout import instant_path, timeline_layout
+from hudisql.format.timeline.timeline_layout import instant_path, timeline_layout
 from hudisql.storage import Storage, join, parent_of
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION
-from hudisql.table.new_table import (
+from hudisql.table.partitions.registered_partitions import RegisteredPartition, write_registered_partitions
+from hudisql.table.properties.new_table import (
     NewTable,
     make_timeline_directories,
     new_table_properties,
     publish_properties,
 )
-from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
 from hudisql.write.transaction.timeline_files import timeline_files
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.blockers import count_files
 from hudisql.bootstrap.files.full_record import FullRecordInput, write_full_records
 from hudisql.bootstrap.files.skeleton import write_skeleton
-from hudisql.bootstrap.findings import count_files
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.run.full_record_tasks import plan_full_records
 from hudisql.bootstrap.run.skeleton_tasks import planned_files, skeleton_task

@@ -15,7 +15,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hudisql.read.hybrid_calendar import FIRST_COMMON_DAY, FIRST_COMMON_MICRO, Calendar, calendar_of_dates
+from hudisql.read.calendar.hybrid_calendar import (
+    FIRST_COMMON_DAY,
+    FIRST_COMMON_MICRO,
+    Calendar,
+    calendar_of_dates,
+)
 
 _INCOMPATIBILITIES: Final[Mapping[Calendar | None, str]] = {
     Calendar.LEGACY: "older_calendar",

@@ -24,8 +24,8 @@ from hudisql.bootstrap.source.inside_values import InsideValues, inside_values
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, StorageError
-from hudisql.format.calendar import uses_hybrid_calendar
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.schema.calendar import uses_hybrid_calendar
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.partition_columns import partition_type
 from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
@@ -30,8 +30,8 @@ from hudisql.bootstrap.source.source_files import (
 )
 from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
-from hudisql.format.file_names import is_hidden
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, partition_path
+from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, partition_path
 from hudisql.storage import Storage, is_inside, join
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudisql.format.partition_path import parse_partition_value, render_partition_value, same_value
+from hudisql.format.paths.partition_path import parse_partition_value, render_partition_value, same_value
 
 _MOST_VALUES: Final = 3
 

@@ -13,17 +13,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.partition_path import (
+from hudisql.format.paths.partition_path import (
     HIVE_DEFAULT_PARTITION,
     parse_partition_value,
     render_directory_value,
 )
-from hudisql.format.schema import TIMESTAMP
-from hudisql.format.spark_schema import quote_name, spark_type_name, with_local_zone
+from hudisql.format.schema.avro_schema import TIMESTAMP
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.spark_schema import quote_name, spark_type_name, with_local_zone
 
 _TYPES: Final = {
     "string": pa.string(),

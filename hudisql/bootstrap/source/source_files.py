@@ -16,14 +16,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.errors import SourceError, StorageError
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.file_names import is_hidden
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.format.partition_path import split_partition_path, unescape_partition_value
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.paths.partition_path import split_partition_path, unescape_partition_value
 from hudisql.format.table_properties import PROPERTIES_FILE
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
 
 _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")

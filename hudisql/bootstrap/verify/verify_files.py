@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
-from hudisql.format import meta_columns
-from hudisql.format.commit_metadata import WriteStat
-from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
-from hudisql.format.meta_columns import META_SCHEMA
-from hudisql.read.conform import constant_column, rebase_batch
-from hudisql.read.hybrid_calendar import rebases_of
-from hudisql.read.parquet_rows import ParquetRows
-from hudisql.read.slice_reader import SliceRead, read_file_slice
-from hudisql.read.splits import Split
+from hudisql.format.paths.external_file import ExternalFile, is_same_time, utc_text
+from hudisql.format.schema import meta_columns
+from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.format.timeline.commit_metadata import WriteStat
+from hudisql.read.calendar.hybrid_calendar import rebases_of
+from hudisql.read.files.conform import constant_column, rebase_batch
+from hudisql.read.files.parquet_rows import ParquetRows
+from hudisql.read.files.splits import Split
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_commit
+from hudisql.table.timeline.instant_files import read_commit
 from hudisql.write.keygen.record_keys import render_record_keys
 
 SOURCE_MISSING: Final = "source missing"

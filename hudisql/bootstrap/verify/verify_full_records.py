@@ -29,16 +29,16 @@ from hudisql.bootstrap.verify.verify_files import (
     committed_files,
 )
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
-from hudisql.format import meta_columns
-from hudisql.format.commit_metadata import WriteStat
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.schema import meta_columns
+from hudisql.format.timeline.commit_metadata import WriteStat
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.replaced_groups import replaced_file_groups
-from hudisql.table.version_properties import made_with_key_pairs
+from hudisql.table.properties.version_properties import made_with_key_pairs
+from hudisql.table.timeline.replaced_groups import replaced_file_groups
 from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:

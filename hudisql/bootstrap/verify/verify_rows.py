@@ -15,12 +15,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudisql.bootstrap.verify.verify_files import DATA_DIFFERS, Discrepancy
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.scan import ScanPlan
-from hudisql.read.splits import plan_splits
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.read.files.splits import plan_splits
+from hudisql.read.scan.table_scan import ScanPlan
 from hudisql.spark.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -129,7 +129,7 @@ def _source_totals(
 ) -> dict[str, _Totals]:
     from pyspark.sql import functions
 
-    from hudisql.read.native_scan import native_dataframe
+    from hudisql.read.scan.native_scan import native_dataframe
 
     rows = native_dataframe(spark, _plan(spark, table, slices, table.schema))
     totals = _totals(rows, functions.input_file_name(), table.schema)
@@ -141,7 +141,7 @@ def _table_totals(
 ) -> dict[str, _Totals]:
     from pyspark.sql import functions
 
-    from hudisql.read.arrow_scan import arrow_dataframe
+    from hudisql.read.scan.arrow_scan import arrow_dataframe
 
     columns = pa.schema([META_SCHEMA.field(FILE_NAME), *table.schema])
     rows = arrow_dataframe(spark, _plan(spark, table, slices, columns))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.numba_compiled import compiled
 
 UNKNOWN = -1
 AMBIGUOUS = -2

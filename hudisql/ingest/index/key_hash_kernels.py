@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.numba_compiled import compiled
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)

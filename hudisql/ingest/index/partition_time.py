@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import partition_of
+from hudisql.table.partitions.listed_partitions import partition_of
 
 _DATE = re.compile(r"(\d{4})[-/_.]?(\d\d)[-/_.]?(\d\d)(?:[-/_.T ]?(\d\d))?(?!\d)", re.ASCII)
 _YEARS = range(1970, 2200)

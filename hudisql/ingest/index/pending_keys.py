@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hudisql.ingest.index.key_hashes import Hashes, key_hashes
+from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import UNKNOWN
 from hudisql.ingest.index.partition_index import PartitionIndex, encoded_file_ids
 

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format import meta_columns
-from hudisql.ingest.index.key_hashes import Hashes, key_hashes
+from hudisql.format.schema import meta_columns
+from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import MOST_GROUPS, KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex, too_many_groups
-from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
-from hudisql.read.merged_log_scanner import read_log_records
-from hudisql.read.slice_reader import SliceRead, read_base_rows
+from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
+from hudisql.read.merge.merged_log_scanner import read_log_records
+from hudisql.read.slice.slice_reader import SliceRead, read_base_rows
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import file_slices_at
 
 _KEY_SCHEMA: Final = pa.schema([meta_columns.META_SCHEMA.field(meta_columns.RECORD_KEY)])
 # Keys that are sorted together.

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import NoSuchStateError
-from hudisql.ingest.index.key_hashes import Hashes, key_hashes
+from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import AMBIGUOUS, UNKNOWN, Groups, significant_bits
 from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import file_slices_at
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 
 FindKeys = Callable[[str, pa.StringArray], list[pa.Array]]

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
-from hudisql.format.avro_rows import decode_rows, undecodable_rows
-from hudisql.format.schema import canonical_type
+from hudisql.format.avro.avro_rows import decode_rows, undecodable_rows
+from hudisql.format.schema.avro_schema import canonical_type
 from hudisql.ingest.parse.avro_resolution import (
     UnresolvableError,
     record_fields,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.byte_kernels import byte_at, copy_bytes, set_byte, word_at
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.byte_kernels import byte_at, copy_bytes, set_byte, word_at
+from hudisql.format.encoding.numba_compiled import compiled
 from hudisql.ingest.parse.json_program import (
     BASE64_DECIMAL,
     BINARY,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.byte_kernels import byte_at, plain_bytes, set_byte
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.byte_kernels import byte_at, plain_bytes, set_byte
+from hudisql.format.encoding.numba_compiled import compiled
 
 DEEPEST = 256
 """How deep arrays and objects may lie in one another."""

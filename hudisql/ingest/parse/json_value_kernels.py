@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.byte_kernels import byte_at, set_byte
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.byte_kernels import byte_at, set_byte
+from hudisql.format.encoding.numba_compiled import compiled
 
 OK, NOT_JSON, WRONG_TYPE, OUT_OF_RANGE, BAD_TEXT, REPEATED, NESTED, BAD_NAME, FULL = range(9)
 """What came of a value; FULL means that a node's slots are used up."""

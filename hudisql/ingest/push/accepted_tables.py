@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import PushRefusedError
-from hudisql.ingest.push.checks import TableCheck
+from hudisql.ingest.push.event_checks import TableCheck
 
 FindOwner = Callable[[str], Mapping[str, str] | None]
 """Where the owner of a table takes pushes, by protocol (`http`, `flight`); None if none is known."""

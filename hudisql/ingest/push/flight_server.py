@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from hudisql.errors import PushRefusedError
-from hudisql.ingest.push.checks import schema_problems
+from hudisql.ingest.push.event_checks import schema_problems
 from hudisql.ingest.push.frames import PayloadFormat
 from hudisql.ingest.push.gateway import PushGateway, bad_rows_error, describe_refusal, refusal_of
 from hudisql.ingest.push.http_server import require_tls_or_loopback

@@ -17,10 +17,10 @@ from threading import Lock
 from typing import Final
 
 from hudisql.errors import PushRefusedError, WriteAheadLogError
-from hudisql.ingest.push.checks import CheckedRows, FindCheck, TableCheck
+from hudisql.ingest.push.bearer_tokens import TableTokens
+from hudisql.ingest.push.event_checks import CheckedRows, FindCheck, TableCheck
 from hudisql.ingest.push.frames import MAXIMUM_KEY_BYTES, PayloadFormat
-from hudisql.ingest.push.limits import Admission, AdmittedRequest, PushLimits
-from hudisql.ingest.push.tokens import TableTokens
+from hudisql.ingest.push.push_limits import Admission, AdmittedRequest, PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 
 _MAXIMUM_KEYS: Final = 100_000

@@ -21,10 +21,10 @@ import pyarrow as pa
 import uvicorn
 
 from hudisql.errors import InvalidArgumentError, PushRefusedError
-from hudisql.ingest.push.checks import TableCheck
+from hudisql.ingest.push.event_checks import TableCheck
 from hudisql.ingest.push.frames import PayloadFormat
 from hudisql.ingest.push.gateway import PushGateway, describe_refusal, refusal_of
-from hudisql.ingest.push.limits import AdmittedRequest
+from hudisql.ingest.push.push_limits import AdmittedRequest
 
 _ROWS_PATH: Final = re.compile(r"/v1/tables/([^/]+)/rows")
 # Larger bodies are checked in a thread: the event loop answers others meanwhile.

@@ -16,13 +16,13 @@ from hudisql.console import Console
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.ingest.ownership import Ownership, OwnsAll
 from hudisql.ingest.push.accepted_tables import AcceptedTables
+from hudisql.ingest.push.bearer_tokens import TableTokens
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer
 from hudisql.ingest.push.leases import LEASE_SECONDS, LONGEST_NAME, LeaseOwnership
-from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.push_events import PushEvents
-from hudisql.ingest.push.tokens import TableTokens
+from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 
 _LEASE_TIMEOUT: Final = 30.0

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.file_names import parse_log_file_name
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS
+from hudisql.format.paths.file_names import parse_log_file_name
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS
 from hudisql.ingest.split.estimate import INCREMENTS
-from hudisql.table.archived_timeline import read_archived_entries
+from hudisql.table.history.timeline_window import MOVING_OPERATIONS
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_commits
 from hudisql.table.listed_again import read_listed_again
-from hudisql.table.timeline_window import MOVING_OPERATIONS
+from hudisql.table.timeline.archived_timeline import read_archived_entries
+from hudisql.table.timeline.instant_files import read_commits
 
 _SECONDS_A_DAY = 24 * 60 * 60
 

@@ -16,9 +16,9 @@ from hudisql.ingest.split.estimate import EstimateConfig, SplitPoint, choose_spl
 from hudisql.ingest.split.partition_split import BUCKET_BYTES, PartitionSplit
 from hudisql.ingest.split.split_option import SplitKind, SplitOption
 from hudisql.ingest.split.table_splits import TableSplits
+from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _MOST_LISTED: Final = 1_000

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.format.bucket_id import bucket_ids
-from hudisql.format.split_file_id import MOST_BUCKETS, split_bucket_of
+from hudisql.format.keys.bucket_id import bucket_ids
+from hudisql.format.paths.split_file_id import MOST_BUCKETS, split_bucket_of
 from hudisql.table.file_slice import FileSlice
 
 BUCKET_BYTES: Final = 64 << 20

@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.bucket_id import bucket_ids
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.meta_columns import COMMIT_TIME, FILE_NAME, RECORD_KEY
-from hudisql.format.split_file_id import split_file_id_prefixes
+from hudisql.format.keys.bucket_id import bucket_ids
+from hudisql.format.paths.split_file_id import split_file_id_prefixes
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.meta_columns import COMMIT_TIME, FILE_NAME, RECORD_KEY
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.split.partition_split import bucket_count
-from hudisql.read.conform import conform_batch
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.precombine import newest_first
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.files.conform import conform_batch
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.precombine import newest_first
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.services.planned_run import pending_file_groups
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import partition_of
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import create_file_marker
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.instant import WRITE_ACTIONS
-from hudisql.format.split_file_id import split_bucket_of
+from hudisql.format.paths.split_file_id import split_bucket_of
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import WRITE_ACTIONS
 from hudisql.ingest.offsets import OFFSETS_KEY
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import file_slices_at
+from hudisql.table.history.timeline_window import MOVING_OPERATIONS
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_commits
-from hudisql.table.snapshot import file_slices_at
-from hudisql.table.timeline_window import MOVING_OPERATIONS
+from hudisql.table.timeline.instant_files import read_commits
 
 SPLITS_KEY: Final = "hudisql.ingest.splits"
 """Key of the extra metadata."""

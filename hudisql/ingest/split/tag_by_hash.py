@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.ingest.split.partition_split import PartitionSplit
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from hudisql.format.instant import moment_of
+from hudisql.format.timeline.instant import moment_of
 from hudisql.ingest.offsets import NO_OFFSETS, OFFSETS_KEY, TableOffsets, find_offsets, offsets_of_text
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_extra_metadata
 from hudisql.table.listed_again import read_listed_again
+from hudisql.table.timeline.instant_files import read_extra_metadata
 
 RATE_COMMITS: Final = 10
 _LONGEST: Final = timedelta(hours=1)

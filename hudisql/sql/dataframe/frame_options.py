@@ -12,7 +12,7 @@ from typing import Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
-from hudisql.sql.config.known_settings import misspelt_properties
+from hudisql.options.known_settings import misspelt_properties
 from hudisql.sql.ddl.generator_options import KEY_GENERATOR
 from hudisql.sql.ddl.table_options import (
     ORDERING,

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from hudisql.config.config_key import config_of_session
 from hudisql.errors import (
     CorruptTableError,
     NoSuchTableError,
     PathExistsError,
     WriteConflictError,
 )
-from hudisql.hudi_config import config_of_session
-from hudisql.sql.config.unserved_settings import policy_of_places
+from hudisql.options.unserved_settings import policy_of_places
 from hudisql.sql.query.query_plan import run_query
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.query.time_travel import changes_window
 from hudisql.sql.text.statements import TableName
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
+from hudisql.table.history.taken_changes import Place, check_not_undone, place_at
+from hudisql.table.history.timeline_window import EARLIEST, TimelineWindow
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.taken_changes import Place, check_not_undone, place_at
-from hudisql.table.timeline_window import EARLIEST, TimelineWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

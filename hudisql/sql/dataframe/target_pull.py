@@ -19,8 +19,8 @@ from hudisql.sql.query.target_table import find_entry, find_hudi_entry, open_hud
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
-from hudisql.table.taken_changes import place_at
-from hudisql.table.timeline_window import EARLIEST
+from hudisql.table.history.taken_changes import place_at
+from hudisql.table.history.timeline_window import EARLIEST
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
 

@@ -14,15 +14,16 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, WriteRefusedError
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_name
-from hudisql.sql.config.insert_options import InsertOperation
-from hudisql.sql.config.known_settings import warn_of_settings
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.options.insert_options import InsertOperation
+from hudisql.options.known_settings import warn_of_settings
 from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.table_options import record_key_of
-from hudisql.sql.dml.dml_execution import execute, retry_on_conflict
+from hudisql.sql.dml.conflict_retries import retry_on_conflict
+from hudisql.sql.dml.dml_execution import execute
 from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, plan_insert
 from hudisql.sql.dml.insert_rows import RowsToInsert, without_upsert
 from hudisql.sql.dml.schema_evolution import describe_difference, evolved_table

@@ -21,11 +21,11 @@ from hudisql.errors import (
     UnsupportedTableError,
 )
 from hudisql.format import table_properties as keys
+from hudisql.options.known_settings import warn_of_properties
+from hudisql.options.table_settings import settings_of, syncs_after_commit
+from hudisql.options.writer_settings import writer_concurrency
 from hudisql.result import LocalResult, Result
 from hudisql.spark.java_objects import class_name, pairs_of
-from hudisql.sql.config.known_settings import warn_of_properties
-from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
-from hudisql.sql.config.writer_settings import writer_concurrency
 from hudisql.sql.ddl.partition_clauses import partitions_to_drop
 from hudisql.sql.ddl.table_options import properties_of_table
 from hudisql.sql.dml.after_commit import after_commit
@@ -36,11 +36,11 @@ from hudisql.sql.query.target_table import (
     open_hudi_entry,
 )
 from hudisql.sql.schema import alterations as al
-from hudisql.sql.schema.alter_columns import with_added_columns, with_changed_columns
+from hudisql.sql.schema.alter_columns import with_changed_columns
 from hudisql.sql.text import statements as st
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.table_configuration import update_table_properties
-from hudisql.table.written_versions import check_written
+from hudisql.table.properties.table_configuration import update_table_properties
+from hudisql.table.properties.written_versions import check_written
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import Concurrency, default_lock
 from hudisql.write.transaction.lock import hold_lock
@@ -48,6 +48,7 @@ from hudisql.write.transaction.schema_change import (
     ALTER_SCHEMA,
     commit_schema,
     commit_without_partitions,
+    with_added_columns,
 )
 
 if TYPE_CHECKING:

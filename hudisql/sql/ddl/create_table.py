@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.blockers import name_some
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.rollback.table_removal import complete_removal, names_of_table
-from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.table_location import database_directory
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchDatabaseError,
@@ -25,16 +26,15 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format import table_properties as keys
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
-from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
-from hudisql.hudi_config import HudiConfig
+from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, avro_from_arrow
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import spark_json_from_arrow, spark_type_name
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
+from hudisql.options.insert_options import check_load_operation
+from hudisql.options.known_settings import warn_of_properties
+from hudisql.options.table_settings import settings_of
+from hudisql.options.writer_settings import write_options
 from hudisql.result import LocalResult, Result
-from hudisql.sql.config.insert_options import check_load_operation
-from hudisql.sql.config.known_settings import warn_of_properties
-from hudisql.sql.config.table_settings import settings_of
-from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
 from hudisql.sql.ddl.table_options import (
     check_properties,
@@ -57,7 +57,7 @@ from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import (
+from hudisql.table.properties.new_table import (
     make_timeline_directories,
     new_table_properties,
     publish_properties,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import is_hudi_table, loses_files_when_dropped, main_entries
 from hudisql.errors import NoSuchDatabaseError, UnsupportedStatementError
 from hudisql.sql.ddl.drop_table import TableDropPlan, plan_drop, run_drop

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
+from hudisql.bootstrap.lease.target_state import TargetState, read_target_state
 from hudisql.bootstrap.rollback.table_removal import (
     TableRemovalPlan,
     check_source_is_outside,
@@ -23,8 +25,6 @@ from hudisql.bootstrap.rollback.table_removal import (
     run_removal,
 )
 from hudisql.bootstrap.rollback.table_sources import read_table_sources
-from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.bootstrap.target.target_state import TargetState, read_target_state
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, loses_files_when_dropped
 from hudisql.errors import CorruptTableError, NoSuchTableError, RollbackRefusedError
 from hudisql.sql.query.target_table import check_is_main_name, entries_of_table

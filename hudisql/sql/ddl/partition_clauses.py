@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
 from hudisql.sql.schema.alterations import DropPartitions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.non_empty_partitions import list_non_empty_partitions
-from hudisql.table.partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.listed_partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
 
 
 def partitions_to_drop(

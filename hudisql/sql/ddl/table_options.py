@@ -16,7 +16,7 @@ from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
-from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY
+from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY
 from hudisql.sql.ddl.generator_options import (
     CUSTOM_GENERATOR,
     KEY_GENERATOR,
@@ -25,8 +25,8 @@ from hudisql.sql.ddl.generator_options import (
 )
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
-from hudisql.table.new_table import NewTable, key_generator_class
-from hudisql.table.version_properties import NEW_TABLE_VERSIONS
+from hudisql.table.properties.new_table import NewTable, key_generator_class
+from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.transaction.commit import PAYLOADS
 
 _WRITE: Final = "hoodie.datasource.write"

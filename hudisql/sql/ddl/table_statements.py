@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import UnknownColumnError
-from hudisql.format.partition_path import partition_path, render_partition_value
-from hudisql.format.schema import comment_of
-from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.paths.partition_path import partition_path, render_partition_value
+from hudisql.format.schema.avro_schema import comment_of
+from hudisql.format.schema.spark_schema import quote_name, spark_type_name
 from hudisql.format.table_properties import (
     HIVE_STYLE_PARTITIONING,
     KEY_GENERATOR_CLASS,
@@ -29,9 +29,9 @@ from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.text.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
-from hudisql.table.new_table import DEFAULT_PAYLOAD
-from hudisql.table.non_empty_partitions import list_non_empty_partitions
-from hudisql.table.partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.listed_partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.properties.new_table import DEFAULT_PAYLOAD
 from hudisql.write.keygen.key_generator import PARTITION_SPEC, generates_paths
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import HudisqlError
-from hudisql.hudi_config import HudiConfig
-from hudisql.services.automatic import AutomaticServices
-from hudisql.sql.config.writer_settings import write_options
+from hudisql.options.writer_settings import write_options
+from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.table_configuration import has_metadata_table
+from hudisql.table.properties.table_configuration import has_metadata_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -15,7 +15,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.text.clauses import MergeClauses
 

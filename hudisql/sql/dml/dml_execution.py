@@ -6,29 +6,26 @@ then the metastore is synced.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import RegisterOnlyError, RepeatedKeysError, TableLockedError, WriteConflictError
+from hudisql.errors import RepeatedKeysError
 from hudisql.result import LocalResult, Result
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
+from hudisql.sql.dml.conflict_retries import retry_on_conflict
 from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
-from hudisql.sql.dml.resync_bootstrap import lift_partitions
-from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
+from hudisql.sql.dml.statement_scope import check_changeable
 from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
-from hudisql.table.registered_partitions import register_only_error
-from hudisql.write.execution.apply import apply_changes
+from hudisql.table.partitions.registered_partitions import register_only_error
+from hudisql.write.execution.apply_changes import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.stored_keys import refuse_stored_keys
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-T = TypeVar("T")
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_LONGEST_PAUSE_SECONDS: Final = 5.0
 OUTPUT: Final = (
     ("instant", "string"),
     ("rows_inserted", "bigint"),
@@ -67,56 +61,6 @@ def run_dml(
     check_changeable(entry, statement.verb)
     result = retry_on_conflict(context, entry, lambda scope: execute(plan_dml(scope, statement, source)))
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
-
-
-def retry_on_conflict(
-    context: Context,
-    entry: MetastoreTable,
-    change: Callable[[StatementScope], T],
-    retries: int | None = None,
-) -> T:
-    """Do `change` with the table as it stands, again after a conflict with another writer.
-
-    As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
-    `HoodieSparkSqlWriter`, after pauses that become longer. Raises what `change` raises,
-    UnsupportedTableError.
-    """
-    conflicts = 0
-    lifted: set[str] = set()
-    context = context.with_distinct_warnings()
-    while True:
-        to_lift: Collection[str] | None = None
-        with open_scope(context, entry) as scope:
-            try:
-                return change(scope)
-            except TableLockedError:
-                raise
-            except RegisterOnlyError as error:
-                to_lift = error.partitions
-                if lifted.issuperset(to_lift):  # the lift found no rows
-                    raise
-            except WriteConflictError as error:
-                conflicts += 1
-                if conflicts > (scope.conflict_retries if retries is None else retries):
-                    raise
-                context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
-        if to_lift is None:
-            _pause(conflicts)
-            continue
-        _lift(context, entry, to_lift)
-        lifted.update(to_lift)
-
-
-def _pause(conflicts: int) -> None:
-    """The other writer may still be at work."""
-    longest = min(_FIRST_PAUSE_SECONDS * 2**conflicts, _LONGEST_PAUSE_SECONDS)
-    time.sleep(random.uniform(0.5, 1) * longest)
-
-
-def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:
-    """Lift register-only partitions, by one commit, for the write that comes next."""
-    context.console.info(f"{entry.full_name}: lifting {len(partitions):,} register-only partitions first")
-    retry_on_conflict(context, entry, lambda scope: lift_partitions(scope, partitions))
 
 
 def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES
 from hudisql.errors import UnsupportedStatementError
-from hudisql.format.internal_columns import refuse_internal_names
-from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import DRIVER_MAX_BYTES
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.predicates import Predicate, conjunction, split_conjuncts
+from hudisql.format.schema.internal_columns import refuse_internal_names
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.options.insert_options import check_insert_dup_policy, evolves_schema
+from hudisql.read.files.predicates import Predicate, conjunction, split_conjuncts
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.few_rows import local_frame
-from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
     CachedMergeSource,

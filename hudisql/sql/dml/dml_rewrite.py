@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hudisql.errors import UnknownColumnError, UnsupportedStatementError, WriteRefusedError
-from hudisql.format import meta_columns
-from hudisql.format.internal_columns import internal_column, internal_prefix
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.conform import find_field
+from hudisql.format.schema import meta_columns
+from hudisql.format.schema.internal_columns import internal_column, internal_prefix
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.files.conform import find_field
 from hudisql.sql.text.clauses import (
     Assignment,
     DeleteClauses,

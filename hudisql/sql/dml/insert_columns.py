@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.text.clauses import Assignment, MergeAction, MergeClauses, SourceSpan
 

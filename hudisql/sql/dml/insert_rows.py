@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import COMBINE_BEFORE_INSERT
 from hudisql.errors import SettingsError, WriteRefusedError
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_name, quote_path
-from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.precombine import keep_newest
-from hudisql.sql.config.insert_options import (
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import quote_name, quote_path
+from hudisql.options.insert_options import (
     InsertOperation,
     insert_operation,
     overwrite_by_setting,
     overwrite_of_statement,
     overwrites_touched_partitions,
 )
+from hudisql.read.merge.precombine import keep_newest
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.dml.query_columns import assign_query_columns
 from hudisql.sql.schema.store_assignment import store_cast, with_types
 from hudisql.sql.text import clauses as cl

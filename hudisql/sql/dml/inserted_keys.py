@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.schema.spark_schema import spark_type_name
 from hudisql.sql.dml.runtime_filter import ColumnEquality, column_equalities
 from hudisql.sql.text import dialect
 from hudisql.sql.text.clauses import MergeAction, MergeClauses

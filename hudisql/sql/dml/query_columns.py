@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudisql.errors import UnknownColumnError, WriteRefusedError
-from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.text import clauses as cl
 from hudisql.table.hudi_table import HudiTable
 

@@ -6,11 +6,12 @@ commits by the session's settings, as statements that change rows do. `bootstrap
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.options.table_call import find_entry
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -18,14 +19,12 @@ from hudisql.procedures.registry import (
     parameter,
     procedure,
 )
-from hudisql.procedures.table_argument import find_entry
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.resync.resync_plan import ResyncPlan, ResyncRequest
     from hudisql.bootstrap.resync.source_comparison import ChangedSource
     from hudisql.context import Context
     from hudisql.sql.dml.statement_scope import StatementScope
-    from hudisql.table.hudi_table import HudiTable
     from hudisql.write.execution.commit_files import WriteResult
 
 MODES: Final = ("insert", "upsert")
@@ -107,7 +106,8 @@ def resync_bootstrap(
     RepeatedKeysError, SourceChangedError, WriteConflictError; the table is then as before.
     """
     from hudisql.bootstrap.resync.resync_plan import plan_lift, plan_resync
-    from hudisql.sql.dml.dml_execution import retry_on_conflict
+    from hudisql.sql.dml.commit_resync import commit_resync
+    from hudisql.sql.dml.conflict_retries import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.query.target_table import open_hudi_entry
 
@@ -122,37 +122,10 @@ def resync_bootstrap(
 
     def resync(scope: StatementScope) -> WriteResult:
         planned[:] = [make_plan(context, scope.table, request)]
-        return _commit(scope, planned[0])
+        return commit_resync(scope, planned[0])
 
     result = retry_on_conflict(context, entry, resync)
     return CheckedRows(list(_rows(planned[0], result)), None)
-
-
-def lift_partitions(scope: StatementScope, paths: Collection[str]) -> WriteResult:
-    """Lift these register-only partitions by one commit, before a write that touches them.
-
-    Raises as `resync_bootstrap`.
-    """
-    from hudisql.bootstrap.plan.schema_drift import SchemaDrift
-    from hudisql.bootstrap.resync.resync_plan import ResyncRequest, plan_lift
-
-    request = ResyncRequest(name=scope.table_label, on_schema_drift=SchemaDrift.WIDEN)
-    return _commit(scope, plan_lift(scope.context, scope.table, request, paths))
-
-
-def _commit(scope: StatementScope, plan: ResyncPlan) -> WriteResult:
-    """Run the plan, then services and the metastore's sync."""
-    from hudisql.bootstrap.resync.run_resync import run_resync
-    from hudisql.sql.dml.after_commit import warn_if_metadata_table_dropped
-    from hudisql.table.written_versions import ANY_CHANGE
-    from hudisql.write.transaction.commit import check_writable
-
-    context, table = scope.context, scope.table
-    check_writable(table, ANY_CHANGE)
-    with warn_if_metadata_table_dropped(context, scope.entry, table):
-        result = run_resync(context, table, plan, scope.write_options(table), scope.resources)
-    _follow_commit(scope, table, result)
-    return result
 
 
 def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -> ResyncRequest:
@@ -178,19 +151,6 @@ def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -
         on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
         on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
     )
-
-
-def _follow_commit(scope: StatementScope, table: HudiTable, result: WriteResult) -> None:
-    """Services and the metastore's sync; also of an earlier resync that was killed after its commit."""
-    from hudisql.catalog.sync import sync_registered
-    from hudisql.sql.dml.after_commit import after_commit
-
-    context, entry = scope.context, scope.entry
-    if result.instant_time is not None:
-        dropped = result.dropped_metadata_table
-        after_commit(context, entry, table, scope.settings, syncs=scope.syncs, dropped_metadata_table=dropped)
-    elif scope.syncs:
-        sync_registered(context.metastore, table, entry.database, entry.name, incremental=True)
 
 
 def _preview_rows(plan: ResyncPlan, *, fails: bool) -> CheckedRows[ResyncBootstrapRow]:

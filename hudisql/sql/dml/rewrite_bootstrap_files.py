@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.options.table_call import find_entry
 from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.table_argument import find_entry
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.run.rewrite_candidates import PlannedRewrite
@@ -68,10 +68,10 @@ def rewrite_bootstrap_files(
     """
     from hudisql.bootstrap.run.rewrite_candidates import plan_rewrite
     from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
-    from hudisql.sql.dml.dml_execution import retry_on_conflict
+    from hudisql.sql.dml.conflict_retries import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.query.target_table import open_hudi_entry
-    from hudisql.table.written_versions import ANY_CHANGE
+    from hudisql.table.properties.written_versions import ANY_CHANGE
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
     from hudisql.write.transaction.commit import check_writable

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from hudisql.format.spark_schema import quote_name, spark_type_name
-from hudisql.read.predicates import InSet, Predicate, conjunction
+from hudisql.format.schema.spark_schema import quote_name, spark_type_name
+from hudisql.read.files.predicates import InSet, Predicate, conjunction
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.text import dialect
 

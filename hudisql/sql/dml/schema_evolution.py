@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import COLUMN_DROP, NULL_FOR_MISSING
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
-from hudisql.format.type_widening import is_safe_widening
-from hudisql.hudi_config import COLUMN_DROP, NULL_FOR_MISSING, HudiConfig
-from hudisql.sql.config.insert_options import missing_columns
-from hudisql.sql.config.table_settings import syncs_after_commit
-from hudisql.sql.schema.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.format.schema.type_widening import is_safe_widening
+from hudisql.options.insert_options import missing_columns
+from hudisql.options.table_settings import syncs_after_commit
+from hudisql.sql.schema.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid
 from hudisql.sql.schema.table_definition import as_nullable, column_schema
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.schema_change import with_added_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import UnsupportedStatementError
-from hudisql.hudi_config import HudiConfig
-from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
-from hudisql.sql.config.writer_settings import write_options, writer_concurrency
+from hudisql.options.table_settings import settings_of, syncs_after_commit
+from hudisql.options.writer_settings import write_options, writer_concurrency
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import ANY_CHANGE
+from hudisql.table.properties.written_versions import ANY_CHANGE
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import check_writable
 

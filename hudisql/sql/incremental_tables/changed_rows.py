@@ -12,10 +12,10 @@ from uuid import uuid4
 
 import pyarrow.compute as pc
 
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues

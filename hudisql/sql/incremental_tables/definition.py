@@ -12,8 +12,8 @@ from typing import Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import CorruptTableError
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.sql_literals import quote_string
 
 PREFIX: Final = "hudisql.incremental."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
-from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.sql.ddl.create_table import COMMENT
 from hudisql.sql.ddl.table_options import ORDERING, PRIMARY_KEY, properties_of_table
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition

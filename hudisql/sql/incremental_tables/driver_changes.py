@@ -17,23 +17,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format import meta_columns
-from hudisql.read.arrow_scan import calendar_settings, read_plan
-from hudisql.read.conform import conform_batch
-from hudisql.read.few_batches import few_batches
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.predicates import InSet, IsNull, Or, Predicate
-from hudisql.read.row_multisets import equal_row_numbers
-from hudisql.read.scan import plan_scan
+from hudisql.format.schema import meta_columns
+from hudisql.read.changes.row_multisets import equal_row_numbers
+from hudisql.read.files.conform import conform_batch
+from hudisql.read.files.few_batches import few_batches
+from hudisql.read.files.predicates import InSet, IsNull, Or, Predicate
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.scan.arrow_scan import calendar_settings, read_plan
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.changes import (
     FILE_GROUP,
     OPERATION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudisql.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.sql.dml.statement_scope import StatementScope
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from hudisql.read.change_capture import GroupChange
+from hudisql.read.changes.change_capture import GroupChange
 from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat

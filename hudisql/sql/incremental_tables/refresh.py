@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError, UnsupportedTableError
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.change_capture import GroupChange, plan_capture
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.changes.change_capture import GroupChange, plan_capture
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.dml.dml_execution import execute
 from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_dml
 from hudisql.sql.dml.statement_scope import StatementScope
@@ -39,8 +39,8 @@ from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
-from hudisql.table.taken_changes import check_not_undone, place_at
-from hudisql.table.timeline_window import timeline_window
+from hudisql.table.history.taken_changes import check_not_undone, place_at
+from hudisql.table.history.timeline_window import timeline_window
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:

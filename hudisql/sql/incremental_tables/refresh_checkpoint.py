@@ -13,9 +13,9 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
+from hudisql.table.history.taken_changes import Place
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.taken_changes import Place
-from hudisql.write.transaction.checkpoint import find_newest
+from hudisql.write.transaction.rows_checkpoint import find_newest
 
 CHECKPOINT_KEY: Final = "hudisql.incremental.table"
 """Key of the extra metadata."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hudisql.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, is_meta_column
+from hudisql.format.schema.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, is_meta_column
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.sources import QuerySources
 

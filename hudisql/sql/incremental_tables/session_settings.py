@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from hudisql.hudi_config import FUNCTIONS, config_of_session
+from hudisql.config.config_key import config_of_session
+from hudisql.config.hudi_config import FUNCTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

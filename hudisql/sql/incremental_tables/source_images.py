@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.change_capture import GroupChange
-from hudisql.read.change_scan import changed_images, few_changed_images
+from hudisql.read.changes.change_capture import GroupChange
+from hudisql.read.changes.change_scan import changed_images, few_changed_images
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.few_rows import local_frame, with_stored_types
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import NotTraceableError

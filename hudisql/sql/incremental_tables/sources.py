@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hudisql.config.config_key import config_of_session
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
-from hudisql.format.spark_schema import quote_name
-from hudisql.hudi_config import config_of_session
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.options.unserved_settings import policy_of_places
 from hudisql.spark.versions import check_statement_since
-from hudisql.sql.config.unserved_settings import policy_of_places
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
-from hudisql.table.completion_times import completion_times, instant_time_of_millis
+from hudisql.table.history.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.registered_partitions import registered_partitions
-from hudisql.table.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
+from hudisql.table.partitions.registered_partitions import registered_partitions
+from hudisql.table.timeline.completion_times import completion_times, instant_time_of_millis
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.read.predicates import (
+from hudisql.read.files.predicates import (
     And,
     ColumnPath,
     Comparison,

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.read.change_capture import AFTER, BEFORE, COMMIT, OPERATION, plan_capture
-from hudisql.read.change_scan import captured_changes
+from hudisql.read.changes.change_capture import AFTER, BEFORE, COMMIT, OPERATION, plan_capture
+from hudisql.read.changes.change_scan import captured_changes
 from hudisql.sql.query.table_functions import FILESYSTEM_VIEW, QUERY_TIMELINE, TABLE_CHANGES, FunctionCall
 from hudisql.sql.query.time_travel import changes_window
-from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_rows import (
+from hudisql.table.history.timeline_rows import (
     FileSystemViewRow,
     TimelineRow,
     file_system_view_rows,
     timeline_rows,
 )
+from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

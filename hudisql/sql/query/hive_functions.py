@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.hudi_config import FUNCTIONS, config_of_session
+from hudisql.config.config_key import config_of_session
+from hudisql.config.hudi_config import FUNCTIONS
 from hudisql.spark.java_objects import java_class
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ import pyarrow as pa
 
 from hudisql.context import Context
 from hudisql.errors import HudisqlError
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
-from hudisql.read.scan import ScanPlan, plan_scan
-from hudisql.read.scan_dataframe import scan_to_dataframe
-from hudisql.read.table_state import TableState
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.spark_schema import quote_name, spark_json_from_arrow
+from hudisql.options.unserved_settings import refuse_unserved_queries
+from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
+from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.read.scan.scan_dataframe import scan_to_dataframe
+from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import class_name, items_of
-from hudisql.sql.config.unserved_settings import refuse_unserved_queries
 from hudisql.sql.query.catalyst import (
     PartitionCondition,
     ScanNeeds,
@@ -46,8 +46,8 @@ from hudisql.sql.query.table_functions import FunctionCall
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.registered_partitions import registered_partitions, with_registered
+from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 from hudisql.write.index.file_pruning import prune_by_key_lookup
 
 if TYPE_CHECKING:

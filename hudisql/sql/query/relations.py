@@ -17,9 +17,9 @@ from uuid import uuid4
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table, is_read_optimized
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.table_state import TableState
-from hudisql.sql.config.table_settings import reads_changed_sources
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.options.table_settings import reads_changed_sources
+from hudisql.read.scan.table_state import TableState
 from hudisql.sql.query.references import (
     Span,
     StatementNames,

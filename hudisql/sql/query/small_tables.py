@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.read.scan import ScanPlan, plan_scan
-from hudisql.read.scan_method import ScanMethod
-from hudisql.read.table_state import TableState
+from hudisql.read.scan.scan_method import ScanMethod
+from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_state import TableState
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

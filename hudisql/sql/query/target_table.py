@@ -16,8 +16,8 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
-from hudisql.procedures.table_argument import base_path_of
-from hudisql.sql.config.table_settings import reads_changed_sources
+from hudisql.options.table_call import base_path_of
+from hudisql.options.table_settings import reads_changed_sources
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
 

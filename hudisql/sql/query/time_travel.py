@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hudisql.config.config_key import config_of_session
+from hudisql.config.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END
 from hudisql.errors import NoSuchInstantError, UnsupportedStatementError
-from hudisql.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END, config_of_session
-from hudisql.read.table_state import TableState, changes_of_window, state_as_of
+from hudisql.read.scan.table_state import TableState, changes_of_window, state_as_of
 from hudisql.sql.query.references import TimeTravel
 from hudisql.sql.text.spark_errors import translated_spark_errors
 from hudisql.sql_literals import quote_string
-from hudisql.table.completion_times import instant_time_of_millis
+from hudisql.table.history.timeline_window import TimelineWindow, timeline_window
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import TimelineWindow, timeline_window
+from hudisql.table.timeline.completion_times import instant_time_of_millis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
-from hudisql.format.spark_schema import quote_name, with_local_zone
+from hudisql.format.schema.spark_schema import quote_name, with_local_zone
 from hudisql.spark.java_objects import pairs_of
 from hudisql.spark.versions import (
     VIEW_SETTING,

@@ -7,33 +7,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import InvalidArgumentError, UnknownColumnError, UnsupportedStatementError
-from hudisql.format.schema import comment_of, commented_field, decimal_bytes
-from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.type_widening import is_safe_widening
+from hudisql.errors import UnknownColumnError, UnsupportedStatementError
+from hudisql.format.schema.avro_schema import comment_of, commented_field, decimal_bytes
+from hudisql.format.schema.spark_schema import spark_type_name
+from hudisql.format.schema.type_widening import is_safe_widening
 from hudisql.sql.schema.alterations import ChangeColumn
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
 
 LOGS_FORBID: Final = "log files hold it in fewer bytes, and Apache Hudi could not read them any more"
 COMPACT_FIRST: Final = "let Apache Hudi compact the table (CALL run_compaction), then run this again"
-
-
-def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> pa.Schema:
-    """The table's schema with the new columns, which come before partition columns that stand last.
-
-    `table_label` names the table in errors. Raises InvalidArgumentError for a column that is there already.
-    """
-    fields = list(table.schema)
-    known = {field.name.lower() for field in fields}
-    for field in added:
-        if field.name.lower() in known:
-            raise InvalidArgumentError(f"{table_label} has a column {field.name} already")
-        known.add(field.name.lower())
-    partitions = [name.lower() for name in table.properties.partition_fields]
-    last = [field.name.lower() for field in fields[len(fields) - len(partitions) :]]
-    at = len(fields) - len(partitions) if last == partitions else len(fields)
-    return pa.schema([*fields[:at], *added, *fields[at:]])
 
 
 def with_changed_columns(table: HudiTable, changes: Sequence[ChangeColumn], table_label: str) -> pa.Schema:

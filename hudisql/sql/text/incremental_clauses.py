@@ -5,17 +5,13 @@ What Spark's CREATE TABLE has too (partitions, properties, location, comment) st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hudisql.sql.text import statements as st
-
-if TYPE_CHECKING:
-    from hudisql.sql.text.parser import _Parser
+from hudisql.sql.text.statement_cursor import StatementCursor
 
 _CLAUSES = frozenset({"PARTITIONED", "TBLPROPERTIES", "LOCATION", "COMMENT"})
 
 
-def read_create(parser: _Parser) -> st.CreateIncrementalTableStatement:
+def read_create(parser: StatementCursor) -> st.CreateIncrementalTableStatement:
     """The statement, of which `CREATE INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     if_not_exists = parser.skip("IF", "NOT", "EXISTS")
     start = _offset(parser)
@@ -49,13 +45,13 @@ def read_create(parser: _Parser) -> st.CreateIncrementalTableStatement:
     )
 
 
-def read_alter(parser: _Parser) -> st.AlterIncrementalTableStatement:
+def read_alter(parser: StatementCursor) -> st.AlterIncrementalTableStatement:
     """The statement, of which `ALTER INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     table = parser.table_name()
     return st.AlterIncrementalTableStatement(parser.text, table, _query_behind_as(parser))
 
 
-def read_refresh(parser: _Parser) -> st.RefreshIncrementalTableStatement:
+def read_refresh(parser: StatementCursor) -> st.RefreshIncrementalTableStatement:
     """The statement, of which `REFRESH INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     table = parser.table_name()
     full = parser.skip("FULL")
@@ -71,19 +67,19 @@ def read_refresh(parser: _Parser) -> st.RefreshIncrementalTableStatement:
     return st.RefreshIncrementalTableStatement(parser.text, table, full, until)
 
 
-def _offset(parser: _Parser) -> int:
+def _offset(parser: StatementCursor) -> int:
     token = parser.peek()
     return len(parser.text) if token is None else token.start
 
 
-def _query_behind_as(parser: _Parser) -> int:
+def _query_behind_as(parser: StatementCursor) -> int:
     parser.expect("AS")
     if parser.is_at_end:
         parser.fail("a query is missing behind AS")
     return _offset(parser)
 
 
-def _bracketed_names(parser: _Parser) -> tuple[str, ...]:
+def _bracketed_names(parser: StatementCursor) -> tuple[str, ...]:
     parser.expect("(")
     names = [parser.name_part()]
     while parser.skip(","):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from hudisql.context import split_identifier
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.incremental_clauses import read_alter, read_create, read_refresh
 from hudisql.sql.text.script import position_at, split_script, syntax_error
@@ -50,30 +49,6 @@ class _Parser(StatementCursor):
         if head in _QUERY_HEADS:
             return st.QueryStatement(self.text)
         return st.PassThroughStatement(self.text, " ".join(filter(None, [head, self.word(1)])))
-
-    def table_name(self) -> st.TableName:
-        """A dotted name, or IDENTIFIER('…') with literal text."""
-        if self.at_keyword("IDENTIFIER", "("):
-            literal = self.peek(2)
-            if literal is None or literal.text[0] not in "'\"" or self.word(3) != ")":
-                self.fail("IDENTIFIER must hold literal text here")
-            self.at += 4
-            return st.TableName(split_identifier(literal.text[1:-1]))
-        parts = [self.name_part()]
-        while self.skip("."):
-            parts.append(self.name_part())
-        return st.TableName(tuple(parts))
-
-    def name_part(self) -> str:
-        """Step over a name; a double-quoted one, too: only the session knows whether that is a string."""
-        token = self.peek()
-        if token is None:
-            self.fail("a name is missing")
-        is_quoted = token.kind == "string" and token.text.startswith('"')
-        if not token.is_name and not is_quoted:
-            self.fail("this is not a name")
-        self.at += 1
-        return token.text[1:-1] if is_quoted else token.name
 
     def tail(self, index: int) -> str:
         """The text from a token on."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from hudisql import errors
 from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
-from hudisql.format.file_names import is_data_file
+from hudisql.format.paths.file_names import is_data_file
 from hudisql.spark.cached_rows import LOST_ROWS
 from hudisql.spark.task_errors import REMOVED_HINT, translate_task_error, without_internal_names
 from hudisql.spark.versions import details_of_captured, message_of_captured

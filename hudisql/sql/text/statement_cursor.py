@@ -1,12 +1,14 @@
 """The tokens of one statement, read from left to right, and errors that mark their place in it.
 
-The parser of statements and the readers of their clauses share it. Knows no grammar.
+The parser of statements and the readers of their clauses share it. Of the grammar it knows names alone.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
+from hudisql.context import split_identifier
+from hudisql.sql.text import statements as st
 from hudisql.sql.text.script import syntax_error
 from hudisql.sql.text.tokens import TokenCursor, tokenize
 
@@ -54,6 +56,30 @@ class StatementCursor(TokenCursor):
         self.skip_to("(", ")", (")",))
         if not self.skip(")"):
             self.fail("a bracket is not closed")
+
+    def table_name(self) -> st.TableName:
+        """A dotted name, or IDENTIFIER('…') with literal text."""
+        if self.at_keyword("IDENTIFIER", "("):
+            literal = self.peek(2)
+            if literal is None or literal.text[0] not in "'\"" or self.word(3) != ")":
+                self.fail("IDENTIFIER must hold literal text here")
+            self.at += 4
+            return st.TableName(split_identifier(literal.text[1:-1]))
+        parts = [self.name_part()]
+        while self.skip("."):
+            parts.append(self.name_part())
+        return st.TableName(tuple(parts))
+
+    def name_part(self) -> str:
+        """Step over a name; a double-quoted one, too: only the session knows whether that is a string."""
+        token = self.peek()
+        if token is None:
+            self.fail("a name is missing")
+        is_quoted = token.kind == "string" and token.text.startswith('"')
+        if not token.is_name and not is_quoted:
+            self.fail("this is not a name")
+        self.at += 1
+        return token.text[1:-1] if is_quoted else token.name
 
     def fail(self, problem: str) -> NoReturn:
         """Raise SqlSyntaxError at the next token."""

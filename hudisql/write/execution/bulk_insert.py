@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.arrow_scan import calendar_settings
-from hudisql.read.conform import conform_batch
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.files.conform import conform_batch
+from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.spark.versions import rebalance
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import TablePartition
 from hudisql.write.changes import COMBINED
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import CreateHandle

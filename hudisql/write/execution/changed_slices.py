@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
 
 
 def check_slices_found(

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pyarrow as pa
 
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.meta_columns import FILE_NAME, RECORD_KEY
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.arrow_scan import calendar_settings, spark_struct
-from hudisql.read.conform import conform_batch, with_dictionaries
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.meta_columns import FILE_NAME, RECORD_KEY
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.files.conform import conform_batch, with_dictionaries
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.scan.arrow_scan import calendar_settings, spark_struct
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.partitions import partition_of
+from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.write.execution.create_handle import create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.sorted_rows import can_sort, sorted_rows

@@ -12,13 +12,17 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.commit_metadata import (
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    new_commit_metadata,
+)
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.registered_partitions import end_registration
+from hudisql.table.partitions.registered_partitions import end_registration
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.overwrite import Overwrite, overwritten_registered, replaced_file_ids
-from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.commit import (
     OpenCommit,
     begin_commit,
@@ -28,6 +32,7 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
+from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 
 NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.bucket_id import bucket_ids
-from hudisql.read.conform import conform_batch
-from hudisql.read.hybrid_calendar import CalendarSettings
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.format.keys.bucket_id import bucket_ids
+from hudisql.read.calendar.hybrid_calendar import CalendarSettings
+from hudisql.read.files.conform import conform_batch
+from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import (
     COMBINED,
     FILE_GROUP,

@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.meta_columns import IS_DELETED
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.precombine import newest_order
+from hudisql.format.schema.meta_columns import IS_DELETED
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.precombine import newest_order
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import (
     FILE_GROUP,
     OPERATION,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hudisql.errors import WriteConflictError
-from hudisql.format.commit_metadata import parse_commit_metadata
-from hudisql.format.timeline_layout import instant_path
+from hudisql.format.timeline.commit_metadata import parse_commit_metadata
+from hudisql.format.timeline.timeline_layout import instant_path
 from hudisql.write.execution.write_context import WriteContext, WrittenFile
 from hudisql.write.transaction.timeline_files import InstantStates, timeline_files
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, named_files

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hudisql.format.split_file_id import split_bucket_of
-from hudisql.hudi_config import MAX_FILE_SIZE, SMALL_FILE_LIMIT
+from hudisql.config.hudi_config import MAX_FILE_SIZE, SMALL_FILE_LIMIT
+from hudisql.format.paths.split_file_id import split_bucket_of
 from hudisql.table.file_slice import FileSlice
 
 # The cost of opening, writing and marking a file, in bytes; and the bytes of a task with small slices.

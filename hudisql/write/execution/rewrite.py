@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.read.arrow_scan import calendar_settings
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions, partition_of
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions, partition_of
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.task_results import collect_files, encode_written_files
 from hudisql.write.execution.write_context import WrittenFile, make_write_context, make_write_task

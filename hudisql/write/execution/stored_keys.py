@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.execution.upsert import incoming_rows, refuse_keys_of_registered

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.meta_columns import IS_DELETED
-from hudisql.format.spark_schema import quote_name
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.conform import conform_batch
-from hudisql.read.precombine import is_newer_column, keep_newest
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.schema.meta_columns import IS_DELETED
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.read.files.conform import conform_batch
+from hudisql.read.merge.precombine import is_newer_column, keep_newest
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.registered_partitions import refuse_registered, registered_partitions
+from hudisql.table.partitions.registered_partitions import refuse_registered, registered_partitions
 from hudisql.write.changes import (
     COMBINED,
     FILE_GROUP,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.format.internal_columns import internal_column, internal_prefix
-from hudisql.format.spark_schema import quote_name, quote_path
-from hudisql.read.arrow_scan import spark_struct
+from hudisql.format.schema.internal_columns import internal_column, internal_prefix
+from hudisql.format.schema.spark_schema import quote_name, quote_path
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.few_rows import local_frame
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION

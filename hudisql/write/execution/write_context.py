@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from hudisql.format.bucket_id import new_file_id_prefix
-from hudisql.format.commit_metadata import LogWriteStat
-from hudisql.format.file_names import new_file_id, write_token
-from hudisql.format.instant import Instant
+from hudisql.format.keys.bucket_id import new_file_id_prefix
+from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.table_properties import UNSAFE_TYPES
-from hudisql.format.timeline_layout import TimelineLayout
-from hudisql.read.hybrid_calendar import CalendarSettings
-from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.format.timeline.commit_metadata import LogWriteStat
+from hudisql.format.timeline.instant import Instant
+from hudisql.format.timeline.timeline_layout import TimelineLayout
+from hudisql.read.calendar.hybrid_calendar import CalendarSettings
+from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.execution.writer_config import WriteOptions

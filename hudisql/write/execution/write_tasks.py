@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.internal_columns import internal_column
-from hudisql.read.conform import conform_batch
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.read.files.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt

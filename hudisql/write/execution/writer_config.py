@@ -10,8 +10,8 @@ from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.key_generator import KeyGenerator
-from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 
 SortMode = Literal["partition", "none", "local", "global"]
 

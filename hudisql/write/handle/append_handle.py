@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format import meta_columns
-from hudisql.format.commit_metadata import LogWriteStat
-from hudisql.format.file_names import log_file_name
-from hudisql.format.log_block import LogBlock
-from hudisql.read.conform import batch_of
-from hudisql.read.predicates import And, Comparison
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.log_file.log_block import LogBlock
+from hudisql.format.paths.file_names import log_file_name
+from hudisql.format.schema import meta_columns
+from hudisql.format.timeline.commit_metadata import LogWriteStat
+from hudisql.read.files.conform import batch_of
+from hudisql.read.files.predicates import And, Comparison
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation

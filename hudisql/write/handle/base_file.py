@@ -16,11 +16,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.format import meta_columns
-from hudisql.format.file_names import base_file_name, parse_base_file_name
-from hudisql.format.schema import avro_from_arrow
-from hudisql.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
-from hudisql.read.conform import with_dictionaries
+from hudisql.config.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
+from hudisql.format.paths.file_names import base_file_name, parse_base_file_name
+from hudisql.format.schema import meta_columns
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.read.files.conform import with_dictionaries
 from hudisql.storage import Storage, join
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import (

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format import meta_columns
-from hudisql.format.bloom_filter import BloomFilter
+from hudisql.format.keys.bloom_filter import BloomFilter
+from hudisql.format.schema import meta_columns
 
 # Readers limit a footer's text (pyarrow: 100 MB); a larger filter would make the file unreadable.
 _LARGEST_FILTER_BITS: Final = 64_000_000 * 6

@@ -15,12 +15,12 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.format import meta_columns
-from hudisql.format.file_names import log_file_name
-from hudisql.format.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
-from hudisql.format.log_block_content import encode_data_block, encode_delete_records
-from hudisql.hudi_config import MAX_BLOCK_SIZE, MAX_LOG_SIZE
-from hudisql.read.conform import batch_of, conform_array
+from hudisql.config.hudi_config import MAX_BLOCK_SIZE, MAX_LOG_SIZE
+from hudisql.format.log_file.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_file.log_block_content import encode_data_block, encode_delete_records
+from hudisql.format.paths.file_names import log_file_name
+from hudisql.format.schema import meta_columns
+from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice, LogFile
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from hudisql.format.timeline_layout import TimelineLayout
+from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.handle.log_file import next_log_version
 

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
-from hudisql.format import meta_columns
-from hudisql.format.file_names import base_file_name
-from hudisql.format.internal_columns import internal_column
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
-from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.precombine import comparable, is_newer, newest_first
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.paths.file_names import base_file_name
+from hudisql.format.schema import meta_columns
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.merge.precombine import comparable, is_newer, newest_first
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation

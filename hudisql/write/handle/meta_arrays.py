@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.format import meta_columns
+from hudisql.format.schema import meta_columns
 from hudisql.write.keygen.sequence_numbers import sequence_numbers
 
 CONSTANT_COLUMNS: Final = (meta_columns.COMMIT_TIME, meta_columns.PARTITION_PATH, meta_columns.FILE_NAME)

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, StorageError
-from hudisql.format import meta_columns
-from hudisql.format.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
+from hudisql.format.schema import meta_columns
+from hudisql.format.schema.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
 from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.format.thrift_compact import I32, I64, ThriftStruct, encode_struct, parse_struct
+from hudisql.format.encoding.thrift_compact import I32, I64, ThriftStruct, encode_struct, parse_struct
 
 CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
 LEAST_BYTES: Final = 1 << 20

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format import meta_columns
+from hudisql.format.schema import meta_columns
 from hudisql.write.changes import RECORD_KEY, SEQUENCE_NUMBER
 
 _SEPARATOR = "\0"

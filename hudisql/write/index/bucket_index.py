@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
-from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
-from hudisql.format.internal_columns import internal_column
-from hudisql.format.split_file_id import split_bucket_of
+from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.paths.split_file_id import split_bucket_of
+from hudisql.format.schema.internal_columns import internal_column
 from hudisql.spark.versions import arrow_column
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.read.predicates import InSet, Predicate, split_conjuncts
+from hudisql.read.files.predicates import InSet, Predicate, split_conjuncts
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
 from hudisql.write.keygen.record_keys import render_record_keys

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.meta_columns import META_SCHEMA, RECORD_KEY
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
-from hudisql.table.version_properties import NEW_TABLE_VERSIONS
+from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_key_footer, read_keys
 
 _THREADS: Final = 16

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
-from hudisql.format.internal_columns import internal_column, internal_prefix
-from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.conform import batch_of, conform_array
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.schema.internal_columns import internal_column, internal_prefix
+from hudisql.read.files.conform import batch_of, conform_array
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -27,9 +27,9 @@ from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import to_arrow
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import list_partitions
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.index.bucket_index import groups_of_buckets
 from hudisql.write.index.record_index import RecordIndex

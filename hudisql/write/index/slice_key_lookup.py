@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError
-from hudisql.format import meta_columns
-from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.read.key_table import KeyTable
-from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.keys.bloom_filter import parse_bloom_filter
+from hudisql.format.schema import meta_columns
+from hudisql.read.merge.key_table import KeyTable
+from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 

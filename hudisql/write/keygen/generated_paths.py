@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import HudisqlError
-from hudisql.format.internal_columns import internal_column
+from hudisql.format.schema.internal_columns import internal_column
 from hudisql.spark.task_errors import encode_error
 from hudisql.spark.versions import arrow_column
 from hudisql.table.hudi_table import HudiTable

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, escape_partition_value
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, escape_partition_value
 from hudisql.format.table_properties import TableProperties
 from hudisql.table.hudi_table import HudiTable, transforms_partition_values
 from hudisql.write.keygen.record_keys import find_column, render_field

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefusedError
-from hudisql.format.partition_path import (
+from hudisql.format.paths.partition_path import (
     HIVE_DEFAULT_PARTITION,
     partition_path,
     render_directory_value,
@@ -23,10 +23,15 @@ from hudisql.format.partition_path import (
     unique_values,
 )
 from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions, partition_of, reads_escaped
-from hudisql.table.registered_partitions import registered_partitions
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    list_partitions,
+    partition_of,
+    reads_escaped,
+)
+from hudisql.table.partitions.registered_partitions import registered_partitions
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
 
 Values = tuple[object, ...]

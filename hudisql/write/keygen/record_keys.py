@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.java_text import epoch_micros, render_date, render_floating, render_sql_timestamp
+from hudisql.format.encoding.java_text import epoch_micros, render_date, render_floating, render_sql_timestamp
 
 NULL_PART = "__null__"
 EMPTY_PART = "__empty__"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.numba_compiled import compiled
+from hudisql.format.encoding.numba_compiled import compiled
 
 
 @compiled

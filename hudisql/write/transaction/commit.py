@@ -25,8 +25,11 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.instant import (
+from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import (
     COMMIT,
     COMMIT_ACTIONS,
     DELTA_COMMIT,
@@ -36,15 +39,11 @@ from hudisql.format.instant import (
     InstantState,
     new_instant_time,
 )
-from hudisql.format.schema import arrow_from_avro
-from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
-from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.registered_partitions import refuse_registered
-from hudisql.table.requested_replace import is_clustering
-from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
-from hudisql.table.written_versions import check_written, unwritten_rule
-from hudisql.write.transaction.checkpoint import CommitCheckpoint
+from hudisql.table.partitions.registered_partitions import refuse_registered
+from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.properties.written_versions import check_written, unwritten_rule
+from hudisql.table.timeline.requested_replace import is_clustering
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
@@ -60,6 +59,7 @@ from hudisql.write.transaction.heartbeat import (
     is_alive,
     start_heartbeat,
 )
+from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.late_conflicts import rolled_back_error, withdraw_if_in_conflict
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
@@ -70,7 +70,7 @@ from hudisql.write.transaction.pending_rollbacks import (
     rollbacks_of_failed_writes,
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
-from hudisql.write.transaction.rollback import roll_back_instant
+from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.timeline.commit_metadata import CommitMetadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from hudisql.errors import SettingsError, UnsupportedTableError
-from hudisql.format.timeline_layout import metadata_directory
-from hudisql.hudi_config import (
+from hudisql.config.config_key import ConfigKey, HudiConfig
+from hudisql.config.hudi_config import (
     CONCURRENCY_MODE,
     CONFLICT_RETRIES,
     CONFLICT_STRATEGY,
@@ -30,9 +29,9 @@ from hudisql.hudi_config import (
     LOCK_RETRY_WAIT,
     LOCK_WAIT,
     WRITE_LOCK,
-    ConfigKey,
-    HudiConfig,
 )
+from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.timeline.timeline_layout import metadata_directory
 from hudisql.storage import Storage
 from hudisql.write.transaction.lock import (
     FileSystemLock,

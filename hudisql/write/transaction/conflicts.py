@@ -12,15 +12,15 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
-from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.schema import arrow_from_avro
-from hudisql.format.timeline import Timeline
-from hudisql.table.archived_timeline import archived_commits
+from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.instant_files import read_commit
-from hudisql.table.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.archived_timeline import archived_commits
+from hudisql.table.timeline.instant_files import read_commit
+from hudisql.table.timeline.planned_file_groups import planned_file_groups
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""

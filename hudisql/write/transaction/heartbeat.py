@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
-from hudisql.format.timeline_layout import heartbeat_directory
+from hudisql.format.timeline.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.process_identity import parse_identity, this_process
 

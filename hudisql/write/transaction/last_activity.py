@@ -6,7 +6,7 @@ A process that runs beside writers tells by this which writes have failed. Nothi
 from __future__ import annotations
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.heartbeat import heartbeat_path
 from hudisql.write.transaction.markers import marker_directory

@@ -18,8 +18,8 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.instant import WRITE_ACTIONS, Instant, new_instant_time
-from hudisql.format.timeline import Timeline, load_timeline, timeline_of
+from hudisql.format.timeline.active_timeline import Timeline, load_timeline, timeline_of
+from hudisql.format.timeline.instant import WRITE_ACTIONS, Instant, new_instant_time
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 from hudisql.write.transaction.timeline_files import CLOCK_SKEW_SECONDS, now_on_timeline

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from hudisql.config.hudi_config import LOCK_EXPIRE, LOCK_RETRIES, LOCK_RETRY_WAIT, LOCK_WAIT
 from hudisql.errors import (
     HudisqlError,
     NoSuchPathError,
@@ -22,7 +23,6 @@ from hudisql.errors import (
     TableLockedError,
     WriteConflictError,
 )
-from hudisql.hudi_config import LOCK_EXPIRE, LOCK_RETRIES, LOCK_RETRY_WAIT, LOCK_WAIT
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import Heartbeat, start_heartbeat
 from hudisql.write.transaction.lock_file import (

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError
-from hudisql.format.timeline_layout import METADATA_DIRECTORY, temporary_directory
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, temporary_directory
 from hudisql.storage import Storage, join
 
 _MARKER: Final = ".marker."

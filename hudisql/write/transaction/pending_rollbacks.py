@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.instant import (
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     COMMIT_ACTIONS,
     RESTORE,
@@ -19,10 +20,9 @@ from hudisql.format.instant import (
     Instant,
     InstantState,
 )
-from hudisql.format.timeline import Timeline
-from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.requested_replace import is_clustering
+from hudisql.table.timeline.archived_timeline import archived_commits
+from hudisql.table.timeline.requested_replace import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.instant import COMPACTION, Instant
+from hudisql.format.timeline.instant import COMPACTION, Instant
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.planned_file_groups import planned_file_groups
-from hudisql.table.requested_replace import is_clustering
+from hudisql.table.timeline.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.requested_replace import is_clustering
 
 _SHOWN = 3
 

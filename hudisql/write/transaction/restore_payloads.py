@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.write.transaction.timeline_payloads import instant_info
 
 _RESTORE_PLAN_VERSION: Final = 2

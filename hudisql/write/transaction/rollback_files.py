@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, RollbackRefusedError
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
-from hudisql.format.instant import COMPACTION, Instant
+from hudisql.format.paths.file_names import is_log_file, parse_base_file_name, parse_log_file_name
+from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.timeline.instant import COMPACTION, Instant
 from hudisql.storage import join, parent_of
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.planned_file_groups import planned_file_groups
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import marked_files, recorded_data_path
 from hudisql.write.transaction.timeline_files import completed_path

@@ -12,12 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitMetadata
-from hudisql.format.schema import avro_from_arrow
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitMetadata
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition
-from hudisql.table.registered_partitions import end_registration
-from hudisql.table.snapshot import load_file_slices
+from hudisql.table.partitions.listed_partitions import TablePartition
+from hudisql.table.partitions.registered_partitions import end_registration
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 
@@ -34,6 +35,23 @@ def commit_schema(
     commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
     _complete(commit, schema)
     return commit
+
+
+def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> pa.Schema:
+    """The table's schema with the new columns, which come before partition columns that stand last.
+
+    `table_label` names the table in errors. Raises InvalidArgumentError for a column that is there already.
+    """
+    fields = list(table.schema)
+    known = {field.name.lower() for field in fields}
+    for field in added:
+        if field.name.lower() in known:
+            raise InvalidArgumentError(f"{table_label} has a column {field.name} already")
+        known.add(field.name.lower())
+    partitions = [name.lower() for name in table.properties.partition_fields]
+    last = [field.name.lower() for field in fields[len(fields) - len(partitions) :]]
+    at = len(fields) - len(partitions) if last == partitions else len(fields)
+    return pa.schema([*fields[:at], *added, *fields[at:]])
 
 
 def commit_without_partitions(

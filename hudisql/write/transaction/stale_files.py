@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Final
 
 from hudisql.errors import NoSuchPathError, StorageError
-from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.format.timeline.active_timeline import Timeline, load_timeline
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.transaction.markers import delete_markers, marked_instants

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from hudisql.errors import PathExistsError
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.instant import Instant, InstantState, new_instant_time
-from hudisql.format.timeline import load_timeline
-from hudisql.format.timeline_layout import TimelineLayout, instant_path
+from hudisql.format.timeline.active_timeline import load_timeline
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import Instant, InstantState, new_instant_time
+from hudisql.format.timeline.timeline_layout import TimelineLayout, instant_path
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 
@@ -101,7 +101,7 @@ class TimelineFilesV2:
     def commit_content(self, metadata: CommitMetadata) -> bytes:
         """An Avro container."""
         # Tasks that write skeletons load no Avro writer.
-        from hudisql.format.commit_metadata_avro import render_commit_metadata
+        from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 
         return render_commit_metadata(metadata)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.avro_container import load_codec
-from hudisql.format.file_names import parse_log_file_name
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.paths.file_names import parse_log_file_name
+from hudisql.format.timeline.instant import Instant, InstantState
 
 
 def render_requested_replace() -> bytes:

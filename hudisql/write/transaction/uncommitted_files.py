@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.file_names import is_log_file
-from hudisql.format.log_block import LogBlockHead, scan_log_blocks
-from hudisql.format.timeline_layout import TimelineLayout
+from hudisql.format.log_file.log_block import LogBlockHead, scan_log_blocks
+from hudisql.format.paths.file_names import is_log_file
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import Storage, join
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_some_markers, marked_files

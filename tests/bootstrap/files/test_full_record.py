@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.bootstrap.lease.target_lease import Lease, acquire_lease
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice, UnsafeTypePolicy
 from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
 from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options
 from hudisql.bootstrap.run import full_record_tasks, table_files
-from hudisql.bootstrap.run import run_bootstrap as run
-from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
-from hudisql.bootstrap.target.lease import Lease, acquire_lease
+from hudisql.bootstrap.run import plan_execution as run
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.errors import BootstrapBlockedError, HudisqlError, SourceChangedError, StorageError
-from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.format.commit_metadata import parse_commit_metadata
+from hudisql.format.keys.bloom_filter import parse_bloom_filter
+from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.bootstrap.files import key_ranges
-from hudisql.bootstrap.files.key_hashes import (
+from hudisql.bootstrap.files.column_key_hashes import (
     at_most_two_of_each,
     hash_keys,
     hash_strings_by_numpy,
@@ -19,7 +19,7 @@ from hudisql.bootstrap.files.key_hashes import (
 )
 from hudisql.bootstrap.files.key_kernels import compare_keys, find_range
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder, group_overlapping, key_order
-from hudisql.format.bloom_filter import string_buffers
+from hudisql.format.keys.bloom_filter import string_buffers
 
 KEYS = st.lists(st.one_of(st.text("019ab:,", max_size=8), st.text(max_size=30)), min_size=1, max_size=30)
 

@@ -12,11 +12,11 @@ import pytest
 
 from hudisql.bootstrap.files.skeleton import KeyCheck, SkeletonEncoding, SkeletonFileTask, write_skeleton
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError, StorageError
-from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.file_names import base_file_name, parse_base_file_name
-from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA
+from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
+from hudisql.format.keys.bloom_filter import parse_bloom_filter
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.file_names import base_file_name, parse_base_file_name
+from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA
 from hudisql.storage import Storage
 
 INSTANT = "00000000000001"

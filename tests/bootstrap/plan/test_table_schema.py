@@ -4,7 +4,7 @@ import pytest
 from hudisql.bootstrap.plan.table_schema import build_table_schema
 from hudisql.bootstrap.source.footers import FileFooter, SourceColumn, SourceSchema
 from hudisql.bootstrap.source.source_files import DeclaredColumn, PartitionColumn
-from hudisql.format.schema import comment_of
+from hudisql.format.schema.avro_schema import comment_of
 from hudisql.spark import versions
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from hudisql.bootstrap.findings import blockers_of
+from hudisql.bootstrap.blockers import blockers_of
 from hudisql.bootstrap.resync.resync_plan import NewFile, ResyncRequest, plan_resync
 from hudisql.bootstrap.resync.resync_rows import SourceRows
 from hudisql.bootstrap.resync.resync_source import scan_table_source
@@ -19,10 +19,10 @@ from hudisql.bootstrap.source.source_files import external_file
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError
 from hudisql.format import table_properties as keys
-from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean_plan import CleanOptions
+from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER

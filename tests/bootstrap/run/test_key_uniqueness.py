@@ -12,7 +12,7 @@ import pytest
 
 from hudisql.bootstrap.run import key_uniqueness
 from hudisql.bootstrap.run.key_uniqueness import ComparedFile, RepeatedKey, find_repeated_keys
-from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.context import Context
 from hudisql.errors import BootstrapBlockedError, StorageError
 from hudisql.spark.task_runner import exchange_between_tasks

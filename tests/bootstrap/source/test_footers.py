@@ -4,7 +4,7 @@ import pytest
 
 from hudisql.bootstrap.source.footers import files_by_schema, read_footers
 from hudisql.console import SilentConsole
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.paths.external_file import ExternalFile
 from hudisql.storage import Storage
 
 pytestmark = pytest.mark.spark

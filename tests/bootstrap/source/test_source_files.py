@@ -5,7 +5,7 @@ import pytest
 
 from hudisql.bootstrap.source.source_files import PartitionColumn, scan_path_source
 from hudisql.errors import SourceError, StorageError
-from hudisql.format.file_names import is_hidden
+from hudisql.format.paths.file_names import is_hidden
 from hudisql.storage import Storage
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.ingest.index.partition_indexes import PartitionIndexes
 from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.sorted_index import SortedIndex

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import StorageError
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.ingest.index import partition_index, partition_indexes
-from hudisql.ingest.index.key_hashes import key_hashes
+from hudisql.ingest.index.event_key_hashes import key_hashes
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
 from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex

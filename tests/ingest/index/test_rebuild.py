@@ -11,16 +11,16 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.ingest.index import partition_index, rebuild
-from hudisql.ingest.index.key_hashes import key_hashes
+from hudisql.ingest.index.event_key_hashes import key_hashes
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
-from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.partitions import list_partition_paths
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
 from tests.ingest.small_tables import SmallTable
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hudisql.errors import NoSuchStateError
-from hudisql.ingest.index.key_hashes import key_hashes
+from hudisql.ingest.index.event_key_hashes import key_hashes
 from hudisql.ingest.index.key_index import KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
-from hudisql.ingest.push.checks import RowCheck
+from hudisql.ingest.push.bearer_tokens import TableTokens, hash_token
+from hudisql.ingest.push.event_checks import RowCheck
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import HttpPushServer
-from hudisql.ingest.push.limits import PushLimits
-from hudisql.ingest.push.tokens import TableTokens, hash_token
+from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.free_port import find_free_port
 

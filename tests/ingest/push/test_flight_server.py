@@ -14,7 +14,7 @@ from pyarrow import flight
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
-from hudisql.ingest.push.limits import PushLimits
+from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.certificates import make_certificate
 from tests.ingest.push.log_frames import all_frames

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hudisql.format.commit_metadata import WriteStat, new_commit_metadata
+from hudisql.format.timeline.commit_metadata import WriteStat, new_commit_metadata
 from hudisql.ingest.split.arrivals import Arrivals, read_arrivals
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean_plan import CleanOptions
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER

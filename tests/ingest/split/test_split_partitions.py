@@ -15,13 +15,13 @@ from hudisql.ingest.split import due_splits
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
 from hudisql.ingest.split.table_splits import SPLITS_KEY, SeenCommits, TableSplits, read_seen_commits
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.services.compaction import CompactionOptions, schedule_compaction
-from hudisql.sql.ingest.declared_table import check_splittable
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.service_process.ingest.declared_table import check_splittable
+from hudisql.services.compaction.compaction_action import CompactionOptions, schedule_compaction
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import list_file_slices
-from hudisql.table.table_configuration import update_table_properties
+from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.changes import change_schema
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes

@@ -18,9 +18,9 @@ from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal
 from hudisql.ingest.kafka.group_state import _answer, read_group, slot_text
-from hudisql.sql.ingest.drain_ingest import drain_tables, resume_tables
-from hudisql.sql.ingest.ingest_status import IngestStatus, StatusRow, find_status
-from hudisql.sql.ingest.ingest_table import DeclaredArguments, pause_ingest, resume_ingest
+from hudisql.procedures.ingest.ingest_table import DeclaredArguments, pause_ingest, resume_ingest
+from hudisql.service_process.ingest.drain_ingest import drain_tables, resume_tables
+from hudisql.service_process.ingest.ingest_status import IngestStatus, StatusRow, find_status
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 from tests.ingest.test_two_workers import wait_for
 from tests.ingest.worker_processes import WorkerServer

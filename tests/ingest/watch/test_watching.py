@@ -22,8 +22,8 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import WorkerView
 from hudisql.ingest.watch.watch_server import LIVE_SECONDS, WorkerHealth, watch_server
-from hudisql.sql.ingest.run_ingest import run_worker
-from hudisql.sql.ingest.show_ingest import ShowIngestArguments, show_ingest
+from hudisql.procedures.ingest.show_ingest import ShowIngestArguments, show_ingest
+from hudisql.service_process.ingest.run_ingest import run_worker
 from tests.free_port import find_free_port
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 

@@ -6,7 +6,7 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, PARTITION_FIELDS, TableProperties
-from hudisql.format.timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.sql.dataframe.frame_options import check_agreement, read_frame_options
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable

@@ -16,8 +16,8 @@ from hudisql.errors import (
     UnsupportedStatementError,
     UnsupportedTableError,
 )
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.table_properties import parse_properties
+from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table

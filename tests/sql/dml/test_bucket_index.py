@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
-from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.session import Session
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]

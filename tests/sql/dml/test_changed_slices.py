@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError, WriteConflictError
-from hudisql.format.meta_columns import PARTITION_PATH
+from hudisql.format.schema.meta_columns import PARTITION_PATH
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.changed_slices import check_slices_found
 from tests.sql.changed_tables import DAYS, ChangedTable, setting
 

@@ -23,8 +23,8 @@ from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.table_configuration import update_table_properties
-from hudisql.write.execution import apply
+from hudisql.table.properties.table_configuration import update_table_properties
+from hudisql.write.execution import apply_changes as apply
 from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.write_context import WrittenFile
 from tests.spark_versions import needs_spark

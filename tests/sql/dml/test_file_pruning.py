@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hudisql.read.predicates import And, InSet, Predicate
+from hudisql.read.files.predicates import And, InSet, Predicate
 from hudisql.session import Session
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.index.file_pruning import prune_by_key_lookup
 from tests.sql.changed_tables import ChangedTable, setting
 

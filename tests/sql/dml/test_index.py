@@ -11,8 +11,8 @@ import pytest
 from hudisql.errors import SettingsError
 from hudisql.session import Session
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.index import key_encoding
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import HudisqlError, QueryError, SettingsError, WriteRefusedError
-from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.format.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.format.keys.bloom_filter import parse_bloom_filter
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.format.schema.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.read import scan_method
+from hudisql.read.scan import scan_method
 from hudisql.session import Session
 from tests.sql.changed_tables import own_database
 

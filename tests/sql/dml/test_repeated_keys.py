@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import WriteRefusedError
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.read.predicates import InSet, columns_of
+from hudisql.read.files.predicates import InSet, columns_of
 from hudisql.sql.dml.runtime_filter import runtime_filter
 from tests.sql.changed_tables import ROWS, ChangedTable
 

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from hudisql.sql.config import table_settings, writer_settings
+from hudisql.options import (
+    table_settings,
+    writer_settings,
+)
 from hudisql.storage import Storage
-from hudisql.table import partitions, snapshot
+from hudisql.table.files import snapshot
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.partitions import listed_partitions as partitions
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]

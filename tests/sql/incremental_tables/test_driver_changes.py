@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import QueryError
-from hudisql.read.row_multisets import equal_row_numbers
+from hudisql.read.changes.row_multisets import equal_row_numbers
 from hudisql.session import Session
 from hudisql.spark.java_objects import scala_object
 from hudisql.spark.versions import to_arrow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from hudisql.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.session import Session
 from hudisql.sql.incremental_tables import changed_rows, maintained_columns, value_bounds
 from hudisql.sql.incremental_tables.session_settings import with_settings

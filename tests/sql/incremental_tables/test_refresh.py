@@ -185,7 +185,7 @@ def test_a_source_that_was_cleaned_since_is_run_as_a_whole(layers: Session) -> N
 def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
     layers.sql("UPDATE orders SET amount = 11 WHERE id = 1")
-    name = "hudisql.sql.incremental_tables.statements.run_refresh"
+    name = "hudisql.sql.incremental_tables.incremental_statements.run_refresh"
     rows = []
 
     def conflict(plan: RefreshPlan) -> WriteResult:

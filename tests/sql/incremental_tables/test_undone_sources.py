@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.format.instant import Instant
+from hudisql.format.timeline.instant import Instant
 from hudisql.session import Session
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable

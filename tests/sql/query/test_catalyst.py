@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.read.predicates import Comparison, In, columns_of
+from hudisql.read.files.predicates import Comparison, In, columns_of
 from hudisql.sql.query.catalyst import (
     ScanNeeds,
     find_scan_needs,
@@ -148,7 +148,7 @@ def test_filters_of_partition_columns_that_only_spark_understands_come_as_text(n
 
 
 def test_part_of_a_predicate_speaks_of_some_columns_alone() -> None:
-    from hudisql.read.predicates import And, Not, Or
+    from hudisql.read.files.predicates import And, Not, Or
 
     p, q = Comparison(("p",), "=", 1), Comparison(("q",), "=", 2)
     assert restrict_predicate(And((p, q)), {"p"}) == p

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.bootstrap.target.protected_sources import covering_directories
+from hudisql.bootstrap.lease.protected_sources import covering_directories
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,

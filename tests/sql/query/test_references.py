@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hudisql.errors import SqlSyntaxError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name
 from hudisql.sql.query.references import find_qualifiers, find_table_references, parse_plan, replace_spans
 from hudisql.sql.text.tokens import tokenize
 from tests.spark_versions import needs_spark

@@ -10,22 +10,22 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.format.bucket_id import bucket_of_file_id
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.keys.bucket_id import bucket_of_file_id
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import CREATE_SCHEMA
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import (
+from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.properties.new_table import (
     NewTable,
     make_timeline_directories,
     new_table_properties,
     publish_properties,
 )
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import (
     FILE_GROUP,
     OPERATION,

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import WriteConflictError
-from hudisql.format.instant import InstantState
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.format.timeline.instant import InstantState
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
 from hudisql.write.execution.commit_files import finish_commit

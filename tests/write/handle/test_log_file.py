@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.format.file_names import parse_log_file_name
-from hudisql.format.log_block import BlockType, HeaderKey, parse_log_blocks
-from hudisql.format.meta_columns import META_SCHEMA
-from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.format.log_file.log_block import BlockType, HeaderKey, parse_log_blocks
+from hudisql.format.paths.file_names import parse_log_file_name
+from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.handle.base_file import base_file_avro_schema
 from hudisql.write.handle.log_file import (
     LogFileConfig,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.write.changes import OPERATION, RECORD_KEY, SEQUENCE_NUMBER, Operation, change_schema

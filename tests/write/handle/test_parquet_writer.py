@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.format.thrift_compact import encode_struct, parse_struct
+from hudisql.format.encoding.thrift_compact import encode_struct, parse_struct
 from hudisql.write.handle import parquet_writer
 from hudisql.write.handle.parquet_writer import LEAST_BYTES, open_parquet_writer
 

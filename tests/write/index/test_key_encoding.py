@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.instant import Instant, InstantState
-from hudisql.format.meta_columns import META_SCHEMA
+from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, TableProperties
-from hudisql.format.timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.hudi_table import HudiTable

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudisql.format.meta_columns import META_COLUMNS
-from hudisql.read.conform import batch_of
-from hudisql.read.merge_mode import InstantRange, LogMergeConfig
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.read.files.conform import batch_of
+from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema

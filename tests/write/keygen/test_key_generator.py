@@ -9,7 +9,7 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.table_properties import TableProperties
-from hudisql.format.timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.key_generator import KeyGenerator, key_generator_of

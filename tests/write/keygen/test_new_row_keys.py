@@ -7,7 +7,7 @@ import pytest
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.table_properties import RECORD_KEY_FIELDS, TableProperties
-from hudisql.format.timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.new_row_keys import NewRowKeys, effective_operation

@@ -11,17 +11,17 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import WriteRefusedError
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import CREATE_SCHEMA
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.new_table import (
+from hudisql.table.partitions.listed_partitions import partition_of
+from hudisql.table.properties.new_table import (
     NewTable,
     make_timeline_directories,
     new_table_properties,
     publish_properties,
 )
-from hudisql.table.partitions import partition_of
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.keygen.partition_paths import PartitionPaths
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.java_text import render_floating
+from hudisql.format.encoding.java_text import render_floating
 from hudisql.spark.versions import to_arrow
 from hudisql.write.keygen.record_keys import RepeatedKeys, render_record_keys, repeated_keys
 from tests.spark_versions import frame_of_arrow

@@ -21,11 +21,11 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.avro_container import load_codec
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.instant import Instant, InstantState
-from hudisql.format.log_block import HeaderKey, LogBlock, encode_log_block, parse_log_blocks
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.log_file.log_block import HeaderKey, LogBlock, encode_log_block, parse_log_blocks
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice

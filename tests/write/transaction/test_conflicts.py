@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from hudisql.errors import WriteConflictError
-from hudisql.services.archive import archive_table
-from hudisql.services.archive_plan import ArchiveOptions
-from hudisql.services.clean_plan import CleanOptions
-from hudisql.services.restore import restore_to_savepoint
-from hudisql.services.savepoint import create_savepoint
+from hudisql.services.archive.archive_action import archive_table
+from hudisql.services.archive.archive_plan import ArchiveOptions
+from hudisql.services.clean.clean_plan import CleanOptions
+from hudisql.services.rollback.restore import restore_to_savepoint
+from hudisql.services.rollback.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER

@@ -20,9 +20,9 @@ from hudisql.errors import (
     TimelineChangedError,
     WriteConflictError,
 )
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.timeline import Timeline, load_timeline
-from hudisql.services.rollback import roll_back_commit
+from hudisql.format.timeline.active_timeline import Timeline, load_timeline
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction import late_conflicts

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import (
     SettingsError,
     StorageError,
@@ -24,7 +25,6 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.hudi_config import HudiConfig
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
 from hudisql.write.transaction.lock import (

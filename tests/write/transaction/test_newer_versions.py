@@ -14,23 +14,23 @@ import pyarrow.compute as pc
 import pytest
 
 from hudisql.errors import UnsupportedTableError, WriteConflictError
-from hudisql.format.avro_container import CONTAINER_MAGIC, load_codec
-from hudisql.format.commit_metadata import (
+from hudisql.format.avro.avro_container import CONTAINER_MAGIC, load_codec
+from hudisql.format.paths.file_names import log_file_name
+from hudisql.format.timeline.commit_metadata import (
     CommitMetadata,
     LogWriteStat,
     WriteStat,
     parse_commit_metadata,
     read_commit_metadata,
 )
-from hudisql.format.commit_metadata_avro import render_commit_metadata
-from hudisql.format.file_names import log_file_name
-from hudisql.format.instant import ROLLBACK
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
+from hudisql.format.timeline.instant import ROLLBACK
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
-from hudisql.table.table_configuration import update_table_properties
+from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes

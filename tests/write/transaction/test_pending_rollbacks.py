@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError, WriteConflictError
-from hudisql.format.avro_container import load_codec
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import Instant, InstantState
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.commit import begin_commit, complete_commit, rollback_commit

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hudisql.format.archived_timeline import archived_entry, encode_archive_file
-from hudisql.format.commit_metadata import CommitMetadata
-from hudisql.format.instant import COMMIT, Instant, InstantState
+from hudisql.format.timeline.archived_log_files import archived_entry, encode_archive_file
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import COMMIT, Instant, InstantState
 from hudisql.storage import Storage
+from hudisql.table.history.taken_changes import Place
 from hudisql.table.hudi_table import open_table
-from hudisql.table.taken_changes import Place
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
 from tests.table.conftest import TableDirectory
 

@@ -1,0 +1,1 @@
+"""The target directory of a bootstrap: its state, lease and checkpoint files, and the protected sources."""

@@ -1,0 +1,147 @@
+"""The lease on a target directory: one run at a time writes to it, and an expired lease can be taken over.
+
+A lease is a file that is created atomically. A run that takes over creates the file of the next fencing
+epoch and removes the older ones, so that exactly one of several runs continues. A run renews its heartbeat
+every minute, and checks that it still holds the lease before it publishes anything. Knows nothing of what is
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from hudisql.bootstrap.lease.target_state import (
+    HEARTBEAT_FILE,
+    LEASE_TIMEOUT_MS,
+    TargetState,
+    lease_epochs,
+    lease_path,
+    read_lease,
+    read_target_state,
+)
+from hudisql.errors import PathExistsError, StorageError, TableExistsError
+from hudisql.sql_literals import quote_string
+from hudisql.storage import Storage, join
+from hudisql.write.transaction.heartbeat import start_heartbeat
+
+_HEARTBEAT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease of this run; it is sent to the run's tasks."""
+
+    base_path: str
+    fencing_epoch: int
+
+    @property
+    def path(self) -> str:
+        """The path of the lease file."""
+        return lease_path(self.base_path, self.fencing_epoch)
+
+    @property
+    def closed_path(self) -> str:
+        """The path of the file that tells tasks that the run accepts no more files."""
+        return f"{self.path}-closed"
+
+    def is_held(self, storage: Storage) -> bool:
+        """True until the run ends or another run takes over."""
+        return storage.exists(self.path)
+
+    def check_held(self, storage: Storage) -> None:
+        """Raise TableExistsError if another run took over."""
+        if lease_epochs(storage, self.base_path) != [self.fencing_epoch]:
+            raise TableExistsError(
+                f"another bootstrap took over {self.base_path}",
+                hint="the lease expired after 10 minutes without a heartbeat; wait for the new run",
+            )
+
+    def close(self, storage: Storage) -> None:
+        """Accept no more files: late attempts of tasks delete what they finish from now on.
+
+        Called before the driver looks for files that no task result names. Raises StorageError.
+        """
+        storage.write(self.closed_path, b"")
+
+    def fence_late_attempt(self, storage: Storage, paths: Sequence[str]) -> None:
+        """Delete `paths` and raise StorageError if the run has ended, or accepts no more files.
+
+        A task calls this before it begins a file and after it has finished files: a task that outlives its
+        run must not add files to the table of another run.
+        """
+        lease, closed = storage.infos([self.path, self.closed_path])
+        if lease is None or closed is not None:
+            storage.delete_files(list(paths))
+            raise StorageError(
+                f"the bootstrap into {self.base_path} has ended: a task outlived its run, its files were"
+                " deleted"
+            )
+
+    def release(self, storage: Storage) -> None:
+        """Delete the lease. Raises StorageError."""
+        storage.delete_file(join(self.base_path, HEARTBEAT_FILE))
+        storage.delete_file(self.path)
+        # An earlier run may have closed its lease after the takeover.
+        for fencing_epoch in range(self.fencing_epoch + 1):
+            storage.delete_file(Lease(self.base_path, fencing_epoch).closed_path)
+
+
+def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: bool) -> Lease:
+    """Acquire the lease on the directory for this run; with `takes_over` also one that has expired.
+
+    Raises TableExistsError if another run may still be running, or has published the table meanwhile.
+    """
+    fencing_epoch = 0
+    held = read_lease(storage, base_path) if takes_over else None
+    if held is not None:
+        if not held.is_expired:
+            raise TableExistsError(
+                f"the bootstrap that holds the lease on {base_path} may still be running: {held}",
+                hint="wait for it; ten minutes after its last heartbeat, resume => true takes over",
+            )
+        fencing_epoch = held.fencing_epoch + 1
+    lease = Lease(base_path, fencing_epoch)
+    content = {"table": table, "host": socket.gethostname(), "process": os.getpid()}
+    try:
+        storage.create(lease.path, json.dumps(content).encode())
+    except PathExistsError as error:
+        raise TableExistsError(
+            f"another bootstrap is writing to {base_path}",
+            hint="wait for it; if that run was killed, resume => true continues it, and"
+            f" CALL rollback_bootstrap(path => {quote_string(base_path)}) deletes its files",
+        ) from error
+    # A run that was slower than two others finds a later lease, or the table, and gives up.
+    fencing_epochs = lease_epochs(storage, base_path)
+    is_late = takes_over and read_target_state(storage, base_path) is TargetState.TABLE
+    if fencing_epochs[-1:] != [fencing_epoch] or is_late:
+        storage.delete_file(lease.path)
+        raise TableExistsError(f"another bootstrap acquired the lease on {base_path}", hint="wait for it")
+    for older in fencing_epochs[:-1]:
+        Lease(base_path, older).release(storage)
+    # Left by a run that was killed while it released its lease.
+    storage.delete_file(lease.closed_path)
+    return lease
+
+
+@contextmanager
+def heartbeats(storage: Storage, lease: Lease) -> Iterator[None]:
+    """Renew the lease's heartbeat every minute from a background thread. Raises StorageError."""
+    heartbeat = start_heartbeat(
+        storage,
+        join(lease.base_path, HEARTBEAT_FILE),
+        interval_ms=_HEARTBEAT_MS,
+        tolerance_ms=LEASE_TIMEOUT_MS,
+        is_owner=partial(lease.is_held, storage),
+    )
+    try:
+        yield
+    finally:
+        # `release` deletes the file; after a takeover it belongs to the other run.
+        heartbeat.stop(keeps_file=True)

@@ -1,0 +1,94 @@
+"""The two renames of a migration, and of its revert, as single changes of the metastore.
+
+Both entries are external when they are renamed, so the metastore moves no directory (docs/facts.md). Between
+the two renames nothing has the table's name; a rename that fails is followed by the way back.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.migrate_table.migration_state import (
+    MIGRATION_PROPERTY,
+    MigrationNames,
+    SourceMark,
+    read_mark,
+)
+from hudisql.bootstrap.source.hive_source import protection_for
+from hudisql.catalog.guarded_alter import alter_guarded
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import MetastoreError, NoSuchTableError
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.migrate_table.migration_lock import MigrationLock
+    from hudisql.catalog.client import MetastoreClient
+
+
+def mark_source(metastore: MetastoreClient, source: MetastoreTable, target_path: str) -> None:
+    """Make the plain table external, and note on it how it was and where the Hudi table will lie.
+
+    Raises MetastoreError.
+    """
+    mark = read_mark(source)
+    protection = protection_for(source)
+    set_now = dict(protection.properties) if protection else {}
+    before = {key: source.parameters.get(key) for key in set_now} if mark is None else mark.before
+    text = SourceMark(target_path, before).to_json()
+    parameters = {**source.parameters, **set_now, MIGRATION_PROPERTY: text}
+    alter_guarded(metastore, source, replace(source, table_type="EXTERNAL_TABLE", parameters=parameters))
+
+
+def unmark_source(metastore: MetastoreClient, names: MigrationNames) -> None:
+    """Give the plain table under its own name its former properties back. Raises MetastoreError."""
+    source = _entry(metastore, names.database, names.name)
+    mark = read_mark(source)
+    if mark is None:
+        return
+    changed = {*mark.before, MIGRATION_PROPERTY}
+    parameters = {key: value for key, value in source.parameters.items() if key not in changed}
+    parameters |= {key: value for key, value in mark.before.items() if value is not None}
+    table_type = "MANAGED_TABLE" if "EXTERNAL" in mark.before else source.table_type
+    alter_guarded(metastore, source, replace(source, table_type=table_type, parameters=parameters))
+
+
+def exchange_names(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
+    """The plain table becomes `__source`, the Hudi table takes its name. Raises MetastoreError."""
+    lock.check_held()
+    _rename(metastore, names.database, names.name, names.source)
+    try:
+        _rename(metastore, names.database, names.staged, names.name)
+    except MetastoreError:
+        with suppress(MetastoreError):
+            _rename(metastore, names.database, names.source, names.name)
+        raise
+
+
+def complete_exchange(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
+    """Only the second rename, after a kill between the two. Raises MetastoreError."""
+    lock.check_held()
+    _rename(metastore, names.database, names.staged, names.name)
+
+
+def withdraw_hudi_table(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
+    """The Hudi table gives up its name; the first half of a revert. Raises MetastoreError."""
+    lock.check_held()
+    _rename(metastore, names.database, names.name, names.staged)
+
+
+def restore_source(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
+    """The plain table has its name again; the second half of a revert. Raises MetastoreError."""
+    lock.check_held()
+    _rename(metastore, names.database, names.source, names.name)
+
+
+def _rename(metastore: MetastoreClient, database: str, old: str, new: str) -> None:
+    metastore.alter_table(replace(_entry(metastore, database, old), name=new), name=old)
+
+
+def _entry(metastore: MetastoreClient, database: str, name: str) -> MetastoreTable:
+    found = metastore.get_table(database, name)
+    if found is None:
+        raise NoSuchTableError(f"the metastore has no table {database}.{name}")
+    return found

@@ -1,1 +1,0 @@
-"""Migrations under the old name: a plain table's name goes to its Hudi table, and back."""

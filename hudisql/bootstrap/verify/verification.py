@@ -1,0 +1,316 @@
+"""Verifying a bootstrapped table against its source, for as long as the table reads source files.
+
+Looks at the latest slices that still have their data in external files (later commits rewrite some), at the
+bootstrap index and at the source's directories. Reads only; says what differs and leaves the judgement to the
+caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.blockers import name_some
+from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
+from hudisql.bootstrap.source.source_files import list_source_files
+from hudisql.bootstrap.verify.verify_files import (
+    SKELETON_MISSING,
+    SOURCE_NEW,
+    Discrepancy,
+    FileToVerify,
+    FileVerdict,
+    RowsToCompare,
+    committed_files,
+    verify_files,
+)
+from hudisql.bootstrap.verify.verify_full_records import verify_full_records
+from hudisql.bootstrap.verify.verify_rows import compare_all_rows
+from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
+from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
+from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
+from hudisql.spark.task_runner import run_on_files
+from hudisql.sql_literals import quote_string
+from hudisql.storage import Storage, is_inside, join, parent_of
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions
+from hudisql.table.partitions.resynced_sources import read_resync_lists
+from hudisql.table.properties.version_properties import made_with_key_pairs
+from hudisql.table.timeline.replaced_groups import replaced_file_groups
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_SAMPLED_FILES: Final = 20
+_LISTED: Final = 10
+_NEW_FILE: Final = "written after the bootstrap, or left out of it; CALL resync_bootstrap takes it"
+
+
+class VerifyLevel(StrEnum):
+    """How much is read: footers of all files, also one row group of some files, or everything."""
+
+    COUNTS = "counts"
+    SAMPLE = "sample"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification looked at and what it found.
+
+    `rewritten_files` are mappings of the bootstrap index whose rows later commits have rewritten: they no
+    longer depend on the source.
+    """
+
+    base_path: str
+    level: VerifyLevel
+    files: int
+    rows: int
+    compared_files: int
+    compared_rows: int
+    rewritten_files: int
+    discrepancies: tuple[Discrepancy, ...]
+
+    @property
+    def errors(self) -> tuple[Discrepancy, ...]:
+        """What makes the table differ from its source."""
+        return tuple(found for found in self.discrepancies if found.is_error)
+
+    @property
+    def is_good(self) -> bool:
+        """True if nothing is wrong; new source files alone are nothing wrong."""
+        return not self.errors
+
+    def describe(self) -> str:
+        """What was looked at, in a sentence."""
+        text = f"{self.files:,} files with {self.rows:,} rows"
+        if self.compared_files:
+            text += f", {self.compared_rows:,} rows of {self.compared_files:,} files compared"
+        if self.rewritten_files:
+            text += f"; {self.rewritten_files:,} files rewritten by later commits were left out"
+        return text
+
+    def raise_if_bad(self, name: str) -> None:
+        """Raise VerificationFailedError that lists the errors, if there are any."""
+        if self.is_good:
+            return
+        listed = "".join(
+            f"\n  - {found.kind}: {found.path} ({found.detail})" for found in self.errors[:_LISTED]
+        )
+        more = len(self.errors) - _LISTED
+        arguments = f"table => {quote_string(name)}, path => {quote_string(self.base_path)}"
+        raise VerificationFailedError(
+            f"the table {name} is committed, but does not match its source, {len(self.errors):,} findings:"
+            + listed
+            + (f"\n  - and {more:,} more" if more > 0 else ""),
+            hint=f"CALL verify_bootstrap({arguments}) lists all;"
+            f" CALL rollback_bootstrap({arguments}) takes the table back",
+        )
+
+
+def parse_level(text: str) -> VerifyLevel:
+    """The level of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return VerifyLevel(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"level '{text}' is unknown", hint="it is 'counts', 'sample' or 'full'"
+        ) from error
+
+
+def verify_bootstrap(
+    context: Context, table: HudiTable, level: VerifyLevel, *, check_new_source_directories: bool = True
+) -> Verification:
+    """Compare the table with its source. `check_new_source_directories` also looks for new directories below
+    the source.
+
+    Raises InvalidArgumentError if the table was not bootstrapped, CorruptTableError, StorageError, and
+    QueryError if the level is FULL and Spark cannot read a file to its end.
+    """
+    if not table.is_bootstrapped:
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} was not bootstrapped: it has no source to compare with"
+        )
+    # A changed modification time is a finding of its own; what the rows are then is compared all the same.
+    table = replace(table, accepts_changed_sources=True)
+    storage = table.storage
+    latest = _latest_slices(table)
+    slices = [(replace(each, log_files=()), values) for each, values in latest if each.is_bootstrapped]
+    mappings = list(read_bootstrap_mappings(storage, table.base_path))
+    missing = _missing_skeletons(table, mappings, slices)
+    files = _files_to_verify(table, slices, level)
+    verdicts: list[FileVerdict] = run_on_files(
+        context.spark,
+        files,
+        partial(
+            verify_files,
+            storage,
+            table.full_schema,
+            table.properties.record_key_fields,
+            made_with_key_pairs(table.properties),
+        ),
+        weight=partial(_bytes_to_read, level),
+        console=context.console,
+        label=f"Verifying {table.name}, files",
+    )
+    found = [*missing, *(each for verdict in verdicts for each in verdict.discrepancies)]
+    if level is VerifyLevel.FULL:
+        whole = [
+            (file.file_slice, file.partition_values)
+            for file, verdict in zip(files, verdicts, strict=True)
+            if verdict.is_readable
+        ]
+        found += compare_all_rows(context.spark, table, whole)
+    sources = read_full_record_sources(storage, table.base_path)
+    full = verify_full_records(
+        context,
+        table,
+        latest,
+        sources,
+        sampled_files={VerifyLevel.COUNTS: 0, VerifyLevel.SAMPLE: _SAMPLED_FILES}.get(level, len(latest)),
+        compares_all=level is VerifyLevel.FULL,
+    )
+    found += full.discrepancies
+    known = {each.external_file.path: each.partition_path for each in mappings}
+    known |= {each.file.path: each.partition_path for each in sources}
+    resynced = read_resync_lists(table).taken
+    known |= {path: each.partition_path for path, each in resynced.items()}
+    found += _new_source_files(table, known, check_new_source_directories=check_new_source_directories)
+    return Verification(
+        table.base_path,
+        level,
+        len(files) + full.files,
+        sum(verdict.rows for verdict in verdicts) + full.rows,
+        sum(1 for verdict in verdicts if verdict.compared_rows) + full.compared_files,
+        sum(verdict.compared_rows for verdict in verdicts) + full.compared_rows,
+        len(mappings) - len(slices) - len(missing) + full.rewritten_files,
+        tuple(sorted(found, key=lambda each: (not each.is_error, each.partition_path, each.path))),
+    )
+
+
+def _latest_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, object]]]:
+    """The latest slices with the values of their partition columns."""
+    names = [column.name for column in table.partition_columns]
+    partitions = list_partitions(table)
+    values = {each.path: dict(zip(names, each.values, strict=True)) for each in partitions}
+    return [(each, values[each.partition_path]) for each in load_file_slices(table, partitions)]
+
+
+def _missing_skeletons(
+    table: HudiTable,
+    mappings: Sequence[BootstrapMapping],
+    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+) -> list[Discrepancy]:
+    """Mappings without any file in the table, if the timeline shows that no file was to be removed."""
+    commits = table.timeline.commits
+    if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
+        return []
+    alive = {(each.partition_path, each.file_id) for each, _ in slices}
+    unseen = [each for each in mappings if (each.partition_path, each.file_id) not in alive]
+    if not unseen:
+        return []
+    rewritten = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+    rewritten |= replaced_file_groups(table)
+    return [
+        Discrepancy(
+            SKELETON_MISSING,
+            each.partition_path,
+            join(table.base_path, each.partition_path, each.file_id),
+            f"no file of this file group is left; its rows are in {each.external_file.path}",
+        )
+        for each in unseen
+        if (each.partition_path, each.file_id) not in rewritten
+    ]
+
+
+def _files_to_verify(
+    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], level: VerifyLevel
+) -> list[FileToVerify]:
+    stats = committed_files(table, METADATA_BOOTSTRAP_INSTANT_TIME)
+    step = max(1, -(-len(slices) // _SAMPLED_FILES))
+    files = []
+    for number, (file_slice, values) in enumerate(slices):
+        rows = RowsToCompare.NONE
+        if level is VerifyLevel.FULL:
+            rows = RowsToCompare.ALL
+        elif level is VerifyLevel.SAMPLE and number % step == 0:
+            rows = RowsToCompare.ONE_ROW_GROUP
+        stat = stats.get(file_slice.base_file.path) if file_slice.base_file else None
+        files.append(
+            FileToVerify(
+                file_slice,
+                values,
+                rows,
+                None if stat is None else stat.file_size_in_bytes,
+                None if stat is None else stat.num_writes,
+            )
+        )
+    return files
+
+
+def _bytes_to_read(level: VerifyLevel, file: FileToVerify) -> int:
+    external = file.file_slice.external_file
+    return external.length if level is VerifyLevel.FULL and external is not None else 0
+
+
+def _new_source_files(
+    table: HudiTable, known: Mapping[str, str], *, check_new_source_directories: bool
+) -> Iterator[Discrepancy]:
+    """Data files in the source's directories that are not `known` (partition paths by file)."""
+    storage = table.storage
+    registered = {each.directory for each in registered_partitions(table).by_path.values()}
+    partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
+    for directory, paths in _listed_files(storage, sorted(partitions)):
+        for path in paths:
+            if path not in known:
+                yield Discrepancy(SOURCE_NEW, partitions[directory], path, _NEW_FILE)
+    if check_new_source_directories:
+        yield from _new_source_directories(storage, table, partitions.keys() | registered)
+
+
+def _listed_files(storage: Storage, directories: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    present = [
+        directory
+        for directory, info in zip(directories, storage.infos(directories), strict=True)
+        if info is not None
+    ]
+    for directory, entries in zip(present, storage.list_directories(present), strict=True):
+        yield (
+            directory,
+            [
+                entry.path
+                for entry in entries
+                if not entry.is_directory and entry.length > 0 and not is_hidden(entry.name)
+            ],
+        )
+
+
+def _new_source_directories(storage: Storage, table: HudiTable, known: set[str]) -> Iterator[Discrepancy]:
+    """One row for all directories of data files that the bootstrap did not take: too many to list each."""
+    source = storage.qualify(table.properties.bootstrap_base_path or "")
+    if not storage.exists(source) or is_inside(storage.resolve(table.base_path), storage.resolve(source)):
+        return
+    try:
+        listing = list_source_files(storage, source)
+    except HudisqlError as error:
+        yield Discrepancy(SOURCE_NEW, "", source, f"its directories cannot be listed: {error.message}")
+        return
+    new = [
+        (directory, len(files))
+        for directory, files in listing.directories
+        if join(source, directory) not in known
+    ]
+    if new:
+        yield Discrepancy(
+            SOURCE_NEW,
+            "",
+            source,
+            f"{sum(count for _, count in new):,} files in directories that the bootstrap did not take,"
+            f" {name_some([directory or '.' for directory, _ in new], 'directory')}",
+        )

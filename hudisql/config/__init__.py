@@ -1,0 +1,1 @@
+"""Settings and configuration keys: hudisql's own and Hudi's."""

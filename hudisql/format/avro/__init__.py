@@ -1,0 +1,1 @@
+"""Avro containers and rows, decoded and encoded as whole columns."""

@@ -1,0 +1,1 @@
+"""Encodings of numbers, bytes and text that several formats use."""

@@ -1,0 +1,1 @@
+"""HFile, and the bootstrap index that is stored in it."""

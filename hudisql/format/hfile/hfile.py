@@ -1,0 +1,349 @@
+"""HFile version 3: sorted key-value files with a root index, as Hudi's bootstrap index uses them.
+
+Written in the form of HBase's own writer (v3.3, CRC32C checksums, one Put cell per key), which HBase's reader
+and Hudi's native reader both take; read in that form and in the one of Hudi 1.x's native writer (v3.0, no
+checksums, bare keys in the index). Follows the HBase book's HFile appendix and Hudi's HFile format page.
+This module knows nothing of what the keys and values mean, and of no file system.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.encoding.varints import (
+    decode_hadoop_varint,
+    decode_protobuf_varint,
+    encode_hadoop_varint,
+    encode_protobuf_varint,
+)
+from hudisql.format.hfile.hfile_encoding import (
+    BYTES_PER_CHECKSUM,
+    as_bytes,
+    as_int,
+    crc32c,
+    protobuf_bytes,
+    protobuf_fields,
+)
+
+_DATA_MAGIC = b"DATABLK*"
+_INDEX_MAGIC = b"IDXROOT2"
+_FILE_INFO_MAGIC = b"FILEINF2"
+_TRAILER_MAGIC = b'TRABLK"$'
+_PROTOBUF_MAGIC = b"PBUF"
+_BLOCK_HEADER = struct.Struct(">8siiqBii")
+_TRAILER_BYTES = 4096
+_CHECKSUM_CRC32C = 2
+_VERSION = 3 << 24 | 3  # minor 3 in the high byte, major 3 in the low three
+_COMPRESSION_NONE = 2
+_CELL_SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"  # no family, latest timestamp, type Put
+_MVCC = b"\x00"
+DATA_BLOCK_BYTES = 65536
+
+
+class ByteSink(Protocol):
+    """What an HFile is written to: bytes in order, nothing read back."""
+
+    def write(self, data: bytes, /) -> object:
+        """Append bytes."""
+
+
+class ByteSource(Protocol):
+    """What an HFile is read from: a seekable file."""
+
+    def seek(self, position: int, /) -> object:
+        """Move to an absolute position."""
+
+    def read(self, count: int, /) -> bytes:
+        """Read that many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trailer:
+    load_on_open_offset: int
+    file_info_offset: int
+    index_entries: int
+    index_levels: int
+    entries: int
+
+
+def write_hfile(
+    entries: Iterable[tuple[bytes, bytes]],
+    file_info: Mapping[bytes, bytes],
+    sink: ByteSink,
+    *,
+    comparator: str,
+    block_bytes: int = DATA_BLOCK_BYTES,
+) -> int:
+    """Write sorted `(key, value)` pairs; returns how many bytes went to `sink`.
+
+    A data block is closed once it holds `block_bytes`; only one block and the root index (one entry a block)
+    are in memory. `file_info` is added to the fields that HBase itself writes. `comparator` is the Java class
+    named in the trailer. Raises ValueError if keys are not strictly ascending.
+    """
+    writer = _BlockWriter(sink)
+    index: list[tuple[bytes, int, int]] = []
+    block = bytearray()
+    first_key = last_key = b""
+    count = key_bytes = value_bytes = data_bytes = 0
+    for key, value in entries:
+        if count and key <= last_key:
+            raise ValueError(f"HFile keys must ascend: {key!r} after {last_key!r}")
+        if len(block) >= block_bytes:
+            index.append((first_key, *writer.write_block(_DATA_MAGIC, block)))
+            data_bytes += len(block) + _BLOCK_HEADER.size
+            block = bytearray()
+        if not block:
+            first_key = key
+        cell_key = _cell_key(key)
+        block += struct.pack(">ii", len(cell_key), len(value)) + cell_key + value + _MVCC
+        count, last_key = count + 1, key
+        key_bytes, value_bytes = key_bytes + len(cell_key), value_bytes + len(value)
+    if block:
+        index.append((first_key, *writer.write_block(_DATA_MAGIC, block)))
+        data_bytes += len(block) + _BLOCK_HEADER.size
+
+    root = b"".join(
+        struct.pack(">qi", offset, size) + encode_hadoop_varint(len(key) + 12) + _cell_key(key)
+        for key, offset, size in index
+    )
+    load_on_open, _ = writer.write_block(_INDEX_MAGIC, root)
+    writer.write_block(_INDEX_MAGIC, b"")
+    info = _file_info_block(
+        {
+            b"KEY_VALUE_VERSION": struct.pack(">i", 1),
+            b"MAX_MEMSTORE_TS_KEY": bytes(8),
+            b"hfile.AVG_KEY_LEN": struct.pack(">i", key_bytes // max(count, 1)),
+            b"hfile.AVG_VALUE_LEN": struct.pack(">i", value_bytes // max(count, 1)),
+            b"hfile.CREATE_TIME_TS": bytes(8),
+            **({b"hfile.LASTKEY": _cell_key(last_key)} if count else {}),
+            **file_info,
+        }
+    )
+    file_info_offset, _ = writer.write_block(_FILE_INFO_MAGIC, info)
+    # HBase's own sum: the root index is not in it, the trailer is.
+    uncompressed = data_bytes + 2 * _BLOCK_HEADER.size + len(info) + _TRAILER_BYTES
+    writer.write(
+        _encode_trailer(
+            {
+                1: file_info_offset,
+                2: load_on_open,
+                3: len(root),
+                4: uncompressed,
+                5: len(index),
+                6: 0,
+                7: count,
+                8: 1,
+                9: index[0][1] if index else 0,
+                10: index[-1][1] if index else 0,
+            },
+            comparator,
+        )
+    )
+    return writer.position
+
+
+class _BlockWriter:
+    """Writes blocks with header and checksums, keeping the chain of earlier blocks of the same kind."""
+
+    def __init__(self, sink: ByteSink) -> None:
+        self._sink = sink
+        self._previous: dict[bytes, int] = {}
+        self.position = 0
+
+    def write(self, data: bytes) -> None:
+        self._sink.write(data)
+        self.position += len(data)
+
+    def write_block(self, magic: bytes, data: bytes | bytearray) -> tuple[int, int]:
+        """Write one block; returns its offset and its size on disk with header and checksums."""
+        offset = self.position
+        on_disk = _BLOCK_HEADER.size + len(data)
+        chunks = -(-on_disk // BYTES_PER_CHECKSUM)
+        header = _BLOCK_HEADER.pack(
+            magic,
+            len(data) + 4 * chunks,
+            len(data),
+            self._previous.get(magic, -1),
+            _CHECKSUM_CRC32C,
+            BYTES_PER_CHECKSUM,
+            on_disk,
+        )
+        self.write(header + data + _checksums(header + data))
+        self._previous[magic] = offset
+        return offset, self.position - offset
+
+
+def _checksums(content: bytes) -> bytes:
+    view = memoryview(content)
+    starts = range(0, len(content), BYTES_PER_CHECKSUM)
+    return b"".join(struct.pack(">I", crc32c(view[start : start + BYTES_PER_CHECKSUM])) for start in starts)
+
+
+def _cell_key(key: bytes) -> bytes:
+    return struct.pack(">h", len(key)) + key + _CELL_SUFFIX
+
+
+def _file_info_block(file_info: Mapping[bytes, bytes]) -> bytes:
+    pairs = b""
+    for name, value in sorted(file_info.items()):
+        pair = protobuf_bytes(1, name) + protobuf_bytes(2, value)
+        pairs += protobuf_bytes(1, pair)
+    return _PROTOBUF_MAGIC + encode_protobuf_varint(len(pairs)) + pairs
+
+
+def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
+    message = b"".join(
+        encode_protobuf_varint(number << 3) + encode_protobuf_varint(value)
+        for number, value in numbers.items()
+    )
+    message += protobuf_bytes(11, comparator.encode())
+    message += encode_protobuf_varint(12 << 3) + encode_protobuf_varint(_COMPRESSION_NONE)
+    trailer = _TRAILER_MAGIC + encode_protobuf_varint(len(message)) + message
+    return trailer.ljust(_TRAILER_BYTES - 4, b"\x00") + struct.pack(">I", _VERSION)
+
+
+class HFileReader:
+    """Reads keys and values of one HFile, block by block, checking the checksums where there are some.
+
+    Takes uncompressed files with a single-level root index, which are all that Hudi writes as index; raises
+    CorruptTableError, naming `name`, for anything else and for damaged bytes.
+    """
+
+    def __init__(self, source: ByteSource, length: int, name: str = "HFile") -> None:
+        self._source = source
+        self._name = name
+        if length < _TRAILER_BYTES:
+            raise CorruptTableError(f"{name} is no HFile: {length} bytes are less than its trailer")
+        self._trailer = self._read_trailer(length - _TRAILER_BYTES)
+        self._body_bytes = length - _TRAILER_BYTES
+        self._blocks = self._read_root_index()
+        self._first_keys = [key for key, _, _ in self._blocks]
+
+    @property
+    def entry_count(self) -> int:
+        """How many keys the trailer says there are."""
+        return self._trailer.entries
+
+    @property
+    def block_count(self) -> int:
+        """How many data blocks there are."""
+        return len(self._blocks)
+
+    def read_file_info(self) -> dict[bytes, bytes]:
+        """The file-info block as a mapping."""
+        _, data = self._read_block(self._trailer.file_info_offset, _FILE_INFO_MAGIC)
+        if data[:4] != _PROTOBUF_MAGIC:
+            raise self._corrupt("its file info is not a protobuf message")
+        file_info = {}
+        try:
+            size, position = decode_protobuf_varint(data, 4)
+            for _, pair in protobuf_fields(data[position : position + size]):
+                (_, key), (_, value) = protobuf_fields(as_bytes(pair))
+                file_info[as_bytes(key)] = as_bytes(value)
+        except (IndexError, ValueError) as error:
+            raise self._corrupt("its file info cannot be decoded") from error
+        return file_info
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """All `(key, value)` pairs in key order."""
+        for _, offset, _ in self._blocks:
+            yield from self._entries_of_block(offset)
+
+    def find(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The pairs whose key is in `keys`, in key order; reads only the blocks that may hold them."""
+        wanted: dict[int, set[bytes]] = {}
+        for key in keys:
+            # The index key of a block may be shorter than its first key but is above all keys before it.
+            wanted.setdefault(bisect_right(self._first_keys, key) - 1, set()).add(key)
+        for number in sorted(wanted):
+            if number >= 0:
+                block_keys = wanted[number]
+                for key, value in self._entries_of_block(self._blocks[number][1]):
+                    if key in block_keys:
+                        yield key, value
+
+    def _read_trailer(self, offset: int) -> _Trailer:
+        data = self._read(offset, _TRAILER_BYTES)
+        (version,) = struct.unpack(">I", data[-4:])
+        if data[:8] != _TRAILER_MAGIC or version & 0xFFFFFF != 3:
+            raise self._corrupt("it has no trailer of HFile version 3")
+        try:
+            size, position = decode_protobuf_varint(data, 8)
+            fields = dict(protobuf_fields(data[position : position + size]))
+            trailer = _Trailer(
+                load_on_open_offset=as_int(fields[2]),
+                file_info_offset=as_int(fields[1]),
+                index_entries=as_int(fields[5]),
+                index_levels=as_int(fields[8]),
+                entries=as_int(fields[7]),
+            )
+            compression = as_int(fields.get(12, _COMPRESSION_NONE))
+        except (KeyError, IndexError, ValueError) as error:
+            raise self._corrupt("its trailer cannot be decoded") from error
+        if compression != _COMPRESSION_NONE:
+            raise self._corrupt(f"its compression codec {compression} is not one Hudi uses for indexes")
+        if trailer.index_levels > 1:
+            raise self._corrupt(f"its index has {trailer.index_levels} levels, Hudi's have one")
+        return trailer
+
+    def _read_root_index(self) -> list[tuple[bytes, int, int]]:
+        _, data = self._read_block(self._trailer.load_on_open_offset, _INDEX_MAGIC)
+        blocks = []
+        position = 0
+        try:
+            for _ in range(self._trailer.index_entries):
+                offset, size = struct.unpack_from(">qi", data, position)
+                key_bytes, position = decode_hadoop_varint(data, position + 12)
+                (row_bytes,) = struct.unpack_from(">h", data, position)
+                blocks.append((data[position + 2 : position + 2 + row_bytes], offset, size))
+                position += key_bytes
+        except (struct.error, IndexError) as error:
+            raise self._corrupt("its root index is cut off") from error
+        return blocks
+
+    def _entries_of_block(self, offset: int) -> Iterator[tuple[bytes, bytes]]:
+        _, data = self._read_block(offset, _DATA_MAGIC)
+        position = 0
+        while position < len(data):
+            try:
+                key_bytes, value_bytes, row_bytes = struct.unpack_from(">iih", data, position)
+            except struct.error as error:
+                raise self._corrupt(f"its data block at {offset} is cut off") from error
+            value_start = position + 8 + key_bytes
+            if not (0 <= row_bytes <= key_bytes and 0 <= value_bytes <= len(data) - value_start - 1):
+                raise self._corrupt(f"its data block at {offset} has an entry beyond its end")
+            row_start = position + 10
+            yield data[row_start : row_start + row_bytes], data[value_start : value_start + value_bytes]
+            _, position = decode_hadoop_varint(data, value_start + value_bytes)
+
+    def _read_block(self, offset: int, magic: bytes) -> tuple[int, bytes]:
+        header = self._read(offset, _BLOCK_HEADER.size)
+        found, after_header, data_bytes, _, checksum_type, per_checksum, _ = _BLOCK_HEADER.unpack(header)
+        if found != magic or not 0 <= data_bytes <= after_header <= self._body_bytes - offset:
+            raise self._corrupt(f"there is no {magic.decode()} block at {offset}")
+        body = self._read(offset + _BLOCK_HEADER.size, after_header)
+        data = body[:data_bytes]
+        has_checksums = checksum_type == _CHECKSUM_CRC32C and per_checksum == BYTES_PER_CHECKSUM
+        if has_checksums and _checksums(header + data) != body[data_bytes:]:
+            raise self._corrupt(f"the checksum of its block at {offset} is wrong")
+        return offset + _BLOCK_HEADER.size + after_header, data
+
+    def _read(self, offset: int, count: int) -> bytes:
+        if offset < 0:
+            raise self._corrupt(f"it points to offset {offset}")
+        self._source.seek(offset)
+        data = self._source.read(count)
+        if len(data) != count:
+            raise self._corrupt(f"it ends within the block at {offset}")
+        return data
+
+    def _corrupt(self, what: str) -> CorruptTableError:
+        return CorruptTableError(
+            f"cannot read {self._name}: {what}",
+            hint="the file is damaged; restore it from a copy of the table",
+        )

@@ -1,0 +1,1 @@
+"""Bloom filters and hash buckets of record keys."""

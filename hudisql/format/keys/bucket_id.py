@@ -1,0 +1,51 @@
+"""Hudi's bucket index: which bucket a record key belongs to, and what a bucket's file ids look like.
+
+Follows `BucketIdentifier` and `KeyGenUtils.extractRecordKeysByFields` of Hudi 0.15, whose hash is that of a
+Java list of texts. Whole key columns; knows no tables.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.format.keys.bloom_filter import string_buffers
+
+_DIGITS: Final = 8
+_FILE_ID = re.compile(r"(\d{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?", re.ASCII)
+_PLACEHOLDERS: Final = ("__null__", "__empty__")
+
+
+def bucket_ids(keys: pa.Array, fields: Sequence[str], count: int) -> npt.NDArray[np.int32]:
+    """The bucket of each record key, of `count`; complex keys are hashed by their parts of `fields`.
+
+    Null keys go to bucket 0; writers refuse them.
+    """
+    from hudisql.format.keys import bucket_kernels
+
+    offsets, data = string_buffers(keys)
+    hashes = np.empty(len(keys), np.uint32)
+    names = string_buffers(pa.array(list(fields), pa.string()))
+    placeholders = string_buffers(pa.array(list(_PLACEHOLDERS), pa.string()))
+    bucket_kernels.list_hashes(offsets, data, *names, *placeholders, hashes)
+    ids: npt.NDArray[np.int32] = ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)).astype(np.int32)
+    if keys.null_count:
+        ids[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+    return ids
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """The bucket that a file id names; None if it is no bucket's."""
+    matched = _FILE_ID.fullmatch(file_id)
+    return int(matched[1]) if matched else None
+
+
+def new_file_id_prefix(bucket: int) -> str:
+    """A new file id for a bucket, without the `-0` that its writer adds."""
+    return f"{bucket:0{_DIGITS}d}{str(uuid.uuid4())[_DIGITS:]}"

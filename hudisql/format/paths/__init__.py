@@ -1,0 +1,1 @@
+"""Names of data files, partition paths and partition metadata."""

@@ -1,0 +1,1 @@
+"""Table schemas: Avro, Arrow and Spark types, meta columns, type widening."""

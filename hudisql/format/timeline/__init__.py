@@ -1,0 +1,1 @@
+"""Instants, timelines and the metadata of commits."""

@@ -1,0 +1,243 @@
+"""The layout of a table's timeline: directories, file names, payloads and order of instants.
+
+Follows `TimelineLayout`, `HoodieInstant.getFileName` and `HoodieTableMetaClient` of Hudi 0.15 for layout
+version 1 (table version 6), and `InstantFileNameGeneratorV2` and `InstantFileNameParserV2` of Hudi 1.2 for
+version 2 (table versions 8 and 9). No other module builds such paths. Knows names only: it reads no files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Protocol
+
+from hudisql.format.timeline.instant import (
+    ACTIONS,
+    CLUSTERING,
+    COMMIT,
+    COMMIT_ACTIONS,
+    COMPACTION,
+    REPLACE_COMMIT,
+    RESTORE,
+    ROLLBACK,
+    SAVEPOINT,
+    Instant,
+    InstantState,
+)
+from hudisql.storage import join
+
+METADATA_DIRECTORY: Final = ".hoodie"
+"""The directory of a table that holds all but its data (Hudi's `METAFOLDER_NAME`)."""
+ARCHIVE_DIRECTORY: Final = "archived"
+"""Hudi's default for `hoodie.archivelog.folder`."""
+DEFAULT_TIMELINE_DIRECTORY: Final = "timeline"
+"""Hudi's default for `hoodie.timeline.path`."""
+DEFAULT_HISTORY_DIRECTORY: Final = "history"
+"""Hudi's default for `hoodie.timeline.history.path`."""
+# File names that are remembered: a timeline is listed again and again.
+_MOST_NAMES: Final = 1 << 16
+
+
+def metadata_directory(base_path: str) -> str:
+    """`.hoodie` of the table."""
+    return join(base_path, METADATA_DIRECTORY)
+
+
+def temporary_directory(base_path: str) -> str:
+    """What writers keep while they work: markers, a directory for each instant."""
+    return join(base_path, METADATA_DIRECTORY, ".temp")
+
+
+def heartbeat_directory(base_path: str) -> str:
+    """The heartbeats of writers, a file for each instant."""
+    return join(base_path, METADATA_DIRECTORY, ".heartbeat")
+
+
+def auxiliary_directory(base_path: str) -> str:
+    """What lasts beside the timeline, such as the bootstrap index."""
+    return join(base_path, METADATA_DIRECTORY, ".aux")
+
+
+def metadata_table_directory(base_path: str) -> str:
+    """The base path of the table's metadata table."""
+    return join(base_path, METADATA_DIRECTORY, "metadata")
+
+
+def new_table_directories(layout_version: int) -> tuple[str, ...]:
+    """The directories below `.hoodie` that a new table has, empty."""
+    history = f"{DEFAULT_TIMELINE_DIRECTORY}/{DEFAULT_HISTORY_DIRECTORY}"
+    return (ARCHIVE_DIRECTORY if layout_version == LAYOUT_V1.version else history, ".schema", ".temp")
+
+
+def archive_directory(base_path: str, name: str) -> str:
+    """Where archived instants are; `name` is the table's `hoodie.archivelog.folder`."""
+    return join(base_path, METADATA_DIRECTORY, name)
+
+
+class TimelineLayout(Protocol):
+    """One version of the layout."""
+
+    @property
+    def version(self) -> int:
+        """Hudi's `hoodie.timeline.layout.version`."""
+
+    @property
+    def has_completion_times(self) -> bool:
+        """True if names of completed actions tell when they were completed.
+
+        File slices then go by these times, and the name of a log file tells the commit that wrote it, not
+        the base file that it belongs to.
+        """
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file that stands for the instant in its state."""
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant that a file of the timeline's directory stands for, or None if it is another file."""
+
+    def __hash__(self) -> int:
+        """Layouts are values."""
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """Orders instants from the oldest to the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLayoutV1:
+    """Each state of an action is a file `<instant>.<action>[.requested|.inflight]` in `.hoodie` itself."""
+
+    version: int = 1
+    has_completion_times: bool = False
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+        return metadata_directory(base_path)
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file; a completed compaction is named after the commit that it makes."""
+        if instant.state is InstantState.COMPLETED:
+            return f"{instant.timestamp}.{instant.completed_action}"
+        if instant.state is InstantState.INFLIGHT and instant.action == COMMIT:
+            return f"{instant.timestamp}.inflight"
+        return f"{instant.timestamp}.{instant.action}.{instant.state.name.lower()}"
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant of a file's name, or None if it is no timeline file."""
+        return _instant_of(name)
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """Plans and rollbacks are Avro containers, commits JSON."""
+        return _AVRO_RECORDS.get((instant.action, instant.state))
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """The time at which an action was requested decides."""
+        return instant.timestamp, instant.action, instant.state
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLayoutV2:
+    """A completed action is a file `<instant>_<completion time>.<action>` in `.hoodie/timeline`.
+
+    Pending states are named as in layout 1, but a pending clustering is an action of its own. Completed names
+    without a completion time are those of tables that were upgraded by early writers. `directory` and
+    `history` are the table's `hoodie.timeline.path` and `hoodie.timeline.history.path`.
+    """
+
+    directory: str = DEFAULT_TIMELINE_DIRECTORY
+    history: str = DEFAULT_HISTORY_DIRECTORY
+    version: int = 2
+    has_completion_times: bool = True
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+        return join(metadata_directory(base_path), self.directory)
+
+    def history_directory(self, base_path: str) -> str:
+        """The directory of the archived instants."""
+        return join(self.timeline_directory(base_path), self.history)
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file; a completed compaction is named after the commit that it makes."""
+        if instant.state is not InstantState.COMPLETED or not instant.completion_time:
+            return LAYOUT_V1.file_name(instant)
+        return f"{instant.timestamp}_{instant.completion_time}.{instant.completed_action}"
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant of a file's name, or None if it is no timeline file."""
+        matched = _COMPLETED_NAME.fullmatch(name)
+        if matched is None:
+            return LAYOUT_V1.parse_file_name(name)
+        timestamp, completion_time, action = matched.groups()
+        return (
+            Instant(timestamp, action, InstantState.COMPLETED, completion_time) if action in ACTIONS else None
+        )
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """All that is not empty is an Avro container, but for commits named without a completion time."""
+        if instant.is_completed and instant.action in COMMIT_ACTIONS:
+            replaces = instant.action == REPLACE_COMMIT
+            record = "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+            return record if instant.completion_time else None
+        return LAYOUT_V1.avro_record(instant)
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """The time at which an action was requested decides, as in layout 1."""
+        return LAYOUT_V1.sort_key(instant)
+
+
+_COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
+
+
+@lru_cache(_MOST_NAMES)
+def _instant_of(name: str) -> Instant | None:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
+
+
+_FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
+_AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
+    (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
+    (CLUSTERING, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
+    (COMPACTION, InstantState.REQUESTED): "HoodieCompactionPlan",
+    (ROLLBACK, InstantState.REQUESTED): "HoodieRollbackPlan",
+    (ROLLBACK, InstantState.COMPLETED): "HoodieRollbackMetadata",
+    (SAVEPOINT, InstantState.COMPLETED): "HoodieSavepointMetadata",
+    (RESTORE, InstantState.REQUESTED): "HoodieRestorePlan",
+    (RESTORE, InstantState.COMPLETED): "HoodieRestoreMetadata",
+}
+LAYOUT_V1: Final[TimelineLayout] = TimelineLayoutV1()
+"""The layout of table version 6, and of all new tables."""
+
+
+def timeline_layout(
+    version: int, directory: str = DEFAULT_TIMELINE_DIRECTORY, history: str = DEFAULT_HISTORY_DIRECTORY
+) -> TimelineLayout | None:
+    """The layout of a `hoodie.timeline.layout.version`, or None if hudisql does not know it.
+
+    `directory` and `history` are where layout 2 keeps its instants, below `.hoodie` and below `directory`.
+    """
+    if version == LAYOUT_V1.version:
+        return LAYOUT_V1
+    layout = TimelineLayoutV2(directory, history)
+    return layout if version == layout.version else None
+
+
+def instant_path(base_path: str, layout: TimelineLayout, instant: Instant) -> str:
+    """The path of the file that stands for the instant in its state."""
+    return join(layout.timeline_directory(base_path), layout.file_name(instant))

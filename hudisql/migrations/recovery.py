@@ -1,0 +1,226 @@
+"""What a statement leaves behind, so that a run that was killed in it can tell whether it has happened.
+
+A commit on a Hudi table carries the statement's mark in its extra metadata, which becomes visible with its
+rows. Statements without a commit are told apart by what they do: a setting of the session is set again, a
+bootstrap is resumed, a table that is there was made; what cannot be told is a conflict for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.catalog.sync import sync_registered
+from hudisql.errors import HudisqlError
+from hudisql.format.timeline.instant import COMMIT_ACTIONS
+from hudisql.options.table_call import location_of
+from hudisql.sql.query.target_table import find_entry, find_hudi_entry
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.script import ScriptStatement
+from hudisql.sql.text.tokens import tokenize
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.timeline.archived_timeline import read_archived_entries
+from hudisql.table.timeline.instant_files import read_extra_metadata
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+MARK: Final = "hudisql.migration"
+"""Key of the extra metadata: `<id of the run>/<number of the statement>/<checksum>`."""
+_REPEATABLE_CALLS: Final = (
+    *("show_", "stats_", "commits_", "help", "verify_", "run_", "archive_", "hive_sync"),
+    *("resync_", "rewrite_", "repair_"),
+)
+_BOOTSTRAPS: Final = ("bootstrap_table",)
+_SESSION_HEADS: Final = ("SET", "RESET", "ADD", "DECLARE", "LIST", "CLEAR")
+_READ_HEADS: Final = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ANALYZE")
+
+
+class Effect(Enum):
+    """What kind of trace a statement leaves."""
+
+    SESSION = "session"
+    """Changes the session only: run again whenever a run goes on."""
+    REPEATABLE = "repeatable"
+    """Can be run twice: reads, services, `IF NOT EXISTS`, `OR REPLACE`."""
+    COMMIT = "commit"
+    """One commit on a Hudi table, or nothing."""
+    BOOTSTRAP = "bootstrap"
+    """Goes on with `resume => true`."""
+    MAKES = "makes"
+    """Has happened if its table is there now, and was not before."""
+    REMOVES = "removes"
+    """Has happened if its table is gone."""
+    UNKNOWN = "unknown"
+    """Nobody can tell."""
+
+
+@dataclass(frozen=True)
+class StatementEffect:
+    """The effect of a statement, and the tables it names as its targets."""
+
+    effect: Effect
+    tables: tuple[st.TableName, ...] = ()
+
+
+def effect_of(context: Context, statement: ScriptStatement, text: str) -> StatementEffect:
+    """The effect of a statement whose variables are substituted. Raises SqlSyntaxError, MetastoreError."""
+    parsed = parse_statement(text, line=statement.line, column=statement.column)
+    if isinstance(parsed, st.CallStatement):
+        return _effect_of_call(parsed)
+    if isinstance(parsed, st.UseStatement | st.CacheTableStatement | st.UncacheTableStatement):
+        return StatementEffect(Effect.SESSION)
+    if isinstance(parsed, st.CreateViewStatement) and parsed.temporary:
+        return StatementEffect(Effect.SESSION)
+    if isinstance(parsed, st.CreateTableStatement):
+        return StatementEffect(Effect.REPEATABLE if parsed.replaces else Effect.MAKES, (parsed.table,))
+    if isinstance(parsed, st.DropTableStatement):
+        return StatementEffect(Effect.REMOVES, (parsed.table,))
+    if isinstance(parsed, st.ChangeStatement):
+        return _effect_of_change(context, parsed)
+    return StatementEffect(_effect_of_other(parsed))
+
+
+def _effect_of_call(call: st.CallStatement) -> StatementEffect:
+    name = call.procedure.lower().removeprefix("system.")
+    named = {key.lower(): value for key, value in call.named}
+    table = named.get("table") or (call.positional[0] if call.positional else None)
+    parts = tuple(str(table).split(".")) if table else ()
+    tables = (st.TableName(parts),) if parts else ()
+    if name in _BOOTSTRAPS:
+        return StatementEffect(Effect.BOOTSTRAP, tables)
+    if name.startswith(_REPEATABLE_CALLS) and name != "run_bootstrap":
+        return StatementEffect(Effect.REPEATABLE, tables)
+    return StatementEffect(Effect.UNKNOWN, tables)
+
+
+def _effect_of_change(context: Context, parsed: st.ChangeStatement) -> StatementEffect:
+    targets = parsed.targets if isinstance(parsed, st.InsertStatement) else (parsed.table,)
+    if isinstance(parsed, st.AlterTableStatement) and _renames(parsed):
+        return StatementEffect(Effect.REMOVES, targets)
+    if isinstance(parsed, st.InsertStatement) and parsed.overwrite and len(targets) == 1:
+        is_hudi = find_hudi_entry(context, targets[0]) is not None
+        return StatementEffect(Effect.COMMIT if is_hudi else Effect.REPEATABLE, targets)
+    if len(targets) != 1 or find_hudi_entry(context, targets[0]) is None:
+        return StatementEffect(Effect.UNKNOWN, targets)
+    return StatementEffect(Effect.COMMIT, targets)
+
+
+def _renames(statement: st.AlterTableStatement) -> bool:
+    words = [token.text.upper() for token in tokenize(statement.text)]
+    return ("RENAME", "TO") in pairwise(words)
+
+
+def _effect_of_other(parsed: st.Statement) -> Effect:
+    if isinstance(parsed, st.BlockStatement | st.ExecuteImmediateStatement):
+        return Effect.UNKNOWN  # whatever their first statement is
+    words = [token.text.upper() for token in tokenize(parsed.text)]
+    reads = st.QueryStatement | st.DescribeQueryStatement | st.ExplainStatement | st.RefreshTableStatement
+    about = st.TableStatement
+    if isinstance(parsed, reads) or words[0] in _READ_HEADS:
+        return Effect.REPEATABLE
+    if words[0] in _SESSION_HEADS:
+        return Effect.SESSION
+    is_guarded = ("IF", "NOT", "EXISTS"), ("OR", "REPLACE"), ("IF", "EXISTS")
+    head = words[:8]
+    if any(tuple(head[at : at + len(each)]) == each for each in is_guarded for at in range(len(head))):
+        return Effect.REPEATABLE
+    if isinstance(parsed, st.MsckRepairStatement) or (isinstance(parsed, about) and words[0] == "ALTER"):
+        return Effect.REPEATABLE
+    return Effect.UNKNOWN
+
+
+@dataclass(frozen=True)
+class FoundCommit:
+    """A commit that carries the mark of a statement; `checksum` is that of its text."""
+
+    base_path: str
+    before: str | None
+    instant_time: str
+    checksum: str
+
+
+def targets_before(context: Context, effect: StatementEffect) -> dict[str, str | None]:
+    """For each target that exists its latest instant, empty for a table that is none of Hudi's."""
+    found: dict[str, str | None] = {}
+    for name in effect.tables:
+        entry = find_entry(context, name)
+        if entry is None:
+            continue
+        table = _open(context, name)
+        found[str(name)] = "" if table is None else table.timeline.latest_time
+    return found
+
+
+def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> FoundCommit | None:
+    """The commit of one of the tables whose mark begins with `mark`; archived ones are looked at last.
+
+    Raises StorageError, CorruptTableError.
+    """
+    for name in names:
+        table = _open(context, st.TableName(tuple(name.split("."))))
+        if table is None:
+            continue
+        found = marked_commit(table, mark)
+        if found is not None:
+            return found
+    return None
+
+
+def marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
+    """The commit of a table whose mark begins with `mark`. Raises StorageError, CorruptTableError."""
+    for instant_time, extra_metadata in _extra_metadata(table):
+        text = extra_metadata.get(MARK) or ""
+        if text.startswith(f"{mark}/"):
+            earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
+            before = earlier[-1] if earlier else None
+            return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
+    return None
+
+
+def sync_target(context: Context, names: Sequence[str]) -> None:
+    """Sync the entries of the tables, which a run that was killed after its commit may not have done."""
+    for name in names:
+        parts = st.TableName(tuple(name.split(".")))
+        entry, table = find_hudi_entry(context, parts), _open(context, parts)
+        if entry is not None and table is not None:
+            sync_registered(context.metastore, table, entry.database, entry.name)
+
+
+def has_happened(context: Context, effect: StatementEffect, before: Mapping[str, str | None]) -> bool | None:
+    """Whether a statement without a mark has happened; None if nobody can tell.
+
+    `before` are the targets that existed before it.
+    """
+    names = [str(each) for each in effect.tables]
+    if effect.effect in (Effect.SESSION, Effect.REPEATABLE, Effect.COMMIT, Effect.BOOTSTRAP):
+        return False
+    if effect.effect is Effect.MAKES:
+        return names[0] not in before and find_entry(context, effect.tables[0]) is not None
+    if effect.effect is Effect.REMOVES:
+        return names[0] in before and find_entry(context, effect.tables[0]) is None
+    return None
+
+
+def _extra_metadata(table: HudiTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    instants = list(reversed(table.timeline.commits))
+    found = read_extra_metadata(table, instants)
+    yield from zip((each.timestamp for each in instants), found, strict=True)
+    for entry in reversed(read_archived_entries(table, containing=MARK.encode())):
+        metadata = entry.commit_metadata if entry.instant.action in COMMIT_ACTIONS else None
+        if metadata is not None:
+            yield entry.instant.timestamp, metadata.extra_metadata
+
+
+def _open(context: Context, name: st.TableName) -> HudiTable | None:
+    entry = find_hudi_entry(context, name)
+    if entry is None:
+        return None
+    try:
+        return open_table(context.storage, context.storage.qualify(location_of(entry)))
+    except HudisqlError:
+        return None

@@ -1,0 +1,237 @@
+"""What is to be applied: scripts against their history, as a value; conflicts are found, nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hudisql.errors import MigrationConflictError
+from hudisql.migrations.run_checkpoint import CheckpointState
+from hudisql.migrations.script_history import BASELINE, DELETED, FAILED, SUCCESS, HistoryRow
+from hudisql.migrations.scripts import (
+    MigrationScript,
+    MigrationScripts,
+    ScriptKind,
+    Version,
+    checksum_of,
+    identity_of,
+)
+
+
+class ScriptState(Enum):
+    """How a script, or a row of the history, stands."""
+
+    APPLIED = "applied"
+    PENDING = "pending"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    CHANGED = "changed"
+    MISSING = "missing"
+    OUT_OF_ORDER = "out of order"
+    BELOW_BASELINE = "below baseline"
+    BASELINE = "baseline"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True)
+class ScriptStatus:
+    """One line of `migrate info`: the script, the row of the history, or both."""
+
+    state: ScriptState
+    script: MigrationScript | None
+    row: HistoryRow | None
+
+    @property
+    def label(self) -> str:
+        """The version, or the description of a repeatable script."""
+        if self.script is not None:
+            return self.script.label
+        assert self.row is not None
+        return self.row.version or self.row.description
+
+
+@dataclass(frozen=True)
+class MigrationPlan:
+    """The scripts' states, and those that `apply` runs, in their order; `conflicts` say why it must not."""
+
+    statuses: tuple[ScriptStatus, ...]
+    pending: tuple[MigrationScript, ...]
+    conflicts: tuple[str, ...]
+    next_rank: int
+    open_run: Mapping[str, Any] | None = field(default=None)
+
+    def raise_if_conflicting(self) -> None:
+        """Raise MigrationConflictError that lists the conflicts."""
+        if self.conflicts:
+            raise MigrationConflictError(
+                f"the scripts do not agree with their history: {'; '.join(self.conflicts)}",
+                hint="put the scripts back as they were applied, or, if the history is what is wrong, "
+                "run hudisql migrate repair DIR",
+            )
+
+
+def plan_migrations(
+    scripts: MigrationScripts,
+    rows: Sequence[HistoryRow],
+    checkpoint: CheckpointState,
+    *,
+    out_of_order: bool = False,
+) -> MigrationPlan:
+    """Compare the scripts with the history and the checkpoint."""
+    run = open_run_of(rows, checkpoint)
+    planner = _Planner(scripts, rows, run, out_of_order)
+    statuses = (*planner.versioned(), *planner.repeatable())
+    wanted = (ScriptState.PENDING, ScriptState.FAILED, ScriptState.INTERRUPTED)
+    pending = [each.script for each in statuses if each.state in wanted and each.script is not None]
+    conflicts = [*_conflicts(statuses), *planner.open_run_conflicts()]
+    next_rank = max([row.installed_rank for row in rows], default=0) + 1
+    return MigrationPlan(statuses, tuple(pending), tuple(conflicts), next_rank, run)
+
+
+def applied_versions(rows: Sequence[HistoryRow]) -> dict[Version, HistoryRow]:
+    """The row of each version that is applied and not undone."""
+    applied: dict[Version, HistoryRow] = {}
+    for row in rows:
+        if row.version is None or row.status != SUCCESS:
+            continue
+        version = Version.parse(row.version)
+        if row.type == ScriptKind.VERSIONED.value:
+            applied[version] = row
+        elif row.type == ScriptKind.UNDO.value:
+            applied.pop(version, None)
+    return applied
+
+
+def baseline_of(rows: Sequence[HistoryRow]) -> Version | None:
+    """The highest version up to which scripts count as applied."""
+    found = [Version.parse(row.version) for row in rows if row.type == BASELINE and row.version]
+    return max(found, default=None)
+
+
+def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | None:
+    """The number of the first statement that is done and no longer as it was; None if there is none."""
+    for number, done in enumerate(run["statements"], start=1):
+        # A setting changes the session only, and is made again.
+        if done["state"] != "done" or done["effect"] == "session":
+            continue
+        statements = script.statements
+        if number > len(statements) or checksum_of(statements[number - 1].text) != done["checksum"]:
+            return number
+    return None
+
+
+def open_run_of(rows: Sequence[HistoryRow], checkpoint: CheckpointState) -> Mapping[str, Any] | None:
+    """The run that has begun and not ended; None if its row is written and only its checkpoint is left."""
+    run = checkpoint.run
+    return None if run is None or _is_recorded(rows, run) else run
+
+
+def _is_recorded(rows: Sequence[HistoryRow], run: Mapping[str, Any]) -> bool:
+    """True if the run has ended, and only its checkpoint was not cleared any more."""
+    return any(row.run_id == run["id"] and row.status in (SUCCESS, DELETED) for row in rows)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    scripts: MigrationScripts
+    rows: Sequence[HistoryRow]
+    run: Mapping[str, Any] | None
+    out_of_order: bool
+
+    def versioned(self) -> list[ScriptStatus]:
+        applied, baseline = applied_versions(self.rows), baseline_of(self.rows)
+        highest = max([*applied, *([baseline] if baseline else [])], default=None)
+        found: dict[Version, ScriptStatus] = {}
+        for version, row in applied.items():
+            found[version] = ScriptStatus(ScriptState.MISSING, None, row)
+        for script in self.scripts.versioned:
+            assert script.version is not None
+            own = applied.get(script.version)
+            found[script.version] = ScriptStatus(self._state(script, own, baseline, highest), script, own)
+        if baseline is not None:
+            rows = [row for row in self.rows if row.type == BASELINE]
+            found.setdefault(baseline, ScriptStatus(ScriptState.BASELINE, None, rows[-1]))
+        return [found[version] for version in sorted(found)]
+
+    def _state(
+        self,
+        script: MigrationScript,
+        row: HistoryRow | None,
+        baseline: Version | None,
+        highest: Version | None,
+    ) -> ScriptState:
+        assert script.version is not None
+        if row is not None:
+            return ScriptState.APPLIED if row.checksum == script.checksum else ScriptState.CHANGED
+        if self._is_open(script):
+            return self._open_state()
+        if baseline is not None and script.version <= baseline:
+            return ScriptState.BELOW_BASELINE
+        if highest is not None and script.version < highest and not self._was_undone(script.version):
+            return ScriptState.PENDING if self.out_of_order else ScriptState.OUT_OF_ORDER
+        return ScriptState.PENDING
+
+    def _was_undone(self, version: Version) -> bool:
+        return any(
+            row.version is not None
+            and row.type == ScriptKind.UNDO.value
+            and Version.parse(row.version) == version
+            for row in self.rows
+        )
+
+    def repeatable(self) -> list[ScriptStatus]:
+        latest = {
+            row.description: row
+            for row in self.rows
+            if row.type == ScriptKind.REPEATABLE.value and row.status == SUCCESS
+        }
+        found = []
+        for script in self.scripts.repeatable:
+            row = latest.get(script.description)
+            state = ScriptState.PENDING
+            if self._is_open(script):
+                state = self._open_state()
+            elif row is not None and row.checksum == script.checksum:
+                state = ScriptState.APPLIED
+            found.append(ScriptStatus(state, script, row))
+        return found
+
+    def _is_open(self, script: MigrationScript) -> bool:
+        return self.run is not None and (self.run["type"], self.run["label"]) == identity_of(script)
+
+    def _open_state(self) -> ScriptState:
+        assert self.run is not None
+        last = self.run["statements"][-1]["state"] if self.run["statements"] else "done"
+        return ScriptState.FAILED if last == FAILED else ScriptState.INTERRUPTED
+
+    def open_run_conflicts(self) -> list[str]:
+        """Why the run that has begun cannot go on with the scripts as they are."""
+        if self.run is None:
+            return []
+        every = (*self.scripts.versioned, *self.scripts.repeatable, *self.scripts.undo)
+        script = next((each for each in every if self._is_open(each)), None)
+        done = sum(each["state"] == "done" for each in self.run["statements"])
+        if script is None:
+            return [f"{self.run['script']} has begun ({done} statements done), and is missing now"]
+        number = changed_statement(script, self.run)
+        if number is not None:
+            return [f"{script.name}: statement {number} is done already, and was changed since"]
+        return []
+
+
+def _conflicts(statuses: Sequence[ScriptStatus]) -> list[str]:
+    said = {
+        ScriptState.CHANGED: "was changed after it was applied",
+        ScriptState.MISSING: "was applied and is missing now",
+        ScriptState.OUT_OF_ORDER: "is older than the last one applied (--out-of-order applies it)",
+    }
+    conflicts = []
+    for each in statuses:
+        if each.state in said:
+            source = each.script if each.script is not None else each.row
+            assert source is not None
+            name = source.name if isinstance(source, MigrationScript) else source.script
+            conflicts.append(f"{name} {said[each.state]}")
+    return conflicts

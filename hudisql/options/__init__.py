@@ -1,0 +1,1 @@
+"""From `hoodie.*` options to the values that writers and procedures take."""

@@ -1,0 +1,124 @@
+"""Finds misspelt names of settings and suggests the intended name.
+
+A name that Apache Hudi knows is never reported, whether hudisql uses it or not: `hudi_settings.txt` holds the
+names in the classes of Hudi 0.15 and 1.2. Any other name is reported only if it is close to one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from hudisql.config.hudi_config import CONFIG_KEYS, SYNC
+from hudisql.console import Console
+from hudisql.errors import InvalidArgumentError
+
+# Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
+_OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
+# Another form of theirs, which both releases of Hudi take, and words for the same that neither takes.
+_OTHER_FORMS: Final = {"precombine": "preCombineField"}
+_NO_FORMS: Final = {
+    **dict.fromkeys(("recordkey", "record_key", "recordkeyfield", "recordkeyfields"), "primaryKey"),
+    **dict.fromkeys(("precombinekey", "precombinecolumn", "ordering", "orderingcolumn"), "preCombineField"),
+    **{"payload": "payloadClass", "tabletype": "type", "table_type": "type"},
+}
+# Hudi's settings of a table, with its name in them.
+_CONSUME_MODE: Final = re.compile(r"hoodie\..+\.consume\..+")
+_OF_READS: Final = ("as.of.instant",)
+_SERVICES: Final = {
+    "hoodie.metadata.enable": "a metadata table",
+}
+_ALIKE: Final = 0.92
+_ALIKE_OF_TABLES: Final = 0.85
+_ALIKE_OF_PROPERTIES: Final = 0.8
+
+
+def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
+    """Of names of settings those that nearly are one of Hudi's or hudisql's, with that one."""
+    return _misspelt(names, {each.lower(): each for each in _known()}, _ALIKE)
+
+
+def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
+    """`misspelt_settings`, and names that nearly are Hudi's short ones of what a table is."""
+    given = list(names)
+    known = {each.lower(): each for each in _OF_TABLES} | _OTHER_FORMS
+    short = _misspelt(given, known, _ALIKE_OF_PROPERTIES)
+    others = {name: _NO_FORMS[name.lower()] for name in given if name.lower() in _NO_FORMS}
+    return {**misspelt_settings(given), **short, **others}
+
+
+def unknown_setting(name: str) -> Iterator[tuple[str, str | None]]:
+    """The problem and the hint of a `hoodie.*` name that neither Apache Hudi nor hudisql knows; else none."""
+    if _is_known(name):
+        return
+    meant = difflib.get_close_matches(name, _known(), n=1, cutoff=_ALIKE_OF_TABLES)
+    yield f"there is no setting '{name}'", f"did you mean '{meant[0]}'?" if meant else None
+
+
+def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
+    """Warn of settings that are probably misspelt, and of services that hudisql does not run.
+
+    They are kept as given. `origin` names the place where they were set.
+    """
+    _say(console, misspelt_settings(values), origin)
+    for name, value in values.items():
+        service = _SERVICES.get(name.lower())
+        if service is not None and value.strip().lower() == "true":
+            console.warning(f"{origin}: {name} = {value} has no effect, hudisql does not run {service}")
+
+
+def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
+    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi's; they are kept as given."""
+    names = list(values)
+    misspelt = misspelt_properties(names)
+    _say(console, misspelt, origin)
+    for name in names:
+        is_setting = name.lower().startswith("hoodie.") and not _CONSUME_MODE.fullmatch(name.lower())
+        if is_setting and name not in misspelt and not _is_known(name):
+            console.warning(f"{origin}: unknown setting '{name}' has no effect")
+
+
+def refuse_misspelt_options(names: Iterable[str]) -> None:
+    """Raise InvalidArgumentError for an option of the data source that is probably misspelt.
+
+    Data sources have no console to warn on.
+    """
+    given = list(names)
+    short = _misspelt(given, {each: each for each in _OF_READS}, _ALIKE_OF_TABLES)
+    for name, meant in {**misspelt_settings(given), **short}.items():
+        raise InvalidArgumentError(f"there is no option '{name}'", hint=f"did you mean '{meant}'?")
+
+
+def _say(console: Console, misspelt: Mapping[str, str], origin: str) -> None:
+    for name, meant in misspelt.items():
+        console.warning(f"{origin}: unknown setting '{name}'; did you mean '{meant}'?")
+
+
+def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict[str, str]:
+    near = {
+        name: difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
+        for name in names
+        if name.lower() not in known
+    }
+    return {name: known[found[0]] for name, found in near.items() if found}
+
+
+def _is_known(name: str) -> bool:
+    """True for the name of a setting, in any case, that Apache Hudi or hudisql knows."""
+    return name.lower() in _known_in_lower_case()
+
+
+@cache
+def _known_in_lower_case() -> frozenset[str]:
+    own = (known for key in CONFIG_KEYS for known in (key.name, *key.alternatives))
+    return frozenset(each.lower() for each in (*_known(), *own))
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    text = (files("hudisql.options") / "hudi_settings.txt").read_text(encoding="utf-8")
+    return (SYNC.name, *(line for line in text.splitlines() if not line.startswith("#")))

@@ -1,0 +1,175 @@
+"""The table of a call: by its name in the metastore or its path, opened, with the settings that hold for it.
+
+Procedures, table services and ingest find and open their tables here. Stands for what
+`HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15 give Hudi's procedures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
+from hudisql.config.config_key import HudiConfig
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.context import Context
+    from hudisql.storage import Storage
+    from hudisql.table.hudi_table import HudiTable
+    from hudisql.write.execution.writer_config import WriteOptions
+    from hudisql.write.transaction.concurrency import Concurrency
+
+
+class NamesTable(Protocol):
+    """Arguments that name a table of the metastore, or else a table's directory."""
+
+    @property
+    def table(self) -> str | None:
+        """The table's name in the metastore."""
+
+    @property
+    def path(self) -> str | None:
+        """The table's directory."""
+
+
+def find_table(context: Context, table: str | None, path: str | None = None) -> HudiTable:
+    """Open the Hudi table of that name, or at that path if no name is given.
+
+    Raises InvalidArgumentError if neither is given, NoSuchTableError if there is no such Hudi table.
+    """
+    from hudisql.table.hudi_table import open_table
+
+    entry = None if table is None else find_entry(context, table)
+    return open_table(context.storage, base_path_of(context, entry, path))
+
+
+def find_entry(context: Context, table: str) -> MetastoreTable:
+    """The metastore entry of the Hudi table of that name.
+
+    Raises NoSuchTableError if there is no such entry, or it is none of a Hudi table.
+    """
+    database, name = context.qualify_table_name(table)
+    entry = context.metastore.get_table(database, name)
+    if entry is None:
+        raise NoSuchTableError(
+            f"the metastore has no table {database}.{name}",
+            hint="check the name; a procedure with a path parameter takes a table that is not registered",
+        )
+    if not is_hudi_table(entry):
+        raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
+    return entry
+
+
+def base_path_of(context: Context, entry: MetastoreTable | None, path: str | None) -> str:
+    """The qualified base path of the entry's table, or else `path`.
+
+    Raises InvalidArgumentError if neither is given, CorruptTableError for an entry without a location.
+    """
+    if entry is None:
+        if path is None:
+            raise InvalidArgumentError(
+                "give table or path", hint="table => 'db.name' or path => '/directory'"
+            )
+        return context.storage.qualify(path)
+    return context.storage.qualify(location_of(entry))
+
+
+def location_of(entry: MetastoreTable) -> str:
+    """The location of the entry's table, not qualified. Raises CorruptTableError if the entry has none."""
+    location = hudi_base_path(entry)
+    if location is None:
+        raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
+    return location
+
+
+@dataclass(frozen=True)
+class TableCall:
+    """One call on one table, which is as it was opened; `entry` is None for a table given by its path."""
+
+    context: Context
+    table: HudiTable
+    entry: MetastoreTable | None
+    config: HudiConfig
+
+    def write_options(self) -> WriteOptions:
+        """The options of a service that writes data files. Raises SettingsError, UnsupportedTableError."""
+        from hudisql.options.writer_settings import write_options
+
+        return write_options(self.context, self.table, self.config)
+
+    def concurrency(self) -> Concurrency:
+        """How the service shares the table with writers. Raises SettingsError, UnsupportedTableError."""
+        from hudisql.options.writer_settings import writer_concurrency
+
+        return writer_concurrency(self.context, self.table, self.config)
+
+    def sync(self, metastore: MetastoreClient | None = None) -> None:
+        """Sync the metastore if the settings say so (`hudisql.sync`) and the table was given by name.
+
+        `metastore` is the client to use, by default the context's. Raises SyncFailedError (what the service
+        did stands), SettingsError.
+        """
+        from hudisql.catalog.sync import sync_registered
+        from hudisql.options.table_settings import syncs_after_commit
+
+        if self.entry is not None and syncs_after_commit(self.config):
+            entry, client = self.entry, metastore or self.context.metastore
+            sync_registered(client, self.table.reopened(), entry.database, entry.name, incremental=True)
+
+
+def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:
+    """Open the table of a metastore entry; `storage` may be one that needs no Spark.
+
+    Raises as `open_table_call`.
+    """
+    from hudisql.options.table_settings import reads_changed_sources, settings_of
+    from hudisql.table.hudi_table import open_table
+
+    table = open_table(
+        storage,
+        storage.qualify(location_of(entry)),
+        accepts_changed_sources=reads_changed_sources(context),
+    )
+    return TableCall(context, table, entry, settings_of(context, table, entry.parameters))
+
+
+def open_table_call(
+    context: Context,
+    arguments: NamesTable,
+    options: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> TableCall:
+    """Open the table that `table` or `path` names.
+
+    `options` is the text of the call's parameter of that name, `settings` are those that other parameters
+    stand for; both hold before the settings of the session and the table, `settings` first. Raises
+    InvalidArgumentError, NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
+    """
+    from hudisql.options.table_settings import reads_changed_sources, settings_of
+    from hudisql.table.hudi_table import open_table
+
+    given = {**parse_options(options), **(settings or {})}
+    entry = None if arguments.table is None else find_entry(context, arguments.table)
+    table = open_table(
+        context.storage,
+        base_path_of(context, entry, arguments.path),
+        accepts_changed_sources=reads_changed_sources(context),
+    )
+    config = settings_of(context, table, entry.parameters if entry else {}).under(given)
+    return TableCall(context, table, entry, config)
+
+
+def parse_options(options: str | None) -> dict[str, str]:
+    """The settings in `key=value,key=value`, as Hudi's procedures take them. Raises InvalidArgumentError."""
+    given: dict[str, str] = {}
+    for part in (options or "").split(","):
+        if not part.strip():
+            continue
+        key, separator, value = part.partition("=")
+        if not separator:
+            raise InvalidArgumentError(f"options takes key=value pairs, not '{part.strip()}'")
+        given[key.strip()] = value.strip()
+    return given

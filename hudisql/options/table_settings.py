@@ -1,0 +1,53 @@
+"""Looks up the settings of a write: in the session, the table's TBLPROPERTIES, then `hoodie.properties`.
+
+The other modules of `config` say what each setting means. `hudisql.sync` is read here because every commit
+uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import SYNC
+from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
+from hudisql.options.unserved_settings import SAID_BY_THE_TABLE
+from hudisql.read.slice.changed_sources import accepts_changed_sources
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+
+
+def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:
+    """The settings of writes to the table; `parameters` are its TBLPROPERTIES."""
+    # What these said when the table was made, ALTER TABLE may have changed since: the table's own say it now.
+    said = {key: value for key, value in parameters.items() if key not in SAID_BY_THE_TABLE}
+    own = {**table.properties.values, **said}
+    of_generator = {name for name in map(_generator_setting, own) if name is not None}
+
+    def lookup(key: str, default: str) -> str:
+        of_table = own.get(key) or default
+        # A table has one way to name directories: the session's setting may be meant for another table.
+        if _generator_setting(key) in of_generator:
+            return of_table
+        return context.setting(key, of_table)
+
+    return HudiConfig(lookup)
+
+
+def syncs_after_commit(config: HudiConfig) -> bool:
+    """True if the metastore is synced after each commit. Raises SettingsError."""
+    return config.get(SYNC)
+
+
+def reads_changed_sources(context: Context) -> bool:
+    """True if source files are read whose modification time alone has changed. Raises SettingsError."""
+    return accepts_changed_sources(HudiConfig(context.setting))
+
+
+def _generator_setting(key: str) -> str | None:
+    """The name of a key generator's setting, whichever of Hudi's prefixes it has."""
+    prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
+    return None if prefix is None else key.removeprefix(prefix)

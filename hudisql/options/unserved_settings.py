@@ -1,0 +1,188 @@
+"""Settings that hudisql does not support and refuses, because ignoring them would give other rows.
+
+The names and defaults are those of `HoodieWriteConfig`, `HoodieTableConfig` and `DataSourceReadOptions` of
+Hudi 0.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hudisql.config.config_key import ConfigKey, HudiConfig
+from hudisql.config.hudi_config import HOLLOW_COMMITS
+from hudisql.errors import InvalidArgumentError, SettingsError
+from hudisql.format.table_properties import (
+    EVENT_TIME_PAYLOAD,
+    LATEST_PAYLOAD,
+    LEGACY_PAYLOAD_CLASS,
+    WRITE_VERSION,
+    TableProperties,
+)
+from hudisql.table.hudi_table import WRITTEN_VERSION
+
+QUERY_TYPE: Final = "hoodie.datasource.query.type"
+_SNAPSHOT: Final = "snapshot"
+INCREMENTAL: Final = "incremental"
+AS_OF_INSTANT: Final = "as.of.instant"
+BEGIN_INSTANT: Final = "hoodie.datasource.read.begin.instanttime"
+END_INSTANT: Final = "hoodie.datasource.read.end.instanttime"
+PATH_GLOB: Final = "hoodie.datasource.read.incr.path.glob"
+_INCREMENTAL_FORMAT: Final = "hoodie.datasource.query.incremental.format"
+_INCREMENTAL_FILTERS: Final = "hoodie.datasource.read.incr.filters"
+_LATEST_STATE: Final = "latest_state"
+_CDC: Final = "cdc"
+_INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, _INCREMENTAL_FORMAT, _INCREMENTAL_FILTERS)
+# With the values that change nothing, the default first.
+_WRITES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hoodie.combine.before.upsert": ("true",),
+    "hoodie.merge.allow.duplicate.on.inserts": ("true",),
+    "hoodie.datasource.write.drop.partition.columns": ("false",),
+    "hoodie.populate.meta.fields": ("true",),
+    "hoodie.table.cdc.enabled": ("false",),
+    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
+    "hoodie.datasource.write.keygenerator.type": (
+        *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
+    ),
+    "hoodie.datasource.write.slash.separated.date.partitioning": ("false",),
+    "hoodie.datasource.write.record.merger.impls": (
+        "org.apache.hudi.common.model.hoodieavrorecordmerger",
+        "org.apache.hudi.hoodiesparkrecordmerger",
+        "org.apache.hudi.defaultsparkrecordmerger",
+    ),
+    "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
+}
+_RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
+_ORDERING: Final = "hoodie.datasource.write.precombine.field"
+_PAYLOAD: Final = "hoodie.datasource.write.payload.class"
+SAID_BY_THE_TABLE: Final = frozenset({_RECORD_KEY, _ORDERING, _PAYLOAD})
+"""Settings of a write that must agree with `hoodie.properties`."""
+
+
+def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError for a setting that asks for another way to write rows than hudisql has.
+
+    The table keeps its version: 6 is for writers of Hudi 1.x, another one is an error.
+    """
+    version = config.lookup(WRITE_VERSION, str(WRITTEN_VERSION))
+    if version not in (str(WRITTEN_VERSION), str(properties.version)):
+        raise SettingsError(
+            f"{WRITE_VERSION} = {version} is not supported: the table has version {properties.version}, and "
+            "no write changes it",
+            hint=f"RESET {WRITE_VERSION}, or leave the option out",
+        )
+    for key, harmless in _WRITES.items():
+        text = config.lookup(key, harmless[0]).lower()
+        if text not in harmless:
+            is_of_table = properties.values.get(key, "").lower() == text
+            raise SettingsError(
+                f"{key} = {text} is not supported: hudisql writes with {harmless[0]}",
+                hint="it is a property of the table: write to it with Apache Hudi"
+                if is_of_table
+                else f"RESET {key}, or leave the option out",
+            )
+    _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
+    _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
+    _refuse_other_payload(config, properties)
+
+
+def _refuse_other_columns(config: HudiConfig, key: str, own: Sequence[str]) -> None:
+    """Raise SettingsError if a setting names other columns for what the table has as `own`."""
+    text = config.lookup(key, "")
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    if names and names != [name.lower() for name in own]:
+        raise SettingsError(
+            f"{key} = {text} contradicts the table, which has {', '.join(own) or 'none'}",
+            hint=f"RESET {key}",
+        )
+
+
+def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError if a setting names another payload class than the table has.
+
+    Hudi 0.15 merges the rows of that write by it.
+    """
+    text = config.lookup(_PAYLOAD, "")
+    by_mode = EVENT_TIME_PAYLOAD if properties.keeps_later_event_times else LATEST_PAYLOAD
+    own = properties.payload_class or properties.get(LEGACY_PAYLOAD_CLASS) or by_mode
+    if text and text.rpartition(".")[2].lower() != own.rpartition(".")[2].lower():
+        raise SettingsError(
+            f"{_PAYLOAD} = {text} contradicts the table, which has {own}", hint=f"RESET {_PAYLOAD}"
+        )
+
+
+def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:
+    """Raise SettingsError if the session asks queries for anything but the latest snapshot.
+
+    `setting` gives the session's value of a key, or None.
+    """
+    text = setting(QUERY_TYPE)
+    if text is not None and text.strip().lower() != _SNAPSHOT:
+        raise SettingsError(
+            f"{QUERY_TYPE} = {text} is not served: hudisql's queries read the latest snapshot",
+            hint=f"RESET {QUERY_TYPE}; <table>_ro is its base files alone, TIMESTAMP AS OF reads an "
+            "earlier snapshot, hudi_table_changes('<table>', 'latest_state', <begin>) what has changed since",
+        )
+
+
+def policy_of_places(setting: Callable[[ConfigKey[str]], str], who: str) -> str:
+    """The policy for pending commits of a reader that keeps an instant time as its place.
+
+    `who` begins the message. Raises InvalidArgumentError for the policy whose begins and ends are times of
+    completion: by it such a reader would miss commits.
+    """
+    policy = setting(HOLLOW_COMMITS)
+    if policy == "USE_TRANSITION_TIME":
+        raise InvalidArgumentError(
+            f"{who} instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
+            hint=f"SET {HOLLOW_COMMITS} = BLOCK: what is read then ends before a commit that is pending",
+        )
+    return policy
+
+
+def query_type_of_options(options: Mapping[str, str]) -> str:
+    """`snapshot`, `read_optimized` or `incremental`, as a read's options say.
+
+    Raises InvalidArgumentError for other types, and for options that belong to another type.
+    """
+    given = options.get(QUERY_TYPE, _SNAPSHOT).strip().lower()
+    if given not in (_SNAPSHOT, "read_optimized", INCREMENTAL):
+        raise InvalidArgumentError(
+            f"{QUERY_TYPE} is '{given}'; the hudi data source reads 'snapshot', 'read_optimized' and "
+            "'incremental'"
+        )
+    if given == INCREMENTAL:
+        _check_incremental_options(options)
+        return given
+    named = [key for key in _INCREMENTAL if options.get(key)]
+    if named:
+        raise InvalidArgumentError(
+            f"{named[0]} is an option of incremental queries, and {QUERY_TYPE} is '{given}'",
+            hint=f"set {QUERY_TYPE} to incremental; as.of.instant reads the table as it was at an instant",
+        )
+    return given
+
+
+def is_cdc_query(options: Mapping[str, str]) -> bool:
+    """True for options of an incremental query whose rows are captured changes."""
+    is_incremental = options.get(QUERY_TYPE, _SNAPSHOT).strip().lower() == INCREMENTAL
+    return is_incremental and options.get(_INCREMENTAL_FORMAT, _LATEST_STATE).lower() == _CDC
+
+
+def _check_incremental_options(options: Mapping[str, str]) -> None:
+    if options.get(AS_OF_INSTANT):
+        raise InvalidArgumentError(
+            f"{AS_OF_INSTANT} and an incremental query exclude each other", hint=f"{END_INSTANT} ends a pull"
+        )
+    form = options.get(_INCREMENTAL_FORMAT, _LATEST_STATE).lower()
+    if form not in (_LATEST_STATE, _CDC):
+        raise InvalidArgumentError(f"{_INCREMENTAL_FORMAT} is '{form}'; it is {_LATEST_STATE} or {_CDC}")
+    if form == _CDC and options.get(PATH_GLOB):
+        raise InvalidArgumentError(
+            f"{PATH_GLOB} bounds {_LATEST_STATE}, and {_INCREMENTAL_FORMAT} is {_CDC}",
+            hint="load a partition's path: .load('<location>/dt=2024-03-01')",
+        )
+    if options.get(_INCREMENTAL_FILTERS):
+        raise InvalidArgumentError(
+            f"{_INCREMENTAL_FILTERS} is not supported", hint="filter the DataFrame: df.where(…)"
+        )

@@ -1,0 +1,181 @@
+"""The `hoodie.*` settings of writes as `WriteOptions`: file sizes and formats, index, locks, sort mode.
+
+Settings mean what Apache Hudi documents. Unknown values are errors that name the setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+import pyarrow as pa
+
+from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
+from hudisql.catalog.metastore_lock import MetastoreLock
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import (
+    BLOCK_FORMAT,
+    BLOOM_ENTRIES,
+    BLOOM_FPP,
+    CODEC,
+    COMBINE_BEFORE_INSERT,
+    DRIVER_MAX_BYTES,
+    LOCK_DATABASE,
+    LOCK_TABLE,
+    LOCK_URIS,
+    MAX_BLOCK_SIZE,
+    MAX_FILE_SIZE,
+    MAX_LOG_SIZE,
+    SMALL_FILE_LIMIT,
+    SORT_COLUMNS,
+    SORT_MODE,
+)
+from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.options.index_options import record_index
+from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.write.execution.partitioner import FileSizing
+from hudisql.write.execution.writer_config import SortMode, WriteOptions
+from hudisql.write.handle.base_file import BaseFileConfig
+from hudisql.write.handle.log_file import BlockFormat, LogFileConfig
+from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.keygen.key_generator import key_generator_of
+from hudisql.write.transaction.concurrency import Concurrency, LockFactory, read_concurrency
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+
+_SORT_MODES: Final[Mapping[str, SortMode]] = {
+    "NONE": "none",
+    "PARTITION_SORT": "local",
+    "GLOBAL_SORT": "global",
+    "PARTITION_PATH_REPARTITION": "partition",
+    "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
+}
+# What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
+_TEXT_BYTES: Final = 16
+_COMPRESSION: Final = 0.5
+_META_BYTES: Final = 10
+_UNLIMITED: Final = 1 << 62
+
+
+def write_options(context: Context, table: HudiTable, config: HudiConfig) -> WriteOptions:
+    """The options for writing to the table by the settings of its writes (`settings_of`).
+
+    The encoding of record keys is read from the table's files where its properties do not say it. Raises
+    SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or concurrency
+    mode that hudisql lacks and for keys of both forms.
+    """
+    return write_options_by(config, table, _metastore_locks(context, table, config))
+
+
+def write_options_by(
+    config: HudiConfig, table: HudiTable, more_locks: Mapping[str, LockFactory] | None = None
+) -> WriteOptions:
+    """The options for writing to the table.
+
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises as
+    `write_options`.
+    """
+    refuse_unserved_writes(config, table.properties)
+    ordering_fields = table.ordering_fields
+    by_event_time = table.properties.keeps_later_event_times
+    index = record_index(config, table)
+    max_file_bytes = config.get(MAX_FILE_SIZE)
+    return WriteOptions(
+        base_file_config=BaseFileConfig(
+            codec=_codec(config),
+            # Every reader takes snappy as it takes gzip, and writing it costs half of the CPU time.
+            keeps_snappy=table.properties.bootstrap_base_path is not None and not config.is_set(CODEC),
+            # A bucket is one file group, however large.
+            max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
+            bloom_entries=config.get(BLOOM_ENTRIES) or None,
+            bloom_fpp=config.get(BLOOM_FPP),
+        ),
+        sizing=FileSizing(
+            small_file_bytes=config.get(SMALL_FILE_LIMIT),
+            max_file_bytes=max_file_bytes,
+            bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
+        ),
+        event_time_fields=ordering_fields if by_event_time else (),
+        ordering_fields=ordering_fields,
+        log_file_config=_log_file_config(config),
+        concurrency=read_concurrency(config, table.storage, table.base_path, more_locks),
+        sort_mode=_SORT_MODES[config.get(SORT_MODE)],
+        sort_columns=_sort_columns(config, table),
+        # No two rows have one generated key.
+        combines=None if table.properties.generates_record_keys else _combine_before_insert(config),
+        index=index,
+        key_generator=key_generator_of(table, lambda key: _given(config, table, key)),
+        complex_keys=uses_complex_key_encoding(table),
+        driver_max_bytes=config.get(DRIVER_MAX_BYTES),
+    )
+
+
+def _given(config: HudiConfig, table: HudiTable, key: str) -> str | None:
+    return config.lookup(key, table.properties.get(key) or "") or None
+
+
+def writer_concurrency(context: Context, table: HudiTable, config: HudiConfig) -> Concurrency:
+    """How writes share the table with other writers; settings as in `write_options`.
+
+    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
+    """
+    locks = _metastore_locks(context, table, config)
+    return read_concurrency(config, table.storage, table.base_path, locks)
+
+
+def _metastore_locks(context: Context, table: HudiTable, config: HudiConfig) -> Mapping[str, LockFactory]:
+    def metastore_lock() -> MetastoreLock:
+        for key in (LOCK_DATABASE, LOCK_TABLE):
+            if not config.is_set(key):
+                raise SettingsError(f"{METASTORE_PROVIDER} needs {key}")
+        uris = config.get(LOCK_URIS)
+        if uris not in ("", context.metastore.uris):
+            raise UnsupportedTableError(
+                f"the lock of the Hudi table at {table.base_path} is in the metastore {uris}, and "
+                f"this session's metastore is {context.metastore.uris}",
+                hint="write to it with a session on that metastore (--metastore)",
+            )
+        return MetastoreLock(context.metastore, config.get(LOCK_DATABASE), config.get(LOCK_TABLE))
+
+    return {METASTORE_PROVIDER: metastore_lock}
+
+
+def _codec(config: HudiConfig) -> str:
+    codec = config.get(CODEC)
+    return "none" if codec == "uncompressed" else codec
+
+
+def _log_file_config(config: HudiConfig) -> LogFileConfig:
+    return LogFileConfig(
+        block_format=cast(BlockFormat, config.get(BLOCK_FORMAT)),
+        max_block_bytes=config.get(MAX_BLOCK_SIZE),
+        max_file_bytes=config.get(MAX_LOG_SIZE),
+    )
+
+
+def _sort_columns(config: HudiConfig, table: HudiTable) -> tuple[str, ...]:
+    given = config.get(SORT_COLUMNS)
+    names = {name.lower(): name for name in table.schema.names}
+    unknown = [name for name in given if name.lower() not in names]
+    if unknown:
+        raise SettingsError(
+            f"{SORT_COLUMNS} names '{unknown[0]}', and {table.base_path} has no such column; "
+            f"the columns are {', '.join(table.schema.names)}"
+        )
+    return tuple(names[name.lower()] for name in given)
+
+
+def _combine_before_insert(config: HudiConfig) -> bool | None:
+    return config.get(COMBINE_BEFORE_INSERT) if config.is_set(COMBINE_BEFORE_INSERT) else None
+
+
+def _bytes_of(value_type: pa.DataType) -> float:
+    if pa.types.is_nested(value_type):
+        inner = [value_type.field(number).type for number in range(value_type.num_fields)]
+        return sum(_bytes_of(each) for each in inner) * (1 if pa.types.is_struct(value_type) else 4)
+    try:
+        return float(value_type.bit_width) / 8
+    except ValueError:
+        return _TEXT_BYTES

@@ -1,0 +1,1 @@
+"""Procedures that bootstrap, verify, migrate and remove tables."""

@@ -1,0 +1,317 @@
+"""`CALL bootstrap_table`: its arguments as one request, and its report as rows.
+
+The work is in `hudisql.bootstrap.run.verified_bootstrap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.plan.bootstrap_mode import (
+    BootstrapMode,
+    PartitionMismatchPolicy,
+    UnsafeTypePolicy,
+    choose_mode,
+    parse_partition_mismatch_policy,
+    parse_unsafe_type_policy,
+)
+from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.registry import (
+    Arguments,
+    CheckedRows,
+    fail_on_error_parameter,
+    parameter,
+    procedure,
+)
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
+    from hudisql.bootstrap.plan.request import BootstrapRequest
+    from hudisql.bootstrap.run.verified_bootstrap import BootstrapPreview, BootstrapReport
+    from hudisql.context import Context
+
+# Parameters that are fields of the request as they are.
+_SAME_IN_REQUEST: Final = (
+    "target_path",
+    "precombine",
+    "partition_filter",
+    "protect_source",
+    "parallelism",
+    "bloom_entries",
+    "bloom_fpp",
+    "sync",
+    "resume",
+    "table_version",
+)
+TOTAL: Final = "TOTAL"
+WHOLE_TABLE: Final = "(table)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapTableArguments(Arguments):
+    """The parameters of `bootstrap_table`."""
+
+    table: str = parameter(help="the table to be, database.name; the database is made if absent")
+    source: str | None = parameter(None, help="directory of the parquet files")
+    source_table: str | None = parameter(None, help="Hive table of the metastore, instead of source")
+    record_key: tuple[str, ...] | None = parameter(
+        None,
+        help="key columns, 'id' or 'a,b' or array('a', 'b.c'); default: each row gets a generated key",
+    )
+    target_path: str | None = parameter(None, help="the table's directory; default: the database's directory")
+    table_type: str = parameter("COPY_ON_WRITE", help="COPY_ON_WRITE or MERGE_ON_READ")
+    table_version: int = parameter(
+        6,
+        help="6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later; rows are ordered by event time)",
+    )
+    precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater is kept")
+    partition_by: str | None = parameter(
+        None,
+        help="partition columns of a path source, 'dt', 'dt date', 'year int, month int'; default: read from"
+        " key=value directories, as strings; names the directories of layouts like 2024/03/01",
+    )
+    mode: str = parameter(
+        BootstrapMode.METADATA_ONLY.value,
+        help="metadata_only (skeletons beside the source's files) or full_record (all rows rewritten)",
+    )
+    full_record_where: str | None = parameter(
+        None,
+        help="SQL predicate over the partition columns: these are rewritten, the others get skeletons",
+    )
+    register_only_where: str | None = parameter(
+        None,
+        help="SQL predicate over the partition columns: of these nothing is written; hudisql and Hive read"
+        " them, Spark with Apache Hudi gives none of their rows; the first write into them lifts them, or"
+        " resync_bootstrap",
+    )
+    on_unsafe_type: str = parameter(
+        UnsafeTypePolicy.FAIL.value,
+        help="columns stored in types that Apache Hudi or Hive is incompatible with: fail, warn, or"
+        " full_record (their partitions are rewritten)",
+    )
+    on_partition_mismatch: str = parameter(
+        PartitionMismatchPolicy.FAIL.value,
+        help="files that hold a partition column themselves, with another value than the directory's: fail,"
+        " or warn (the directory's value counts)",
+    )
+    partition_filter: str | None = parameter(
+        None,
+        help="SQL predicate over the partition columns: only these",
+    )
+    key_check: str = parameter(
+        "unique",
+        help="what stops the run before the commit: unique (keys twice in a partition, null or empty),"
+        " unique_global (twice in the table, null or empty), nulls (null or empty), none",
+    )
+    on_schema_drift: str = parameter(
+        "fail",
+        help="files whose columns differ: fail, widen (null where a column is missing, the widest of int and"
+        " bigint, float and double, decimals of one scale); a dry run names each file that differs",
+    )
+    protect_source: bool = parameter(
+        False,
+        help="make a managed source table external first, so DROP keeps files",
+    )
+    parallelism: int | None = parameter(None, help="number of Spark tasks; default: by the number of cores")
+    bloom_entries: int | None = parameter(
+        None,
+        help="keys a file's bloom filter is made for; default: its rows",
+    )
+    bloom_fpp: float = parameter(0.001, help="false positives of the bloom filters")
+    skeleton_encoding: str = parameter(
+        "plain",
+        help="encoding of keys in skeletons: plain (every reader), or delta (smaller; not for Hive 2.3)",
+    )
+    verify: bool = parameter(True, help="compare counts and a sample with the source after the commit")
+    resume: bool = parameter(
+        False,
+        help="continue a run that was killed or failed; if this one fails, keep finished files",
+    )
+    dry_run: bool = parameter(
+        False,
+        help="only show the plan; written_bytes and the total's seconds are then estimates",
+    )
+    fail_on_error: bool = fail_on_error_parameter("a dry run with blockers")
+    sync: bool = parameter(True, help="register the table in the metastore")
+    options: Mapping[str, str] | None = parameter(
+        None,
+        help="hoodie.* settings, map('key', 'value') or 'key=value,key=value'",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapTableRow:
+    """A partition, the total, or a finding about the whole table."""
+
+    partition: str
+    mode: str | None = None
+    files: int | None = None
+    rows: int | None = None
+    source_bytes: int | None = None
+    written_bytes: int | None = None
+    seconds: float | None = None
+    warnings: str | None = None
+    blockers: str | None = None
+
+
+@procedure(
+    name="bootstrap_table",
+    summary="Makes a Hudi table of a parquet directory or Hive table without rewriting it.",
+    arguments=BootstrapTableArguments,
+    row=BootstrapTableRow,
+)
+def call_bootstrap_table(
+    context: Context, arguments: BootstrapTableArguments
+) -> CheckedRows[BootstrapTableRow]:
+    """A row per partition and a total; a dry run adds a row for each finding about the whole table.
+
+    A single row says so if the table is bootstrapped already. Raises BootstrapBlockedError with every
+    blocker, which a dry run gives as the error of its rows; TableExistsError if another table is there,
+    VerificationFailedError.
+    """
+    from hudisql.bootstrap.plan.request import apply_options
+    from hudisql.bootstrap.run.verified_bootstrap import ExistingBootstrap, bootstrap_table, preview_bootstrap
+
+    request, findings = apply_options(request_of(context, arguments), arguments.given)
+    if arguments.dry_run:
+        preview = preview_bootstrap(context, request, findings)
+        if isinstance(preview, ExistingBootstrap):
+            return _existing_row(preview.description)
+        return _preview_rows(preview, fails=arguments.fail_on_error)
+    report = bootstrap_table(context, request, findings, verify=arguments.verify)
+    if isinstance(report, ExistingBootstrap):
+        return _existing_row(report.description)
+    return CheckedRows(list(_report_rows(report)), None)
+
+
+def request_of(context: Context, arguments: BootstrapTableArguments) -> BootstrapRequest:
+    """The request that the arguments make, without their `options` in force. Raises InvalidArgumentError."""
+    from hudisql.bootstrap.plan.request import BootstrapRequest, parse_table_type
+    from hudisql.bootstrap.source.partition_columns import parse_partition_by
+
+    database, name = context.qualify_table_name(arguments.table)
+    table, partition_by = arguments.source_table, arguments.partition_by
+    return BootstrapRequest(
+        database=database,
+        name=name,
+        record_key=_record_key(arguments),
+        source_path=arguments.source,
+        source_table=None if table is None else context.qualify_table_name(table),
+        table_type=parse_table_type(arguments.table_type),
+        partition_by=None if partition_by is None else parse_partition_by(partition_by),
+        mode=choose_mode(arguments.mode, arguments.full_record_where, arguments.register_only_where),
+        on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
+        on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
+        key_check=arguments.key_check.strip().lower(),
+        on_schema_drift=arguments.on_schema_drift.strip().lower(),
+        skeleton_encoding=arguments.skeleton_encoding.strip().lower(),
+        options=arguments.options or {},
+        **{name: getattr(arguments, name) for name in _SAME_IN_REQUEST},
+    )
+
+
+def _record_key(arguments: BootstrapTableArguments) -> tuple[str, ...]:
+    """The columns of the record key; none if keys are generated. Raises InvalidArgumentError for ''."""
+    if arguments.record_key is None:
+        return ()
+    if not arguments.record_key:
+        raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
+    return arguments.record_key
+
+
+def _existing_row(description: str) -> CheckedRows[BootstrapTableRow]:
+    return CheckedRows([BootstrapTableRow(partition=WHOLE_TABLE, warnings=description)], None)
+
+
+def _preview_rows(preview: BootstrapPreview, *, fails: bool) -> CheckedRows[BootstrapTableRow]:
+    plan = preview.plan
+    rows = [*_planned_partitions(preview), *_findings_of_table(plan)]
+    if not plan.blockers or not fails:
+        return CheckedRows(rows, None)
+    hint = "nothing was written; fail_on_error => false gives the plan alone"
+    return CheckedRows(rows, plan.describe_blockers(hint))
+
+
+def _planned_partitions(preview: BootstrapPreview) -> Iterator[BootstrapTableRow]:
+    plan, estimate = preview.plan, preview.estimate
+    for partition in plan.partitions:
+        yield BootstrapTableRow(
+            partition=partition.path,
+            mode=partition.mode.value,
+            files=len(partition.files),
+            rows=partition.rows,
+            source_bytes=partition.source_bytes,
+            written_bytes=partition.estimated_bytes,
+            warnings=_joined(partition.warnings),
+            blockers=_joined(partition.blockers),
+        )
+    yield BootstrapTableRow(
+        partition=TOTAL,
+        mode=_mode_of_all(plan),
+        files=sum(len(partition.files) for partition in plan.partitions),
+        rows=sum(partition.rows for partition in plan.partitions),
+        source_bytes=sum(partition.source_bytes for partition in plan.partitions),
+        written_bytes=sum(partition.estimated_bytes for partition in plan.partitions),
+        seconds=None if estimate is None else round(estimate.seconds, 3),
+        warnings=None if estimate is None else str(estimate),
+    )
+
+
+def _findings_of_table(plan: BootstrapPlan) -> Iterator[BootstrapTableRow]:
+    for finding in plan.blockers:
+        yield BootstrapTableRow(partition=WHOLE_TABLE, blockers=str(finding))
+    for finding in plan.warnings:
+        yield BootstrapTableRow(partition=WHOLE_TABLE, warnings=str(finding))
+    for path, difference in plan.file_differences:
+        yield BootstrapTableRow(partition=WHOLE_TABLE, files=1, warnings=f"{path}: {difference}")
+
+
+def _report_rows(report: BootstrapReport) -> Iterator[BootstrapTableRow]:
+    plan, result = report.plan, report.result
+    for partition, planned in zip(result.partitions, plan.partitions, strict=True):
+        yield BootstrapTableRow(
+            partition=partition.path,
+            mode=partition.mode.value,
+            files=partition.files,
+            rows=partition.rows,
+            source_bytes=partition.source_bytes,
+            written_bytes=partition.written_bytes,
+            seconds=round(partition.seconds, 3),
+            warnings=_joined(planned.warnings),
+        )
+    yield BootstrapTableRow(
+        partition=TOTAL,
+        mode=_mode_of_all(plan),
+        files=sum(partition.files for partition in result.partitions),
+        rows=sum(partition.rows for partition in result.partitions),
+        source_bytes=sum(partition.source_bytes for partition in result.partitions),
+        written_bytes=result.written_bytes,
+        seconds=round(result.seconds, 3),
+        warnings=_joined(list(_warnings_of_report(report))),
+    )
+
+
+def _warnings_of_report(report: BootstrapReport) -> Iterator[str]:
+    for finding in report.plan.warnings:
+        yield str(finding)
+    if report.result.resumed_files:
+        yield f"{report.result.resumed_files:,} of the files were finished by an earlier run"
+    yield from report.notices
+    if report.plan.partition_columns and report.plan.skeleton_partitions:
+        # See tests/oracle/test_bootstrap_upsert.py.
+        yield (
+            "Hudi 1.x writers must set hoodie.metadata.index.column.stats.enable=false, or filtered reads of"
+            " Hudi 1.x lose rows of partitions that have skeletons (docs/readers.md)"
+        )
+
+
+def _mode_of_all(plan: BootstrapPlan) -> str:
+    """The mode of all partitions, or `mixed`."""
+    modes = {partition.mode.value for partition in plan.partitions} or {plan.request.mode.mode.value}
+    return "mixed" if len(modes) > 1 else modes.pop()
+
+
+def _joined(texts: Sequence[str]) -> str | None:
+    return "\n".join(texts) or None

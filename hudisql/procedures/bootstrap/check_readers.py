@@ -1,0 +1,79 @@
+"""`CALL check_readers`: which readers read a table right, with which settings, and why not.
+
+hudisql's own; Hudi has no such procedure. The work is in `hudisql.compatibility`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudisql.options.table_call import base_path_of, find_entry
+from hudisql.procedures.registry import TableArguments, procedure
+
+if TYPE_CHECKING:
+    from hudisql.compatibility.reader_state import ReaderState
+    from hudisql.context import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReadersArguments(TableArguments):
+    """The parameters of `check_readers`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReadersRow:
+    """A reader, by Hive's names one for each; `reads` is right, wrong, fails, in part or unknown."""
+
+    reader: str
+    name: str | None
+    reads: str
+    settings: str | None
+    why: str | None
+    looked_at: str
+
+
+@procedure(
+    name="check_readers",
+    summary="Says which readers read a table right, with which settings, and why not.",
+    arguments=CheckReadersArguments,
+    row=CheckReadersRow,
+)
+def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterable[CheckReadersRow]:
+    """A row per reader. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
+    from hudisql.compatibility.reader_rules import answers
+
+    state = _state(context, arguments)
+    return [
+        CheckReadersRow(
+            reader=each.reader,
+            name=each.name,
+            reads=each.reads.value,
+            settings=each.settings,
+            why=each.why,
+            looked_at=state.looked_at,
+        )
+        for each in answers(state)
+    ]
+
+
+def _state(context: Context, arguments: CheckReadersArguments) -> ReaderState:
+    from hudisql.catalog.table_entries import main_name, registered_entries
+    from hudisql.compatibility.reader_state import read_reader_state, state_of_properties
+    from hudisql.errors import UnsupportedTableError
+    from hudisql.format.table_properties import read_table_properties
+    from hudisql.table.hudi_table import open_table
+
+    metastore, storage = context.metastore, context.storage
+    entry = None if arguments.table is None else find_entry(context, arguments.table)
+    path = base_path_of(context, entry, arguments.path)
+    try:
+        table = open_table(storage, path)
+    except UnsupportedTableError as error:
+        entries = () if entry is None else (entry,)
+        return state_of_properties(read_table_properties(storage, path), entries, error)
+    if entry is None:
+        return read_reader_state(table, ())
+    name = main_name(metastore, table, entry.database, entry.name)
+    return read_reader_state(table, registered_entries(metastore, table, entry.database, name) or (entry,))

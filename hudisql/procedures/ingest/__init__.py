@@ -1,0 +1,1 @@
+"""Procedures that declare ingested tables and show their state."""

@@ -1,0 +1,1 @@
+"""Procedures of table services, of the metastore sync and of repairs."""

@@ -1,0 +1,70 @@
+"""`archive_commits`, with the name, parameters and column of Hudi's procedure.
+
+Follows `ArchiveCommitsProcedure` and `ArchiveExecutorUtils` of Hudi 0.15. `show_archived` shows what was
+archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from hudisql.config.table_service_keys import CLEAN_COMMITS, KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from hudisql.procedures.registry import TableArguments, parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveCommitsArguments(TableArguments):
+    """The parameters of `archive_commits`."""
+
+    min_commits: int = parameter(KEEP_MIN_COMMITS.default_value, help="commits that stay at least")
+    max_commits: int = parameter(
+        KEEP_MAX_COMMITS.default_value, help="commits above which the oldest are archived"
+    )
+    retain_commits: int = parameter(
+        CLEAN_COMMITS.default_value, help="commits that the table's cleans keep readable"
+    )
+    enable_metadata: bool = parameter(False, help="only false: hudisql does not maintain metadata tables")
+
+
+@dataclass(frozen=True)
+class ArchiveRow:
+    """Hudi's code of success, 0."""
+
+    result: Annotated[int, "int"]
+
+
+@procedure(
+    name="archive_commits",
+    summary="Moves the oldest instants from the active timeline into the archive.",
+    arguments=ArchiveCommitsArguments,
+    row=ArchiveRow,
+)
+def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Iterable[ArchiveRow]:
+    """Hudi's 0, whether there was something to archive or not.
+
+    Raises InvalidArgumentError, NoSuchTableError, SettingsError, UnsupportedTableError, CorruptTableError,
+    TableLockedError, StorageError.
+    """
+    from hudisql.errors import InvalidArgumentError
+    from hudisql.options.table_call import open_table_call
+    from hudisql.services.archive.archive_action import archive_table
+    from hudisql.services.archive.archive_plan import archive_options
+
+    if arguments.enable_metadata:
+        raise InvalidArgumentError(
+            "enable_metadata must be false: hudisql does not maintain metadata tables", hint="leave it out"
+        )
+    settings = {
+        KEEP_MIN_COMMITS.name: str(arguments.min_commits),
+        KEEP_MAX_COMMITS.name: str(arguments.max_commits),
+        CLEAN_COMMITS.name: str(arguments.retain_commits),
+    }
+    call = open_table_call(context, arguments, None, settings)
+    archived = archive_table(call.table, archive_options(call.config), call.concurrency())
+    context.console.info(f"{call.table.base_path}: {len(archived)} instants archived")
+    return [ArchiveRow(0)]

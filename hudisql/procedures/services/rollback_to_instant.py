@@ -1,0 +1,168 @@
+"""`rollback_to_instant`, `show_rollbacks` and `show_rollback_detail`, as Hudi's procedures of these names.
+
+Follows `RollbackToInstantTimeProcedure` and `ShowRollbacksProcedure` of Hudi 0.15. Despite its name
+`rollback_to_instant` rolls the named commit back; it must be the latest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+from hudisql.errors import NoSuchInstantError
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.timeline.instant import ROLLBACK
+from hudisql.options.table_call import find_table
+from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.format.timeline.instant import Instant
+    from hudisql.table.hudi_table import HudiTable
+
+_TABLE_HELP = "table of the metastore, database.name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackToInstantArguments(Arguments):
+    """The parameters of `rollback_to_instant`."""
+
+    table: str = parameter(help=_TABLE_HELP)
+    instant_time: str = parameter(help="the latest commit, which is rolled back")
+
+
+@dataclass(frozen=True)
+class RollbackResultRow:
+    """True if the commit was rolled back."""
+
+    rollback_result: bool
+
+
+@procedure(
+    name="rollback_to_instant",
+    summary="Rolls the latest commit back: its files and its instant are deleted.",
+    arguments=RollbackToInstantArguments,
+    row=RollbackResultRow,
+)
+def rollback_to_instant(
+    context: Context, arguments: RollbackToInstantArguments
+) -> Iterable[RollbackResultRow]:
+    """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
+    UnsupportedTableError, SettingsError, StorageError, SyncFailedError.
+    """
+    from hudisql.options.table_call import open_table_call
+    from hudisql.services.rollback.rollback_action import roll_back_commit
+
+    call = open_table_call(context, TableArguments(table=arguments.table))
+    roll_back_commit(call.table, arguments.instant_time, call.concurrency())
+    call.sync()
+    return [RollbackResultRow(True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowRollbacksArguments(Arguments):
+    """The parameters of `show_rollbacks`."""
+
+    table: str = parameter(help=_TABLE_HELP)
+    limit: int = parameter(10, help="most rows")
+
+
+@dataclass(frozen=True)
+class RollbackRow:
+    """A rollback (`instant`) and the instant that it rolled back."""
+
+    instant: str
+    rollback_instant: str
+    total_files_deleted: Annotated[int, "int"]
+    time_taken_in_millis: int
+    total_partitions: Annotated[int, "int"]
+
+
+@procedure(
+    name="show_rollbacks",
+    summary="Shows the completed rollbacks, newest first.",
+    arguments=ShowRollbacksArguments,
+    row=RollbackRow,
+)
+def show_rollbacks(context: Context, arguments: ShowRollbacksArguments) -> Iterable[RollbackRow]:
+    """A row for each instant that was rolled back. Raises NoSuchTableError, CorruptTableError."""
+    table = find_table(context, arguments.table)
+    return islice(_rollback_rows(table), max(arguments.limit, 0))
+
+
+def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
+    for instant in reversed(table.timeline.completed):
+        if instant.action == ROLLBACK:
+            found = _metadata(table, instant)
+            for rolled_back in found["commitsRollback"]:
+                yield RollbackRow(
+                    str(found["startRollbackTime"]),
+                    str(rolled_back),
+                    int(found["totalFilesDeleted"]),
+                    int(found["timeTakenInMillis"]),
+                    len(found["partitionMetadata"]),
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowRollbackDetailArguments(Arguments):
+    """The parameters of `show_rollback_detail`."""
+
+    table: str = parameter(help=_TABLE_HELP)
+    limit: int = parameter(10, help="most rows")
+    instant_time: str = parameter(help="instant time of the rollback itself")
+
+
+@dataclass(frozen=True)
+class RollbackDetailRow:
+    """A file that a rollback has deleted, or could not delete."""
+
+    instant: str
+    rollback_instant: str
+    partition: str
+    deleted_file: str
+    succeeded: bool
+
+
+@procedure(
+    name="show_rollback_detail",
+    summary="Shows the files that one rollback has deleted.",
+    arguments=ShowRollbackDetailArguments,
+    row=RollbackDetailRow,
+)
+def show_rollback_detail(
+    context: Context, arguments: ShowRollbackDetailArguments
+) -> Iterable[RollbackDetailRow]:
+    """A row for each file. Raises NoSuchTableError, NoSuchInstantError, CorruptTableError."""
+    table = find_table(context, arguments.table)
+    return islice(rollback_details(table, arguments.instant_time), max(arguments.limit, 0))
+
+
+def rollback_details(table: HudiTable, instant_time: str) -> Iterator[RollbackDetailRow]:
+    """The files of a completed rollback. Raises NoSuchInstantError, CorruptTableError, StorageError."""
+    for instant in table.timeline.completed:
+        if (instant.timestamp, instant.action) == (instant_time, ROLLBACK):
+            return _detail_rows(_metadata(table, instant))
+    raise NoSuchInstantError(
+        f"{instant_time} is no completed rollback on the active timeline of {table.base_path}",
+        hint="CALL show_rollbacks(table => '…') lists them in its column instant",
+    )
+
+
+def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:
+    rolled_back = f"[{', '.join(str(each) for each in found['commitsRollback'])}]"
+    for partition, each in found["partitionMetadata"].items():
+        for field, succeeded in (("successDeleteFiles", True), ("failedDeleteFiles", False)):
+            for path in each[field]:
+                yield RollbackDetailRow(
+                    str(found["startRollbackTime"]), rolled_back, str(partition), str(path), succeeded
+                )
+
+
+def _metadata(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
+    from hudisql.table.timeline.instant_files import read_instant
+
+    content = read_instant(table, instant)
+    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))

@@ -1,0 +1,143 @@
+"""The procedures of savepoints: create, delete, show, and restore a table to one.
+
+Names, parameters and columns are those of Hudi's `CreateSavepointProcedure`, `DeleteSavepointProcedure`,
+`ShowSavepointsProcedure` and `RollbackToSavepointProcedure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudisql.options.table_call import find_table
+from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.options.table_call import TableCall
+
+_TABLE_HELP = "table of the metastore, database.name"
+_PATH_HELP = "the table's directory, instead of table"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateSavepointArguments(Arguments):
+    """The parameters of `create_savepoint`."""
+
+    table: str | None = parameter(None, help=_TABLE_HELP)
+    commit_time: str = parameter("", help="instant time of the commit; by default the latest one")
+    user: str = parameter("", help="who makes it, for whom reads the timeline")
+    comments: str = parameter("", help="why, for whom reads the timeline")
+    path: str | None = parameter(None, help=_PATH_HELP)
+
+
+@dataclass(frozen=True)
+class CreateSavepointRow:
+    """True if the savepoint was made."""
+
+    create_savepoint_result: bool
+
+
+@procedure(
+    name="create_savepoint",
+    summary="Makes a savepoint of a commit: no clean deletes its files, and the table can be restored to it.",
+    arguments=CreateSavepointArguments,
+    row=CreateSavepointRow,
+)
+def create_savepoint_procedure(
+    context: Context, arguments: CreateSavepointArguments
+) -> Iterable[CreateSavepointRow]:
+    """One row. Raises NoSuchTableError, and as the service's `create_savepoint`."""
+    from hudisql.services.rollback.savepoint import create_savepoint
+
+    call = _open(context, arguments.table, arguments.path)
+    create_savepoint(
+        call.table, arguments.commit_time or None, arguments.user, arguments.comments, call.concurrency()
+    )
+    return [CreateSavepointRow(True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointArguments(Arguments):
+    """The parameters of `delete_savepoint` and `rollback_to_savepoint`."""
+
+    table: str | None = parameter(None, help=_TABLE_HELP)
+    instant_time: str = parameter("", help="instant time of the savepoint; by default the latest one")
+    path: str | None = parameter(None, help=_PATH_HELP)
+
+
+@dataclass(frozen=True)
+class DeleteSavepointRow:
+    """True if the savepoint was deleted."""
+
+    delete_savepoint_result: bool
+
+
+@procedure(
+    name="delete_savepoint",
+    summary="Deletes a savepoint; its commit stays, and cleans may delete its files from then on.",
+    arguments=SavepointArguments,
+    row=DeleteSavepointRow,
+)
+def delete_savepoint_procedure(
+    context: Context, arguments: SavepointArguments
+) -> Iterable[DeleteSavepointRow]:
+    """One row. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
+    from hudisql.services.rollback.savepoint import delete_savepoint
+
+    call = _open(context, arguments.table, arguments.path)
+    delete_savepoint(call.table, arguments.instant_time or None, call.concurrency())
+    return [DeleteSavepointRow(True)]
+
+
+@dataclass(frozen=True)
+class RollbackToSavepointRow:
+    """True if the table was restored."""
+
+    rollback_savepoint_result: bool
+
+
+@procedure(
+    name="rollback_to_savepoint",
+    summary="Restores the table to a savepoint: all commits after it are rolled back, the latest one first.",
+    arguments=SavepointArguments,
+    row=RollbackToSavepointRow,
+)
+def rollback_to_savepoint(
+    context: Context, arguments: SavepointArguments
+) -> Iterable[RollbackToSavepointRow]:
+    """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
+    CorruptTableError, UnsupportedTableError, SettingsError, StorageError, SyncFailedError.
+    """
+    from hudisql.services.rollback.restore import restore_to_savepoint
+
+    call = _open(context, arguments.table, arguments.path)
+    restore_to_savepoint(call.table, arguments.instant_time or None, call.concurrency())
+    call.sync()
+    return [RollbackToSavepointRow(True)]
+
+
+@dataclass(frozen=True)
+class SavepointRow:
+    """A savepoint."""
+
+    savepoint_time: str
+
+
+@procedure(
+    name="show_savepoints",
+    summary="Shows the savepoints of a table, the latest first.",
+    arguments=TableArguments,
+    row=SavepointRow,
+)
+def show_savepoints(context: Context, arguments: TableArguments) -> Iterable[SavepointRow]:
+    """A row for each savepoint. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
+    table = find_table(context, arguments.table, arguments.path)
+    return [SavepointRow(each) for each in sorted(table.timeline.savepoints, reverse=True)]
+
+
+def _open(context: Context, table: str | None, path: str | None) -> TableCall:
+    from hudisql.options.table_call import open_table_call
+
+    return open_table_call(context, TableArguments(table=table, path=path))

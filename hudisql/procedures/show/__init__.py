@@ -1,0 +1,1 @@
+"""Procedures that show the files, commits and properties of a table."""

@@ -1,0 +1,275 @@
+"""Procedures that show what log files hold, and which base files are no parquet files.
+
+Names, parameters and columns are those of Hudi 0.15 (`ShowHoodieLogFileMetadataProcedure`,
+`ShowHoodieLogFileRecordsProcedure`, `ShowInvalidParquetProcedure`); delete blocks, at which Hudi 0.15 fails,
+are counted or passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.options.table_call import find_table
+from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.procedures.show.shown_rows import limit_parameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hudisql.context import Context
+    from hudisql.format.log_file.log_block import LogBlockHead
+    from hudisql.storage import FileInfo, Storage
+    from hudisql.table.file_slice import LogFile
+    from hudisql.table.hudi_table import HudiTable
+
+_PATTERN_HELP = "path of log files, absolute or below the table; *, ?, […] and {a,b} match within one level"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFileMetadataArguments(TableArguments):
+    """The parameters of `show_logfile_metadata`."""
+
+    log_file_path_pattern: str = parameter(help=_PATTERN_HELP)
+    limit: int = limit_parameter(10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFileRecordsArguments(TableArguments):
+    """The parameters of `show_logfile_records`."""
+
+    log_file_path_pattern: str = parameter(help=_PATTERN_HELP)
+    merge: bool = parameter(False, help="of each record key the latest record that is committed")
+    limit: int = limit_parameter(10)
+
+
+@dataclass(frozen=True)
+class LogBlockRow:
+    """A block of a log file: the instant that wrote it, its records, its header and footer as JSON."""
+
+    instant_time: str
+    record_count: Annotated[int, "int"]
+    block_type: str
+    header_metadata: str
+    footer_metadata: str
+
+
+@dataclass(frozen=True)
+class LogRecordRow:
+    """A record of a log file, as JSON."""
+
+    records: str
+
+
+@procedure(
+    name="show_logfile_metadata",
+    summary="Shows the blocks of log files: their instants, numbers of records and headers.",
+    arguments=LogFileMetadataArguments,
+    row=LogBlockRow,
+)
+def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments) -> Iterable[LogBlockRow]:
+    """A row for each block. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
+    table = find_table(context, arguments.table, arguments.path)
+    paths = [each.path for each in _log_files(table, arguments.log_file_path_pattern)]
+    blocks = (row for path in paths for row in _block_rows(table.storage, path))
+    return list(islice(blocks, max(arguments.limit, 0)))
+
+
+@procedure(
+    name="show_logfile_records",
+    summary="Shows the records of log files.",
+    arguments=LogFileRecordsArguments,
+    row=LogRecordRow,
+)
+def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -> Iterable[LogRecordRow]:
+    """A row for each record. Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError,
+    CorruptTableError, StorageError.
+    """
+    from hudisql.format.avro.avro_text import avro_texts
+
+    table = find_table(context, arguments.table, arguments.path)
+    files = _log_files(table, arguments.log_file_path_pattern)
+    batches = _merged_batches(table, files) if arguments.merge else _batches(table.storage, files)
+    rows: list[LogRecordRow] = []
+    for batch in batches:
+        wanted = max(arguments.limit, 0) - len(rows)
+        if wanted <= 0:
+            break
+        rows += [LogRecordRow(text) for text in avro_texts(batch.slice(0, wanted))]
+    return rows
+
+
+def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
+    """The log files at the paths that match. Raises InvalidArgumentError if there are none."""
+    from hudisql.format.paths.file_names import parse_log_file_name
+    from hudisql.procedures.show.path_pattern import find_paths
+    from hudisql.storage import join
+    from hudisql.table.file_slice import LogFile
+
+    is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
+    found = []
+    for each in find_paths(table.storage, pattern if is_absolute else join(table.base_path, pattern)):
+        name = parse_log_file_name(each.name)
+        if name is not None and not each.is_directory:
+            found.append(LogFile(each.path, each.length, *name))
+    if not found:
+        raise InvalidArgumentError(
+            f"there is no log file at {pattern}",
+            hint=f"such as {table.base_path}/*/.*.log.*; CALL show_fsview_all lists log files",
+        )
+    return found
+
+
+def _block_rows(storage: Storage, path: str) -> Iterator[LogBlockRow]:
+    from hudisql.format.log_file.log_block import CorruptBlock, scan_log_blocks
+
+    corrupt = unnamed = 0
+    with storage.open_input(path) as source:
+        for block in scan_log_blocks(source, path):
+            if isinstance(block, CorruptBlock):
+                corrupt += 1
+                yield LogBlockRow(f"corrupt_block_{corrupt}", 0, "CORRUPT_BLOCK", "{}", "{}")
+                continue
+            time = block.instant_time
+            if not time:
+                unnamed += 1
+                time = f"dummy_instant_time_{unnamed}"
+            kind = f"{block.block_type.name}_BLOCK"
+            count = _count_records(source, block)
+            yield LogBlockRow(time, count, kind, _as_json(block.header), _as_json(block.footer))
+
+
+def _as_json(metadata: object) -> str:
+    from hudisql.format.log_file.log_block import HeaderKey
+
+    assert isinstance(metadata, dict)
+    known = {each.value: each.name for each in HeaderKey}
+    named = {known.get(key, str(key)): value for key, value in sorted(metadata.items())}
+    return json.dumps(named, separators=(",", ":"), ensure_ascii=False)
+
+
+def _count_records(source: pa.NativeFile, block: LogBlockHead) -> int:
+    """How many rows or deletes a block holds; 0 for one whose type is not read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from hudisql.format.log_file.log_block import BlockType
+    from hudisql.format.log_file.log_block_content import decode_delete_records
+
+    if block.block_type is BlockType.AVRO_DATA or block.block_type is BlockType.CDC_DATA:
+        return int.from_bytes(source.read_at(4, block.start + 4), "big")
+    if block.block_type is BlockType.DELETE:
+        content = source.read_at(block.stop - block.start, block.start)
+        return len(decode_delete_records(content).record_keys)
+    if block.block_type is BlockType.PARQUET_DATA:
+        content = source.read_at(block.stop - block.start, block.start)
+        return int(pq.read_metadata(pa.BufferReader(content)).num_rows)
+    return 0
+
+
+def _batches(storage: Storage, files: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of the data blocks in their order, committed or not."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from hudisql.format.log_file.log_block import BlockType, CorruptBlock, HeaderKey, scan_log_blocks
+    from hudisql.format.log_file.log_block_content import decode_data_block
+
+    for log_file in files:
+        with storage.open_input(log_file.path) as source:
+            for block in scan_log_blocks(source, log_file.path):
+                if isinstance(block, CorruptBlock):
+                    continue
+                if block.block_type is BlockType.AVRO_DATA:
+                    content = source.read_at(block.stop - block.start, block.start)
+                    yield decode_data_block(content, block.header.get(HeaderKey.SCHEMA, ""))
+                elif block.block_type is BlockType.PARQUET_DATA:
+                    content = source.read_at(block.stop - block.start, block.start)
+                    yield from pq.read_table(pa.BufferReader(content)).to_batches()
+
+
+def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:
+    """For each file slice the latest committed rows of its log files, without those that are deletes."""
+    import numpy as np
+
+    from hudisql.read.merge.merge_mode import log_merge_config_of
+    from hudisql.read.merge.merged_log_scanner import read_log_records
+    from hudisql.storage import parent_of
+
+    config = log_merge_config_of(table)
+    slices: dict[tuple[str, str, str], list[LogFile]] = {}
+    for each in files:
+        slices.setdefault((parent_of(each.path), each.file_id, each.base_instant_time), []).append(each)
+    for logs in slices.values():
+        logs.sort(key=lambda log: (log.version, log.write_token))
+        records = read_log_records(table.storage, logs, config, table.full_schema)
+        numbers = records.row_of_key[records.row_of_key >= 0]
+        yield records.rows.take(np.sort(numbers[~records.is_delete[numbers]]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowInvalidParquetArguments(Arguments):
+    """The parameters of `show_invalid_parquet`."""
+
+    path: str = parameter(help="the table's directory")
+    limit: int = limit_parameter(100)
+
+
+@dataclass(frozen=True)
+class InvalidParquetRow:
+    """A file that is no parquet file."""
+
+    path: str
+
+
+@procedure(
+    name="show_invalid_parquet",
+    summary="Shows the base files of a table whose bytes are not those of a parquet file.",
+    arguments=ShowInvalidParquetArguments,
+    row=InvalidParquetRow,
+)
+def show_invalid_parquet(
+    context: Context, arguments: ShowInvalidParquetArguments
+) -> Iterable[InvalidParquetRow]:
+    """A row for each file; their last bytes are read. Raises NoSuchTableError, StorageError."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from hudisql.storage import join
+    from hudisql.table.partitions.listed_partitions import list_partition_paths
+
+    table = find_table(context, None, arguments.path)
+    storage = table.storage
+    directories = [join(table.base_path, path) for path in list_partition_paths(table)]
+    listings = storage.list_directories(directories, missing_ok=True)
+    files = [
+        each
+        for entries in listings
+        for each in entries
+        if each.name.endswith(".parquet") and not each.is_directory and not each.name.startswith(".")
+    ]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        is_parquet = pool.map(lambda file: _is_parquet(storage, file), files)
+        invalid = (file for file, is_right in zip(files, is_parquet, strict=True) if not is_right)
+        shown = list(islice(invalid, max(arguments.limit, 0)))
+        pool.shutdown(cancel_futures=True)
+    return [InvalidParquetRow(storage.hadoop_uri(file.path)) for file in shown]
+
+
+_THREADS = 16
+
+
+def _is_parquet(storage: Storage, file: FileInfo) -> bool:
+    """True if a footer ends the file. The data before it is not read."""
+    if file.length < _SMALLEST:
+        return False
+    with storage.open_input(file.path) as source:
+        end = source.read_at(8, file.length - 8)
+    footer = int.from_bytes(end[:4], "little")
+    return end[4:] in (b"PAR1", b"PARE") and footer <= file.length - _SMALLEST
+
+
+_SMALLEST = 12

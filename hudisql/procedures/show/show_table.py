@@ -1,0 +1,363 @@
+"""Procedures that show what a table's own files say: bootstrap index, properties, commits, timeline.
+
+Names, parameters and output columns are those of Hudi's procedures (1.2, which has all that 0.15 has).
+`filter` is a SQL predicate over the output columns, evaluated by Spark. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState
+from hudisql.options.table_call import find_table
+from hudisql.procedures.registry import (
+    Arguments,
+    TableArguments,
+    columns_of,
+    parameter,
+    procedure,
+)
+from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
+from hudisql.storage import FileInfo
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.format.hfile.bootstrap_index import BootstrapMapping
+    from hudisql.format.timeline.archived_log_files import ArchivedEntry
+    from hudisql.format.timeline.commit_metadata import CommitMetadata
+    from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowBootstrapMappingArguments(TableArguments):
+    """The parameters of `show_bootstrap_mapping`."""
+
+    partition_path: str = parameter("", help="only this partition")
+    file_ids: str = parameter("", help="only these file ids, separated by commas")
+    limit: int = limit_parameter(10)
+    sort_by: str = parameter("partition", help="output column to sort by")
+    desc: bool = parameter(False, help="sort downwards")
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True)
+class BootstrapMappingRow:
+    """A file group of the bootstrap index and its source file."""
+
+    partition: str
+    file_id: str
+    source_base_path: str
+    source_partition: str
+    source_file: str
+
+
+@procedure(
+    name="show_bootstrap_mapping",
+    summary="Shows which source file holds the data columns of which bootstrapped file group.",
+    arguments=ShowBootstrapMappingArguments,
+    row=BootstrapMappingRow,
+)
+def show_bootstrap_mapping(
+    context: Context, arguments: ShowBootstrapMappingArguments
+) -> Iterable[BootstrapMappingRow]:
+    """A row per file group of the bootstrap index."""
+    from hudisql.format.hfile.bootstrap_index import read_bootstrap_index_info, read_bootstrap_mappings
+
+    table = find_table(context, arguments.table, arguments.path)
+    info = read_bootstrap_index_info(table.storage, table.base_path)
+    base_path = "" if info is None else info.bootstrap_base_path
+    partitions = [arguments.partition_path] if arguments.partition_path else None
+    wanted = {part.strip() for part in arguments.file_ids.split(",") if part.strip()}
+    rows = [
+        _mapping_row(table, base_path, mapping)
+        for mapping in read_bootstrap_mappings(table.storage, table.base_path, partitions)
+        if not wanted or mapping.file_id in wanted
+    ]
+    rows = filter_rows(context, rows, BootstrapMappingRow, arguments.filter)
+    column = _sort_column(arguments.sort_by)
+    rows.sort(key=lambda row: (str(getattr(row, column)), row.file_id), reverse=arguments.desc)
+    return rows[: arguments.limit]
+
+
+def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) -> BootstrapMappingRow:
+    return BootstrapMappingRow(
+        mapping.partition_path,
+        mapping.file_id,
+        base_path,
+        mapping.source_partition_path,
+        table.storage.hadoop_uri(mapping.external_file.path),
+    )
+
+
+def _sort_column(name: str) -> str:
+    names = [column.name for column in columns_of(BootstrapMappingRow)]
+    if name.lower() not in names:
+        raise InvalidArgumentError(f"cannot sort by '{name}'", hint=f"one of {', '.join(names)}")
+    return name.lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowBootstrapPartitionsArguments(TableArguments):
+    """The parameters of `show_bootstrap_partitions`."""
+
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True)
+class BootstrapPartitionRow:
+    """A partition of the bootstrap index."""
+
+    indexed_partitions: str
+
+
+@procedure(
+    name="show_bootstrap_partitions",
+    summary="Shows the partitions that the bootstrap index knows.",
+    arguments=ShowBootstrapPartitionsArguments,
+    row=BootstrapPartitionRow,
+)
+def show_bootstrap_partitions(
+    context: Context, arguments: ShowBootstrapPartitionsArguments
+) -> Iterable[BootstrapPartitionRow]:
+    """A row per partition of the bootstrap index."""
+    from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
+
+    table = find_table(context, arguments.table, arguments.path)
+    mappings = read_bootstrap_mappings(table.storage, table.base_path)
+    partitions = sorted({mapping.partition_path for mapping in mappings})
+    rows = [BootstrapPartitionRow(partition) for partition in partitions]
+    return filter_rows(context, rows, BootstrapPartitionRow, arguments.filter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowTablePropertiesArguments(TableArguments):
+    """The parameters of `show_table_properties`."""
+
+    limit: int = limit_parameter(10)
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True)
+class TablePropertyRow:
+    """A property, or an unsafe type of a column."""
+
+    key: str
+    value: str
+
+
+@procedure(
+    name="show_table_properties",
+    summary="Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.",
+    arguments=ShowTablePropertiesArguments,
+    row=TablePropertyRow,
+)
+def show_table_properties(
+    context: Context, arguments: ShowTablePropertiesArguments
+) -> Iterable[TablePropertyRow]:
+    """A row per column stored in a type that a reader is incompatible with, then one per property by key."""
+    table = find_table(context, arguments.table, arguments.path)
+    properties = sorted(table.properties.values.items())
+    rows = [*_unsafe_types(table), *(TablePropertyRow(key, value) for key, value in properties)]
+    return filter_rows(context, rows, TablePropertyRow, arguments.filter)[: arguments.limit]
+
+
+def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
+    """The types that the bootstrap accepted with `on_unsafe_type => 'warn'`, in words."""
+    from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
+
+    for column, names in table.properties.unsafe_types.items():
+        for name in names:
+            incompatibility = TYPE_INCOMPATIBILITIES.get(name)
+            text = (
+                name
+                if incompatibility is None
+                else f"{incompatibility.stored}: {'; '.join(incompatibility.consequences)}"
+            )
+            yield TablePropertyRow(f"unsafe type of column {column}", text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowCommitsArguments(Arguments):
+    """The parameters of `show_commits`."""
+
+    table: str = parameter(help="table of the metastore, database.name")
+    limit: int = limit_parameter(10)
+
+
+@dataclass(frozen=True)
+class CommitRow:
+    """A completed commit and what it wrote."""
+
+    commit_time: str
+    state_transition_time: str | None
+    action: str
+    total_bytes_written: int
+    total_files_added: int
+    total_files_updated: int
+    total_partitions_written: int
+    total_records_written: int
+    total_update_records_written: int
+    total_errors: int
+
+
+@procedure(
+    name="show_commits",
+    summary="Shows the completed commits, newest first, with what each wrote.",
+    arguments=ShowCommitsArguments,
+    row=CommitRow,
+)
+def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[CommitRow]:
+    """A row per completed commit, deltacommit and replacecommit of the active timeline."""
+    table = find_table(context, arguments.table)
+    commits = sorted(table.timeline.commits, reverse=True)[: arguments.limit]
+    return [_commit_row(table, instant) for instant in commits]
+
+
+def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
+    from hudisql.table.timeline.instant_files import read_commit
+
+    metadata = read_commit(table, instant)
+    time = completion_text(table, instant)
+    return CommitRow(instant.timestamp, time, instant.completed_action, *commit_totals(metadata))
+
+
+def commit_totals(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int, int]:
+    """Bytes, files added and updated, partitions, rows, updated rows and errors of a commit."""
+    stats = list(metadata.write_stats)
+    return (
+        sum(stat.total_write_bytes for stat in stats),
+        sum(stat.prev_commit == "null" for stat in stats),
+        sum(stat.prev_commit != "null" for stat in stats),
+        len(metadata.partition_to_write_stats),
+        sum(stat.num_writes for stat in stats),
+        sum(stat.num_update_writes for stat in stats),
+        sum(stat.total_write_errors for stat in stats),
+    )
+
+
+def _as_time(info: FileInfo, form: str) -> str:
+    return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime(form)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowTimelineArguments(TableArguments):
+    """The parameters of `show_timeline`."""
+
+    limit: int = limit_parameter(20)
+    showArchived: bool = parameter(False, help="archived instants too")  # noqa: N815 (Hudi's name)
+    filter: str = filter_parameter()
+    startTime: str = parameter("", help="only instants from this one on")  # noqa: N815
+    endTime: str = parameter("", help="only instants up to this one")  # noqa: N815
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """An instant of the timeline and the times at which it reached its states."""
+
+    instant_time: str
+    action: str
+    state: str
+    requested_time: str | None
+    inflight_time: str | None
+    completed_time: str | None
+    timeline_type: str
+    rollback_info: str | None
+
+
+@procedure(
+    name="show_timeline",
+    summary="Shows every action of the table's timeline, newest first, and when it reached each state (UTC).",
+    arguments=ShowTimelineArguments,
+    row=TimelineRow,
+)
+def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
+    """A row per instant of the active timeline, then of the archived one if it is asked for."""
+    table = find_table(context, arguments.table, arguments.path)
+    found = [*_timeline_rows(table), *(_archived_rows(table) if arguments.showArchived else ())]
+    first, last = arguments.startTime, arguments.endTime
+    rows = [
+        row
+        for row in found
+        if (not first or row.instant_time >= first) and (not last or row.instant_time <= last)
+    ]
+    return filter_rows(context, rows, TimelineRow, arguments.filter)[: arguments.limit]
+
+
+def _archived_rows(table: HudiTable) -> list[TimelineRow]:
+    """Rows of the archived timeline, newest first; their times are as Hudi archives them."""
+    from hudisql.table.timeline.archived_timeline import read_archived_entries
+
+    states: dict[tuple[str, str], dict[InstantState, ArchivedEntry]] = {}
+    for entry in read_archived_entries(table):
+        instant = entry.instant
+        states.setdefault((instant.timestamp, instant.completed_action), {})[instant.state] = entry
+    rows = []
+    for reached in states.values():
+        last = reached[max(reached)]
+        requested, inflight, completed = (
+            _as_text(reached[state].transition_time) if state in reached else None
+            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+        )
+        rolled_back = (last.record.get("hoodieRollbackMetadata") or {}).get("commitsRollback")
+        rows.append(
+            TimelineRow(
+                instant_time=last.instant.timestamp,
+                action=last.instant.action,
+                state=last.instant.state.name,
+                requested_time=requested,
+                inflight_time=inflight,
+                completed_time=completed,
+                timeline_type="ARCHIVED",
+                rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
+            )
+        )
+    return rows[::-1]
+
+
+def _as_text(time: str | None) -> str | None:
+    if time is None:
+        return None
+    return f"{datetime.strptime(time[:14], '%Y%m%d%H%M%S'):%Y-%m-%d %H:%M:%S}"
+
+
+def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
+    """Rows of the active timeline, newest first; times are those of the instants' files."""
+    reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
+    layout = table.timeline.layout
+    for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
+        instant = layout.parse_file_name(entry.name)
+        if instant is not None:
+            states = reached.setdefault((instant.timestamp, instant.completed_action), {})
+            states[instant.state] = entry
+    for instant in sorted(table.timeline.instants, reverse=True):
+        states = reached.get((instant.timestamp, instant.completed_action), {})
+        requested, inflight, completed = (
+            _as_time(states[state], "%Y-%m-%d %H:%M:%S") if state in states else None
+            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+        )
+        yield TimelineRow(
+            instant_time=instant.timestamp,
+            action=instant.action,
+            state=instant.state.name,
+            requested_time=requested,
+            inflight_time=inflight,
+            completed_time=completed,
+            timeline_type="ACTIVE",
+            rollback_info=_rollback_info(table, instant),
+        )
+
+
+def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
+    """The commits that a completed rollback rolled back."""
+    from hudisql.format.avro.avro_container import load_codec
+    from hudisql.table.timeline.instant_files import read_instant
+
+    if instant.action != ROLLBACK or not instant.is_completed:
+        return None
+    content = read_instant(table, instant)
+    metadata = load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
+    return f"Rolled back {', '.join(metadata['commitsRollback'])}"

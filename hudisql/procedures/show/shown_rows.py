@@ -1,0 +1,80 @@
+"""What the `show_…` procedures share: their parameters `limit` and `filter`, and times of instants.
+
+`filter` is a SQL predicate over the output columns, evaluated by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.internal_columns import internal_column
+from hudisql.procedures.registry import Column, columns_of, parameter, row_values
+from hudisql.spark.task_errors import without_internal_names
+from hudisql.storage import FileInfo
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.format.timeline.instant import Instant
+    from hudisql.table.hudi_table import HudiTable
+
+R = TypeVar("R")
+
+
+def limit_parameter(default: int) -> Any:
+    """The parameter `limit`."""
+    return parameter(default, help="most rows")
+
+
+def filter_parameter() -> Any:
+    """The parameter `filter`."""
+    return parameter("", help="SQL predicate over the output columns")
+
+
+def transition_time(info: FileInfo | None) -> str | None:
+    """Hudi's `state_transition_time` (UTC): when the file of the instant was written."""
+    if info is None:
+        return None
+    return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def completion_text(table: HudiTable, instant: Instant) -> str | None:
+    """Hudi's `state_transition_time` of an instant: by its file's name, else by when the file was written."""
+    return instant.completion_time or transition_time(table.storage.info(table.instant_path(instant)))
+
+
+def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
+    """The rows for which the predicate holds, in their order. Raises InvalidArgumentError."""
+    if not predicate.strip() or not rows:
+        return rows
+    return _evaluate(context, rows, columns_of(row_type), predicate)
+
+
+def first_rows(context: Context, rows: Iterable[R], row_type: type[R], predicate: str, limit: int) -> list[R]:
+    """The first `limit` rows for which the predicate holds; without one the others are not made.
+
+    Raises InvalidArgumentError.
+    """
+    if not predicate.strip():
+        return list(islice(rows, max(limit, 0)))
+    return filter_rows(context, list(rows), row_type, predicate)[: max(limit, 0)]
+
+
+def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:
+    from pyspark.errors import PySparkException
+
+    position = internal_column("position")
+    declared = ", ".join([f"`{position}` int", *(f"`{column.name}` {column.type}" for column in output)])
+    numbered = [(number, *row_values(row)) for number, row in enumerate(rows)]
+    try:
+        kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()
+    except PySparkException as error:
+        raise InvalidArgumentError(
+            f"filter '{predicate}' cannot be evaluated: {without_internal_names(str(error).splitlines()[0])}",
+            hint=f"it may use the output columns: {', '.join(column.name for column in output)}",
+        ) from error
+    chosen = {row[0] for row in kept}
+    return [row for number, row in enumerate(rows) if number in chosen]

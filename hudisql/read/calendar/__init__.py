@@ -1,0 +1,1 @@
+"""Dates and timestamps of the hybrid calendar and of legacy time zones."""

@@ -1,0 +1,1 @@
+"""Changed rows between two instants, with images before and after."""

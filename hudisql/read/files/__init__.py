@@ -1,0 +1,1 @@
+"""Rows of base files: parquet, splits, predicates, conversion to the table schema."""

@@ -1,0 +1,1 @@
+"""Merging the log records of a file slice by record key."""

@@ -1,0 +1,208 @@
+"""How a table's log records merge with each other and with base rows, as plain values for tasks.
+
+Follows `AbstractHoodieLogRecordReader` (which blocks count) and the payload classes of Hudi 0.15, for table
+versions 8 and 9 `RecordMergeMode` and `PartialUpdateMode` of Hudi 1.2. Unknown payload classes, merge
+strategies and modes are refused, since they would give other rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import MERGER_STRATEGY, TableProperties
+from hudisql.read.files.conform import find_field
+from hudisql.table.hudi_table import HudiTable
+
+COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+DELETE_FIELD = "hoodie.payload.delete.field"
+DELETE_MARKER = "hoodie.payload.delete.marker"
+
+_OVERWRITE_WITH_LATEST = "OverwriteWithLatestAvroPayload"
+_EVENT_TIME = "DefaultHoodieRecordPayload"
+_PAYLOAD_PACKAGES = ("org.apache.hudi.common.model.", "org.apache.hudi.", "")
+_STRATEGY_KEYS = (MERGER_STRATEGY, "hoodie.record.merge.strategy.id")
+# Hudi's ids for "as the payload class says": 0.15's default, which 1.x calls event time, and 1.x's own.
+_PAYLOAD_STRATEGIES = ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "00000000-0000-0000-0000-000000000000")
+_COMPACT_OR_READ_BASE_FILES = (
+    "compact it with Hudi (run_compaction) and read it again, or read base files alone "
+    "(the _ro table, or hoodie.datasource.query.type=read_optimized)"
+)
+_COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+
+
+@dataclass(frozen=True, slots=True)
+class InstantRange:
+    """Which instants' log blocks are read (Hudi's `InstantRange`).
+
+    A block counts if its instant is in `committed`, or older than `active_from` (archived), and not after
+    `as_of`. With `only` those of other instants don't count, nor do base rows of other commits.
+    """
+
+    committed: frozenset[str]
+    active_from: str | None
+    as_of: str | None = None
+    only: frozenset[str] | None = None
+
+    def includes(self, instant_time: str) -> bool:
+        """True if blocks of the instant count."""
+        if self.as_of is not None and instant_time > self.as_of:
+            return False
+        if self.only is not None:
+            return instant_time in self.only
+        archived = self.active_from is not None and instant_time < self.active_from
+        return archived or instant_time in self.committed
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMergeMode:
+    """Which of several records of one key is kept.
+
+    Between log records the higher value of `ordering_fields` wins, compared from the first field on; of equal
+    ones the later. Over a base row the log record wins, unless `keeps_newer_base_rows` and the base row's
+    value is higher. Delete blocks hold over every base row and until the next log row, unless
+    `orders_deletes` (1.x's event time). Rows whose `delete_field` holds `delete_marker` (default: whose
+    `_hoodie_is_deleted` is true) are deletes. With a `partial_update_mode` the record that is kept takes the
+    columns that it lacks from the other one: those that are null, or hold the text `unavailable_value`.
+    `has_partial_blocks` says that log blocks may hold a part of the columns.
+    """
+
+    ordering_fields: tuple[pa.Field, ...] = ()
+    keeps_newer_base_rows: bool = False
+    orders_deletes: bool = False
+    delete_field: str | None = None
+    delete_marker: str | None = None
+    partial_update_mode: str | None = None
+    unavailable_value: str | None = None
+    has_partial_blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogMergeConfig:
+    """What a task needs to read slices with log files: the blocks that count, and how records merge."""
+
+    instant_range: InstantRange
+    merge_mode: RecordMergeMode = field(default_factory=RecordMergeMode)
+
+
+def log_merge_config_of(
+    table: HudiTable, as_of: str | None = None, only: frozenset[str] | None = None
+) -> LogMergeConfig:
+    """The configuration of a table, for its state as of an instant time; `only` as in `InstantRange`.
+
+    Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know, and for
+    tables whose rows carry no record key.
+    """
+    properties = table.properties
+    if not properties.populate_meta_fields:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} keeps no meta columns (hoodie.populate.meta.fields=false): "
+            "its log files cannot be merged",
+            hint="compact it with Hudi (run_compaction) and read it again",
+        )
+    merge_mode = _mode_of_version_6(table) if properties.version <= 6 else _record_merge_mode(table)
+    instant_range = InstantRange(
+        committed=frozenset(commit.timestamp for commit in table.timeline.commits),
+        active_from=table.timeline.first_active_time,
+        as_of=as_of,
+        only=only,
+    )
+    return LogMergeConfig(instant_range, merge_mode)
+
+
+def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
+    properties = table.properties
+    payload = _payload_of(table)
+    in_commit_order = _merges_in_commit_order(table)
+    return RecordMergeMode(
+        ordering_fields=() if in_commit_order else _ordering_fields(table),
+        keeps_newer_base_rows=payload == _EVENT_TIME and not in_commit_order,
+        # Only tables that 1.x writes and merges have a strategy under this key.
+        orders_deletes=payload == _EVENT_TIME
+        and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
+        delete_field=properties.get(DELETE_FIELD) if payload == _EVENT_TIME else None,
+        delete_marker=properties.get(DELETE_MARKER) if payload == _EVENT_TIME else None,
+    )
+
+
+def _record_merge_mode(table: HudiTable) -> RecordMergeMode:
+    """The mode of a table of version 8 or 9. Raises UnsupportedTableError for custom mergers."""
+    properties = table.properties
+    named = properties.record_merge_mode
+    ordering_fields = _ordering_fields(table)
+    if named is None:
+        named = EVENT_TIME_ORDERING if ordering_fields else COMMIT_TIME_ORDERING
+    if named not in (COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING):
+        rule = properties.payload_class or properties.get(_STRATEGY_KEYS[1]) or named
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} merges log records by a rule of its own ({rule}), which "
+            f"hudisql does not know; it knows {COMMIT_TIME_ORDERING} and {EVENT_TIME_ORDERING}",
+            hint=_COMPACT_OR_READ_BASE_FILES,
+        )
+    partial = properties.partial_update_mode
+    if partial not in (None, IGNORE_DEFAULTS, FILL_UNAVAILABLE):
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has the partial update mode {partial}, which hudisql does "
+            f"not know; it knows {IGNORE_DEFAULTS} and {FILL_UNAVAILABLE}",
+            hint=_COMPACT_OR_READ_BASE_FILES,
+        )
+    by_event_time = named == EVENT_TIME_ORDERING
+    return RecordMergeMode(
+        ordering_fields=ordering_fields if by_event_time else (),
+        keeps_newer_base_rows=by_event_time,
+        orders_deletes=by_event_time,
+        delete_field=properties.merge_property(DELETE_FIELD),
+        delete_marker=properties.merge_property(DELETE_MARKER),
+        partial_update_mode=partial,
+        unavailable_value=properties.merge_property(UNAVAILABLE_VALUE),
+        has_partial_blocks=True,
+    )
+
+
+def _payload_of(table: HudiTable) -> str:
+    named = table.properties.payload_class or _OVERWRITE_WITH_LATEST
+    package, _, short = named.rpartition(".")
+    known = f"{package}." if package else ""
+    if short not in (_OVERWRITE_WITH_LATEST, _EVENT_TIME) or known not in _PAYLOAD_PACKAGES:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} merges log records by the payload class {named}, which "
+            f"hudisql does not know; it knows {_OVERWRITE_WITH_LATEST} and {_EVENT_TIME}",
+            hint=_COMPACT_OR_READ_BASE_FILES,
+        )
+    return short
+
+
+def _merges_in_commit_order(table: HudiTable) -> bool:
+    strategies = [
+        value for key in _STRATEGY_KEYS if (value := _text(table.properties, key)) not in _PAYLOAD_STRATEGIES
+    ]
+    unknown = [value for value in strategies if value not in ("", _COMMIT_TIME_STRATEGY)]
+    if unknown:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} merges log records by a strategy of its own ({unknown[0]})",
+            hint="compact it with Hudi (run_compaction) and read it again",
+        )
+    return _COMMIT_TIME_STRATEGY in strategies
+
+
+def _text(properties: TableProperties, key: str) -> str:
+    return (properties.get(key) or "").strip().lower()
+
+
+def _ordering_fields(table: HudiTable) -> tuple[pa.Field, ...]:
+    names = table.properties.ordering_fields
+    if len(names) > 1 and table.properties.version <= 6:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} orders log records by several columns "
+            f"({table.properties.precombine_field})"
+        )
+    # Hudi takes a column that a record lacks (or a nested one) for equal in all records.
+    places = [find_field(table.schema, name) for name in names]
+    fields = [table.schema.field(place) for place in places if place >= 0]
+    return tuple(each for each in fields if not pa.types.is_nested(each.type))

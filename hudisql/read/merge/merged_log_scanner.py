@@ -1,0 +1,407 @@
+"""Merge the log files of one slice: for each record key its latest row, or a delete.
+
+Follows `HoodieMergedLogRecordScanner` of Hudi 0.15, for tables of versions 8 and 9
+`KeyBasedFileGroupRecordBuffer` of Hudi 1.2. The records of a slice's logs are held in memory,
+decoded to the requested columns; of the files' bytes one block at a time, plus `KEPT_BYTES`. Knows neither
+base files nor Spark.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.avro.avro_program import program_of
+from hudisql.format.log_file.log_block import (
+    BlockType,
+    CorruptBlock,
+    HeaderKey,
+    LogBlock,
+    LogBlockHead,
+    parse_log_blocks,
+    scan_log_blocks,
+)
+from hudisql.format.log_file.log_block_content import (
+    NATURAL_ORDER,
+    DeleteRecords,
+    decode_data_block,
+    decode_delete_records,
+)
+from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
+from hudisql.read.files.conform import batch_of, conform_array, find_field
+from hudisql.read.files.parquet_rows import ParquetRows
+from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode
+from hudisql.read.merge.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
+from hudisql.read.merge.precombine import comparable
+from hudisql.storage import Storage
+from hudisql.table.file_slice import LogFile
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""Bytes of log files that are kept from the scan for rollback blocks; the rest is read again."""
+_DELETE_OPERATION = "D"
+# By which of Hudi's wrappers a delete's ordering value compares with rows' values: both must be of one Java
+# class, and Avro gives dates as integers, timestamps as longs. Others Hudi takes for "always".
+_COMPARABLE_WRAPPERS: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.date32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """The merged records of a slice's logs.
+
+    `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
+    `is_delete` marks rows that stand for a delete. `ordering_values` has each key's values of the ordering
+    fields, and `may_yield` says which keys' records give way to a base row of higher ones. `lacks` says which
+    values (rows × columns) come from the base row; None if all rows are whole.
+    """
+
+    keys: pa.Array
+    row_of_key: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+    is_delete: npt.NDArray[np.bool_]
+    ordering_values: tuple[pa.Array, ...]
+    may_yield: npt.NDArray[np.bool_]
+    lacks: BoolMatrix | None = None
+
+
+@dataclass(slots=True)
+class _Events:
+    """One block's records, in its order."""
+
+    keys: pa.Array
+    ordering_values: tuple[pa.Array, ...]
+    rows: pa.RecordBatch | None = None
+    is_delete: npt.NDArray[np.bool_] | None = None
+    always: npt.NDArray[np.bool_] | None = None
+    lacks: BoolMatrix | None = None
+
+
+def read_log_records(
+    storage: Storage, log_files: Sequence[LogFile], config: LogMergeConfig, schema: pa.Schema
+) -> LogRecords:
+    """The log files' records, their rows conformed to `schema` (which has the record key).
+
+    Raises UnsupportedTableError for blocks that are not known, CorruptTableError naming a file whose whole
+    blocks cannot be decoded, StorageError.
+    """
+    from hudisql.read.merge import log_kernels
+
+    mode = config.merge_mode
+    events = [
+        _events_of(storage, log_file.path, block, mode, schema)
+        for log_file, block in _read_blocks(
+            storage, _committed_blocks(storage, log_files, config.instant_range)
+        )
+    ]
+    if not events:
+        none = np.empty(0, np.int64)
+        no_keys = none.astype(np.bool_)
+        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), no_keys, (), no_keys)
+    kinds, row_numbers = [], []
+    rows_so_far = 0
+    for each in events:
+        count = len(each.keys)
+        if each.rows is not None:
+            kinds.append(np.full(count, log_kernels.DATA, np.int64))
+            row_numbers.append(np.arange(rows_so_far, rows_so_far + count))
+            rows_so_far += count
+        else:
+            assert each.always is not None
+            kinds.append(np.where(each.always, log_kernels.DELETE, log_kernels.ORDERED_DELETE))
+            row_numbers.append(np.full(count, -1, np.int64))
+    encoded = (
+        pa.chunked_array([each.keys for each in events], pa.string()).combine_chunks().dictionary_encode()
+    )
+    kind_of = np.concatenate(kinds)
+    key_numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ranks = _ranks(events, mode)
+    sources = None
+    if any(each.lacks is not None for each in events):
+        latest, sources = log_kernels.latest_columns(
+            key_numbers,
+            kind_of,
+            ranks,
+            _deletes_of(events),
+            _lacks_of(events, len(schema)),
+            len(encoded.dictionary),
+            mode.orders_deletes,
+        )
+    else:
+        latest = log_kernels.latest_events(
+            key_numbers, kind_of, ranks, len(encoded.dictionary), mode.orders_deletes
+        )
+    may_yield = kind_of[latest] == log_kernels.DATA
+    if mode.orders_deletes:
+        may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
+    ordering_values = tuple(each.take(pa.array(latest)) for each in _ordering_of(events, mode))
+    numbers = np.concatenate(row_numbers)
+    return _chosen(
+        encoded.dictionary,
+        numbers[latest],
+        None if sources is None else np.where(sources >= 0, numbers[sources], -1),
+        events,
+        schema,
+        ordering_values,
+        may_yield,
+    )
+
+
+def _chosen(
+    keys: pa.Array,
+    row_numbers: npt.NDArray[np.int64],
+    sources: npt.NDArray[np.int64] | None,
+    events: Sequence[_Events],
+    schema: pa.Schema,
+    ordering_values: tuple[pa.Array, ...],
+    may_yield: npt.NDArray[np.bool_],
+) -> LogRecords:
+    """The records of the chosen rows; `sources` has the row of each of their columns, -1 for the base's."""
+    held = row_numbers >= 0
+    row_of_key = np.full(len(keys), -1, np.int64)
+    row_of_key[held] = np.arange(np.count_nonzero(held))
+    chosen = row_numbers[held]
+    batches = [each.rows for each in events if each.rows is not None] or [_no_rows(schema)]
+    deletes = [each.is_delete for each in events if each.is_delete is not None]
+    is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
+    all_rows, lacks = pa.concat_batches(batches), None
+    if sources is None:
+        rows = all_rows.take(pa.array(chosen))
+    else:
+        lacks = sources[held] < 0
+        rows = take_columns(all_rows, np.where(lacks, chosen[:, np.newaxis], sources[held]))
+    return LogRecords(keys, row_of_key, rows, is_delete, ordering_values, may_yield, lacks)
+
+
+def _deletes_of(events: Sequence[_Events]) -> npt.NDArray[np.bool_]:
+    return np.concatenate(
+        [np.ones(len(each.keys), np.bool_) if each.is_delete is None else each.is_delete for each in events]
+    )
+
+
+def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
+    return np.concatenate(
+        [
+            np.zeros((len(each.keys), columns), np.bool_) if each.lacks is None else each.lacks
+            for each in events
+        ]
+    )
+
+
+def _committed_blocks(
+    storage: Storage, log_files: Sequence[LogFile], instant_range: InstantRange
+) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
+    """The committed blocks that no rollback block rolls back; those of small files with their contents.
+
+    A rollback block can refer to a block of an earlier file, so contents are read after all files were
+    scanned; up to `KEPT_BYTES` are kept from the scan.
+    """
+    found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
+    kept = 0
+    for log_file in log_files:
+        is_kept = kept + log_file.length <= KEPT_BYTES
+        kept += log_file.length if is_kept else 0
+        for block in _blocks_of(storage, log_file, with_contents=is_kept):
+            if isinstance(block, CorruptBlock) or block.block_type is BlockType.CORRUPT:
+                continue
+            if block.is_rollback:
+                target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
+                found = deque(each for each in found if each[1].instant_time != target)
+            elif block.block_type is not BlockType.COMMAND and instant_range.includes(block.instant_time):
+                found.append((log_file, block))
+    return found
+
+
+def _blocks_of(
+    storage: Storage, log_file: LogFile, *, with_contents: bool
+) -> Iterator[LogBlock | LogBlockHead | CorruptBlock]:
+    if with_contents:
+        yield from parse_log_blocks(storage.read(log_file.path), log_file.path)
+        return
+    with storage.open_input(log_file.path) as source:
+        yield from scan_log_blocks(source, log_file.path)
+
+
+def _read_blocks(
+    storage: Storage, blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]]
+) -> Iterator[tuple[LogFile, LogBlock]]:
+    """The blocks with their contents, one at a time; `blocks` is emptied, so that contents do not stay."""
+    with ExitStack() as opened:
+        path, source = "", None
+        while blocks:
+            log_file, block = blocks.popleft()
+            if isinstance(block, LogBlock):
+                yield log_file, block
+                continue
+            if log_file.path != path:
+                opened.close()
+                path, source = log_file.path, opened.enter_context(storage.open_input(log_file.path))
+            assert source is not None
+            content = source.read_at(block.stop - block.start, block.start)
+            yield log_file, LogBlock(block.block_type, block.header, content, block.footer)
+            del content
+
+
+def _events_of(
+    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
+) -> _Events:
+    try:
+        match block.block_type:
+            case BlockType.DELETE:
+                return _delete_events(decode_delete_records(block.content), mode)
+            case BlockType.AVRO_DATA:
+                batch = _avro_rows(block, _names_wanted(mode, schema))
+            case BlockType.PARQUET_DATA:
+                batch = _parquet_rows(storage, path, block, mode, schema)
+            case other:
+                raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
+        return _row_events(batch, mode, schema, is_partial=block.is_partial)
+    except (CorruptTableError, UnsupportedTableError) as error:
+        raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
+    except pa.ArrowException as error:
+        raise CorruptTableError(f"cannot read the log file {path}: {error}") from error
+
+
+def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
+    names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
+    names += [each.name for each in mode.ordering_fields]
+    if mode.delete_field:
+        names.append(mode.delete_field)
+    return frozenset(name.lower() for name in names)
+
+
+def _avro_rows(block: LogBlock, wanted: frozenset[str]) -> pa.RecordBatch:
+    text = block.header.get(HeaderKey.SCHEMA, "")
+    names = {each.name for each in program_of(text).fields if each.name.lower() in wanted}
+    return decode_data_block(block.content, text, names)
+
+
+def _parquet_rows(
+    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
+) -> pa.RecordBatch:
+    content = pa.py_buffer(block.content)
+    wanted = _names_wanted(mode, schema)
+    with ParquetRows(storage, path, pa.schema([]), content=content) as file:
+        physical = [field for field in file.physical_schema if field.name.lower() in wanted]
+    types = {field.name.lower(): field.type for field in (*mode.ordering_fields, *schema)}
+    found = pa.schema([pa.field(each.name, types.get(each.name.lower(), each.type)) for each in physical])
+    with ParquetRows(storage, path, found, content=content) as file:
+        batches = list(file.read(file.choose_ranges(None, None)))
+    return pa.concat_batches(batches) if batches else _no_rows(found)
+
+
+def _row_events(
+    batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema, *, is_partial: bool
+) -> _Events:
+    rows = batch_of([_column(batch, field) for field in schema], schema, batch.num_rows)
+    ordering = tuple(_column(batch, field) for field in mode.ordering_fields)
+    keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
+    if keys.null_count:
+        raise CorruptTableError(f"{keys.null_count} of {len(keys)} rows of a block have no record key")
+    if is_partial:
+        lacks: BoolMatrix | None = columns_outside(batch.schema, schema, batch.num_rows)
+    else:
+        lacks = lacking_columns(rows, mode)
+    return _Events(keys, ordering, rows, _deleted_rows(batch, mode), lacks=lacks)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    index = find_field(batch.schema, field.name)
+    if index < 0:
+        return pa.nulls(batch.num_rows, field.type)
+    return conform_array(batch.column(index), field.type)
+
+
+def _deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[np.bool_]:
+    deleted: Any = np.zeros(batch.num_rows, np.bool_)
+    if mode.delete_field:
+        marks = _column(batch, pa.field(mode.delete_field, pa.string()))
+        deleted |= _true_of(pc.equal(marks, pa.scalar(mode.delete_marker, pa.string())))
+    elif (index := find_field(batch.schema, IS_DELETED)) >= 0 and pa.types.is_boolean(
+        batch.column(index).type
+    ):
+        deleted |= _true_of(batch.column(index))
+    operations = _column(batch, pa.field(OPERATION, pa.string()))
+    return deleted | _true_of(pc.equal(operations, _DELETE_OPERATION))  # type: ignore[no-any-return]
+
+
+def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
+    count = len(deletes.record_keys)
+    fields = mode.ordering_fields
+    if len(fields) != 1:
+        # Of several fields all have values, or none: an integer 0 then stands for all.
+        values = deletes.lists_of_values(len(fields)) if fields else None
+        if values is None:
+            none = tuple(pa.nulls(count, field.type) for field in fields)
+            return _Events(deletes.record_keys, none, always=np.ones(count, np.bool_))
+        found = [_values_of(each, field.type, mode) for each, field in zip(values, fields, strict=True)]
+        always = np.any([is_always for _, is_always in found], axis=0)
+        return _Events(deletes.record_keys, tuple(each for each, _ in found), always=always)
+    ordering, always = _values_of(deletes.ordering_values, fields[0].type, mode)
+    wrapped = deletes.ordering_values.column("int")
+    always |= _true_of(pc.equal(wrapped, NATURAL_ORDER))
+    return _Events(deletes.record_keys, (ordering,), always=always)
+
+
+def _values_of(
+    wrapped: pa.RecordBatch, ordering_type: pa.DataType, mode: RecordMergeMode
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Values of deletes as those of an ordering field; true where there is none that compares with rows'."""
+    count = wrapped.num_rows
+    wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
+    if mode.orders_deletes and pa.types.is_string(ordering_type):
+        wrapper = "string"
+    if wrapper is None:
+        return pa.nulls(count, ordering_type), np.ones(count, np.bool_)
+    values = wrapped.column(wrapper)
+    return values.cast(ordering_type), _true_of(pc.is_null(values))
+
+
+def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.int64]:
+    """A number for each event that compares as its ordering values do; nulls are lowest."""
+    ranks = [_ranks_of(values) for values in _ordering_of(events, mode)]
+    if not ranks:
+        return np.zeros(sum(len(each.keys) for each in events), np.int64)
+    if len(ranks) == 1:
+        return ranks[0]
+    _, places = np.unique(np.stack(ranks, axis=1), axis=0, return_inverse=True)
+    return places.reshape(-1).astype(np.int64)
+
+
+def _ranks_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    encoded = comparable(values).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank_of = np.empty(len(order) + 1, np.int64)
+    rank_of[order] = np.arange(len(order))
+    rank_of[-1] = -1
+    places = pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)
+    return np.asarray(rank_of[places])
+
+
+def _ordering_of(events: Sequence[_Events], mode: RecordMergeMode) -> tuple[pa.Array, ...]:
+    return tuple(
+        pa.chunked_array([each.ordering_values[place] for each in events], field.type).combine_chunks()
+        for place, field in enumerate(mode.ordering_fields)
+    )
+
+
+def _true_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return batch_of([pa.array([], field.type) for field in schema], schema, 0)

@@ -1,0 +1,78 @@
+"""Records that hold a part of their columns: which record each column of a merged one comes from.
+
+Follows `PartialUpdateHandler`, `PartialMergerWithKeepValues` and `BufferedRecordMergerFactory` of Hudi 1.2:
+the record that is kept takes the columns that it lacks from the one that it beats, top-level columns only.
+Knows values, no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.read.files.conform import batch_of, find_field
+from hudisql.read.merge.merge_mode import FILL_UNAVAILABLE, IGNORE_DEFAULTS, RecordMergeMode
+
+BoolMatrix = npt.NDArray[np.bool_]
+
+
+def lacking_columns(batch: pa.RecordBatch, mode: RecordMergeMode) -> BoolMatrix | None:
+    """Which values (rows × columns) are to be taken from another record by the mode; None for none."""
+    if mode.partial_update_mode is None:
+        return None
+    lacks = np.zeros((batch.num_rows, batch.num_columns), np.bool_)
+    for place, field in enumerate(batch.schema):
+        if field.name in META_COLUMNS:
+            continue
+        values = batch.column(place)
+        if mode.partial_update_mode == IGNORE_DEFAULTS:
+            lacks[:, place] = values.is_null().to_numpy(zero_copy_only=False)
+        elif mode.partial_update_mode == FILL_UNAVAILABLE and mode.unavailable_value is not None:
+            lacks[:, place] = _is_text(values, mode.unavailable_value)
+    return lacks
+
+
+def _is_text(values: pa.Array, text: str) -> npt.NDArray[np.bool_]:
+    if pa.types.is_string(values.type):
+        marker: pa.Scalar = pa.scalar(text, values.type)
+    elif pa.types.is_binary(values.type):
+        marker = pa.scalar(text.encode(), values.type)
+    else:
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(pc.fill_null(pc.equal(values, marker), False).to_numpy(zero_copy_only=False))
+
+
+def columns_outside(written: pa.Schema, schema: pa.Schema, rows: int) -> BoolMatrix:
+    """Which values of `schema` (rows × columns) a block of the columns `written` lacks."""
+    lacks = np.array([find_field(written, name) < 0 for name in schema.names], np.bool_)
+    return np.broadcast_to(lacks, (rows, len(lacks)))
+
+
+def take_columns(rows: pa.RecordBatch, sources: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Rows made of those numbered by `sources` (rows × columns), each column from its own row."""
+    columns = [
+        column.take(pa.array(np.ascontiguousarray(sources[:, place])))
+        for place, column in enumerate(rows.columns)
+    ]
+    return batch_of(columns, rows.schema, len(sources))
+
+
+def fill_from(rows: pa.RecordBatch, lacks: BoolMatrix, others: pa.RecordBatch) -> pa.RecordBatch:
+    """`rows` with the values that they lack taken from `others`, row by row."""
+    count = rows.num_rows
+    columns: Sequence[pa.Array] = [
+        column if not lacks[:, place].any() else _chosen(lacks[:, place], others.column(place), column)
+        for place, column in enumerate(rows.columns)
+    ]
+    return batch_of(list(columns), rows.schema, count)
+
+
+def _chosen(mask: npt.NDArray[np.bool_], filled: pa.Array, own: pa.Array) -> pa.Array:
+    # `if_else` knows no nested types.
+    places = np.arange(len(own)) + np.where(mask, len(own), 0)
+    return pa.chunked_array([own, filled], own.type).combine_chunks().take(pa.array(places))

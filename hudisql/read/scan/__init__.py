@@ -1,0 +1,1 @@
+"""Scans of a table: planned, read by Arrow or by Spark."""

@@ -1,0 +1,117 @@
+"""How each file slice of a scan is read: by Spark's own parquet scan as far as that gives the same rows.
+
+Spark's scan needs one file that holds all columns. The rows of a slice with few log records are those of its
+file that no record replaces, and beside them the records' rows (`replaced_rows`). Everything else, above all
+meta columns beside the data columns of an external file, goes through the slice reader. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.read.files.splits import driving_file_bytes
+from hudisql.read.slice.slice_reader import needs_data_columns
+from hudisql.storage import parent_of
+from hudisql.table.file_slice import FileSlice
+
+# Smaller slices are read whole by one task sooner than the positions of replaced rows are sent to all.
+_LEAST_BYTES_TO_MERGE: Final = 32 << 20
+# All positions of replaced rows are sent to every executor: at most one for each 60 bytes of these.
+_MOST_LOG_BYTES: Final = 64 << 20
+_MOST_LOG_SHARE: Final = 0.25
+
+
+class ScanMethod(Enum):
+    """How one file slice is read."""
+
+    NATIVE = auto()
+    """By Spark's parquet scan of its one file."""
+    MERGED = auto()
+    """By Spark's parquet scan without the rows that log records replace, and the records' rows beside it."""
+    STITCHED = auto()
+    """By the slice reader."""
+
+
+def scanned_file(file_slice: FileSlice, *, needs_data: bool) -> str | None:
+    """The path of the one file that Spark scans; None if the slice consists of log files alone.
+
+    That is the file with the data columns, or, of a bootstrapped slice whose meta columns alone are read
+    (not `needs_data`), its skeleton.
+    """
+    if file_slice.external_file is not None and (needs_data or file_slice.is_register_only):
+        return file_slice.external_file.path
+    return None if file_slice.base_file is None else file_slice.base_file.path
+
+
+def scan_methods(
+    slices: Sequence[FileSlice],
+    columns: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    has_partial_blocks: bool = False,
+    has_predicate: bool = False,
+) -> list[ScanMethod]:
+    """The method for each slice of a scan that reads `columns`.
+
+    Where log blocks may hold a part of the columns, log files are merged by the slice reader. It also reads
+    what has floats in structs if there is a predicate by which it can skip row groups: Spark must skip none.
+    """
+    if has_predicate and has_floats_in_structs(columns):
+        return [ScanMethod.STITCHED] * len(slices)
+    needs_data = needs_data_columns(columns, partition_columns)
+    needs_meta = any(name in META_COLUMNS for name in columns.names)
+    merged = [each for each in slices if each.has_log_files]
+    merges_natively = (
+        not has_partial_blocks
+        and sum(driving_file_bytes(each, needs_data=needs_data) for each in merged) >= _LEAST_BYTES_TO_MERGE
+        and sum(_log_bytes(each) for each in merged) <= _MOST_LOG_BYTES
+    )
+    partition_of_directory: dict[str, str] = {}
+
+    def method_of(each: FileSlice) -> ScanMethod:
+        path = scanned_file(each, needs_data=needs_data)
+        # A bootstrapped slice has its meta columns in another file than its data.
+        is_apart = each.is_bootstrapped and not each.is_register_only and needs_meta and needs_data
+        if path is None or is_apart or not _is_seen_by_spark(path):
+            return ScanMethod.STITCHED
+        few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
+        # Rows that are only counted are not read: nothing is sent to executors.
+        is_cheaper = merges_natively and (not columns.names or _log_bytes(each) <= few)
+        if each.has_log_files and not is_cheaper:
+            return ScanMethod.STITCHED
+        # Spark's file index knows one partition per directory.
+        if partition_of_directory.setdefault(parent_of(path), each.partition_path) != each.partition_path:
+            return ScanMethod.STITCHED
+        return ScanMethod.MERGED if each.has_log_files else ScanMethod.NATIVE
+
+    return [method_of(each) for each in slices]
+
+
+def has_floats_in_structs(columns: pa.Schema) -> bool:
+    """True if Spark would skip row groups by bounds of a struct's member that know no NaN.
+
+    For top-level columns `native_scan` prevents it one by one.
+    """
+    return any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns)
+
+
+def _has_floats(struct: pa.StructType) -> bool:
+    return any(
+        pa.types.is_floating(each.type) or (pa.types.is_struct(each.type) and _has_floats(each.type))
+        for each in struct
+    )
+
+
+def _is_seen_by_spark(path: str) -> bool:
+    """False for names that Spark's file index takes for hidden, or that Hadoop cannot open locally."""
+    name = path.rsplit("/", 1)[-1]
+    return not name.startswith(("_", ".")) and ":" not in name
+
+
+def _log_bytes(file_slice: FileSlice) -> int:
+    return sum(log_file.length for log_file in file_slice.log_files)

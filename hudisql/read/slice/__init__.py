@@ -1,0 +1,1 @@
+"""Rows of one file slice."""

@@ -1,0 +1,29 @@
+"""Source files that were modified after they were bootstrapped: refused, or read with a warning.
+
+Their rows may be others than those whose keys the skeletons hold. Lengths are compared in any case; this
+module knows the setting for files whose modification time alone differs, no files.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import CHANGED_SOURCES
+
+
+def accepts_changed_sources(config: HudiConfig) -> bool:
+    """True if the setting says `warn`, False for `fail`. Raises SettingsError."""
+    return config.get(CHANGED_SOURCES) == "warn"
+
+
+def warn_of_changed_sources(paths: Sequence[str]) -> None:
+    """Warn of source files that are read though they were modified; nothing for none."""
+    if paths:
+        warnings.warn(
+            f"{len(paths):,} source files were modified after they were bootstrapped, such as {paths[0]}: "
+            f"they are read all the same, as {CHANGED_SOURCES} says",
+            RuntimeWarning,
+            stacklevel=3,
+        )

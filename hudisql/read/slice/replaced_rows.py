@@ -1,0 +1,77 @@
+"""A slice with log files in two parts: which rows of its base are replaced, and what the records put there.
+
+Together with the base's other rows these give what `merge_log_records` gives, in another order; of the base
+only record keys (and ordering values, where these decide) are read, once. Without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.read.merge.log_merge import BATCH_ROWS, LogMerge, merge_schema
+from hudisql.read.merge.merge_mode import RecordMergeMode
+from hudisql.read.merge.merged_log_scanner import LogRecords, read_log_records
+from hudisql.read.slice.slice_reader import SliceRead, complete_rows, read_base_rows
+from hudisql.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class LogMatch:
+    """What the log records of a slice do to its base, by numbers alone: the same for all columns.
+
+    `replaced` are positions of base rows that give way, ascending; positions count the `base_rows` rows of
+    the base file, or of the external file, from 0. `shown` are the rows of `LogRecords.rows` that stand for
+    them and for new keys.
+    """
+
+    base_rows: int
+    replaced: npt.NDArray[np.int64]
+    shown: npt.NDArray[np.int64]
+
+
+def match_log_records(storage: Storage, read: SliceRead) -> LogMatch:
+    """Match the slice's log records with the keys of its base. Raises as `read_file_slice`."""
+    merge = LogMerge(_records_of(storage, read, pa.schema([])), _mode_of(read))
+    schema = merge_schema(pa.schema([]), merge.mode)
+    replaced, shown = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    first = 0
+    for batch in read_base_rows(storage, replace(read, predicate=None, split=None), schema):
+        touched, rows = merge.match(batch)
+        replaced.append(touched + first)
+        shown.append(rows[rows >= 0])
+        first += batch.num_rows
+    return LogMatch(first, np.concatenate(replaced), np.concatenate([*shown, merge.rows_of_new_keys()]))
+
+
+def read_log_rows(
+    storage: Storage, read: SliceRead, shown: npt.NDArray[np.int64] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of log records that stand for rows of the base, and those of new keys, as `read.schema`.
+
+    `shown` is what `match_log_records` found; without it keys are matched here. Rows for which
+    `read.predicate` is not TRUE are left out. Raises as `read_file_slice`.
+    """
+    if shown is None:
+        shown = match_log_records(storage, read).shown
+    schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
+    rows = _records_of(storage, read, schema).rows if len(shown) else None
+    for start in range(0, len(shown), BATCH_ROWS):
+        assert rows is not None
+        yield from complete_rows(rows.take(pa.array(shown[start : start + BATCH_ROWS])), read)
+
+
+def _records_of(storage: Storage, read: SliceRead, schema: pa.Schema) -> LogRecords:
+    config = read.log_merge_config
+    assert config is not None  # the plan has one wherever a slice has log files
+    merged_schema = merge_schema(schema, config.merge_mode)
+    return read_log_records(storage, read.file_slice.log_files, config, merged_schema)
+
+
+def _mode_of(read: SliceRead) -> RecordMergeMode:
+    assert read.log_merge_config is not None
+    return read.log_merge_config.merge_mode

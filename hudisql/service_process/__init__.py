@@ -1,0 +1,1 @@
+"""Long-running processes over the tables of a metastore."""

@@ -1,0 +1,124 @@
+"""`hudisql ingest status`: what `show_ingest` tells, with what the workers of the group say of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.ingest.kafka.group_state import FAILED, PAUSED
+from hudisql.service_process.ingest.declaration_changes import not_declared
+from hudisql.service_process.ingest.declared_table import DeclaredTable, declared_tables
+from hudisql.service_process.ingest.ingest_rows import IngestRow, ingest_rows
+from hudisql.service_process.ingest.workers_state import WorkersState, find_workers
+from hudisql.service_process.tables.run_services import storage_without_spark
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+NO_WORKER: Final = "no worker"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """A declared table; `worker` owns it now, `state` is what that one says.
+
+    `state` is running, starting, failed, paused, `no worker`, or unknown if the worker has said nothing yet.
+    `error` says why it is not well; None if it is.
+    """
+
+    table: str
+    topic: str | None
+    state: str
+    worker: str | None
+    lag: int | None
+    rate: float | None
+    last_commit: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestStatus:
+    """The tables, and who feeds them."""
+
+    rows: tuple[StatusRow, ...]
+    feeding: WorkersState
+
+    @property
+    def is_well(self) -> bool:
+        """True if no table has an error."""
+        return all(each.error is None for each in self.rows)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """A line on each worker that is alive."""
+        owned = [each.worker for each in self.rows]
+        return tuple(
+            f"{each.name} at {each.host}: {owned.count(each.name):,} of these tables"
+            for each in self.feeding.group.members
+        )
+
+
+def find_status(
+    context: Context,
+    *,
+    tables: Sequence[str] = (),
+    group: str = "default",
+    coordinator: str | None = None,
+    max_lag: int | None = None,
+) -> IngestStatus:
+    """Look at the declared tables, or at those named; `max_lag` is the most events that may wait.
+
+    Raises InvalidArgumentError, MetastoreError, NoSuchTableError, KafkaError.
+    """
+    found = chosen_tables(context, tables)
+    if not found:
+        return IngestStatus((), WorkersState())
+    state = find_workers(context, found, group, coordinator)
+    rows = {each.table: each for each in ingest_rows(found)}
+    return IngestStatus(tuple(_row(each, rows[each.name], state, max_lag) for each in found), state)
+
+
+def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]:
+    """The declared tables, or those named, sorted by name.
+
+    Raises MetastoreError, NoSuchTableError, InvalidArgumentError for one without a declaration.
+    """
+    from hudisql.options.table_call import find_entry
+
+    found = {each.name: each for each in declared_tables(context, storage_without_spark(context))}
+    wanted = [find_entry(context, name).full_name for name in names] or sorted(found)
+    for name in wanted:
+        if name not in found:
+            raise not_declared(name)
+    return [found[name] for name in wanted]
+
+
+def _row(table: DeclaredTable, shown: IngestRow, workers: WorkersState, max_lag: int | None) -> StatusRow:
+    owner, said = workers.owner_of(table), workers.said_of(table)
+    state, _, reason = said.partition(": ")
+    error = shown.error
+    if table.declaration.is_paused:
+        state, owner = PAUSED, None if said == PAUSED else owner
+    elif owner is None:
+        state, error = NO_WORKER, error or "no worker takes its events"
+    elif state == FAILED:
+        error = error or reason or "it failed: see the worker's log"
+    if error is None and max_lag is not None and (shown.lag or 0) > max_lag:
+        error = f"{shown.lag:,} events wait, more than {max_lag:,}"
+    return StatusRow(
+        table.name,
+        shown.topic,
+        state,
+        owner,
+        shown.lag,
+        shown.rate,
+        shown.last_commit,
+        error,
+    )
+
+
+def columns() -> Mapping[str, str]:
+    """The names of the columns of a status, with Spark's types."""
+    others = {"lag": "bigint", "rate": "double"}
+    return {name: others.get(name, "string") for name in StatusRow.__slots__}

@@ -1,0 +1,155 @@
+"""`hudisql ingest worker`: finds the declared tables in the metastore and feeds them. Starts no Spark."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.client_config import ClientConfig, read_client_config
+from hudisql.ingest.declaration import PUSH
+from hudisql.ingest.event_source import EventSource
+from hudisql.ingest.kafka.group_ownership import GroupOwnership
+from hudisql.ingest.kafka.kafka_source import KafkaSource
+from hudisql.ingest.ownership import Ownership, OwnershipBySource
+from hudisql.ingest.push.push_service import PushOptions, PushService
+from hudisql.ingest.watch.commit_log import CommitLog
+from hudisql.ingest.watch.group_reports import GroupReports
+from hudisql.ingest.watch.metrics import WorkerMetrics
+from hudisql.ingest.watch.observer import IngestObserver, Observers
+from hudisql.ingest.watch.watch_server import WorkerHealth, watch_server
+from hudisql.ingest.worker import IngestWorker
+from hudisql.service_process.ingest.background_syncs import BackgroundSyncs
+from hudisql.service_process.ingest.declared_table import DeclaredTable, WorkerParts
+from hudisql.service_process.ingest.workers_tables import WorkersTables
+from hudisql.service_process.tables.run_services import storage_without_spark
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+DEFAULT_GROUP: Final = "default"
+DEFAULT_MEMORY: Final = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How a worker runs.
+
+    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
+    group, by default those of the declared tables. With `push` the tables that are declared for pushes are
+    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT at which metrics
+    and health are served. `compact` is called with the name of a table whose compaction is due,
+    `is_compacting` says whether that is going on.
+    """
+
+    group: str = DEFAULT_GROUP
+    coordinator: str | None = None
+    until_caught_up: bool = False
+    memory: int = DEFAULT_MEMORY
+    refresh_seconds: float = 10.0
+    metrics: str | None = None
+    compact: Callable[[str], None] | None = None
+    is_compacting: Callable[[str], bool] = lambda _table: False
+    push: PushOptions | None = None
+
+    def check(self) -> None:
+        """Raise InvalidArgumentError for values that cannot be."""
+        if self.memory < 1 << 20 or self.refresh_seconds <= 0:
+            raise InvalidArgumentError("memory must be at least 1 MB, and the time between two looks above 0")
+
+
+def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
+    """Feed tables until `stop` is set, or until their sources' ends; False if a table has failed at the end.
+
+    `options` are those of WorkerOptions. Raises InvalidArgumentError, KafkaError, StorageError,
+    MetastoreError if the metastore does not answer at the start.
+    """
+    given = WorkerOptions(**options)
+    given.check()
+    with ExitStack() as resources:
+        service = None
+        if given.push is not None:
+            service = PushService(given.push, context.console)
+            resources.callback(service.close)
+        health = WorkerHealth()
+        observers: list[IngestObserver] = [CommitLog(context.console), health]
+        if given.metrics is not None:
+            metrics = WorkerMetrics()
+            observers.append(metrics)
+            address = resources.enter_context(watch_server(given.metrics, metrics, health))
+            context.console.info(f"metrics and health at http://{address}/metrics, /healthz and /readyz")
+        syncs = BackgroundSyncs(context.metastore, context.console)
+        resources.callback(syncs.close)
+        parts = WorkerParts(syncs, given.compact, service.accepted if service else None)
+        look = WorkersTables(context, storage_without_spark(context), parts, service)
+        if not _find_tables(look, stop, given, health):
+            return True
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        clients = read_client_config(context.settings.kafka_config)
+        ownership = _ownership(look, given, owner, clients)
+        observers.append(GroupReports(ownership))
+        if service is not None:
+            service.start_servers()
+        worker = IngestWorker(
+            look,
+            ownership,
+            context.console,
+            stop,
+            owner,
+            memory=given.memory,
+            refresh_seconds=given.refresh_seconds,
+            observer=Observers(observers),
+            open_source=partial(_open_source, service, clients),
+            is_compacting=given.is_compacting,
+            settle=syncs.settle,
+        )
+        return worker.run(until_caught_up=given.until_caught_up)
+
+
+def _find_tables(
+    look: WorkersTables, stop: threading.Event, options: WorkerOptions, health: WorkerHealth
+) -> bool:
+    """Wait until there is something to feed; False if there is nothing at the end."""
+    tables = look()
+    look.context.console.info(f"{len(tables):,} table{'' if len(tables) == 1 else 's'} with a declaration")
+    if look.service is not None and not options.until_caught_up:
+        return True
+    while not tables and not options.until_caught_up and not stop.wait(options.refresh_seconds):
+        health.seen()
+        tables = look()
+    return bool(tables)
+
+
+def _ownership(look: WorkersTables, options: WorkerOptions, owner: str, clients: ClientConfig) -> Ownership:
+    def join_group() -> Ownership:
+        servers = options.coordinator or coordinator_of(look.of_topics)
+        return GroupOwnership(servers, options.group, owner, clients.kafka(servers))
+
+    if look.service is None:
+        return join_group()
+    pushed = look.service.ownership(look.context.metastore)
+    return OwnershipBySource(join_group, pushed, look.context.console.warning)
+
+
+def _open_source(service: PushService | None, clients: ClientConfig, name: str) -> EventSource:
+    if service is not None and name == PUSH:
+        return service.events
+    return KafkaSource(name, clients.kafka(name))
+
+
+def coordinator_of(tables: Sequence[DeclaredTable]) -> str:
+    """The brokers of all tables. Raises InvalidArgumentError if they are not the same."""
+    servers = sorted({each.declaration.bootstrap_servers or "" for each in tables} - {""})
+    if len(servers) != 1:
+        raise InvalidArgumentError(
+            f"the declared tables have {len(servers)} different bootstrap_servers: which of them knows the "
+            "group of workers?",
+            hint="hudisql ingest worker --coordinator HOST:PORT, the same for all workers",
+        )
+    return servers[0]

@@ -1,0 +1,1 @@
+"""`hudisql services run`: table services of many tables in one process."""

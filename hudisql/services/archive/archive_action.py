@@ -1,0 +1,163 @@
+"""Archiving: old instants move from the active timeline into archive files.
+
+Follows `HoodieTimelineArchiver` of Hudi 0.15; with timeline layout 2 `history` writes the files. The archive
+file is created whole before the first instant is deleted, so that a crash leaves some instants in both
+places, which readers take for one; the next run archives them again. Of each instant the pending states go
+first: it never looks pending again. Completed ones go in ascending order: what is older than the active
+timeline counts as committed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from hudisql.errors import CorruptTableError, PathExistsError, UnsupportedTableError
+from hudisql.format.avro.avro_container import decode_container
+from hudisql.format.timeline.archived_log_files import (
+    ArchivedEntry,
+    archive_file_name,
+    archive_file_number,
+    archived_entry,
+    encode_archive_file,
+)
+from hudisql.format.timeline.instant import Instant, InstantState
+from hudisql.format.timeline.timeline_layout import archive_directory
+from hudisql.services.archive.archive_plan import ArchiveOptions, plan_archive
+from hudisql.services.archive.history_files import append_to_history, history_instants
+from hudisql.storage import FileInfo, join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.resynced_sources import merge_archived_lists
+from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.properties.written_versions import ARCHIVE
+from hudisql.table.timeline.archived_timeline import list_archive_files
+from hudisql.table.timeline.instant_files import read_instants
+from hudisql.write.transaction.commit import check_writable
+from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.markers import delete_markers, marked_instants
+from hudisql.write.transaction.pending_rollbacks import check_not_restored
+
+_MERGE_PLAN = "mergeArchivePlan"
+
+
+def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concurrency) -> list[Instant]:
+    """Archive the instants that the plan names, oldest first; gives them.
+
+    Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
+    """
+    check_writable(table, ARCHIVE)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        chosen = plan_archive(table, options)
+        archive_instants(table, chosen, held.check)
+        if chosen and table.properties.has_register_only_partitions:
+            merge_archived_lists(table)
+    return chosen
+
+
+def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
+    """Archive these completed instants, oldest first, under the caller's lock.
+
+    Raises UnsupportedTableError, CorruptTableError, StorageError, and what `check_lock` raises.
+    """
+    has_history = table.timeline.layout.has_completion_times
+    if has_metadata_table(table) and not has_history:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain: "
+            "Hudi archives an instant when the metadata table has compacted it",
+            hint="let Apache Hudi archive, or turn the metadata table off for all writers "
+            "(hoodie.metadata.enable=false)",
+        )
+    if not chosen:
+        return
+    states = _states_of(table, chosen)
+    if has_history:
+        drop_metadata_table(table)
+        pending = [instant for files in states.values() for instant, _ in files.values()]
+        found = history_instants(table, chosen, pending)
+        check_lock()
+        append_to_history(table, found)
+    else:
+        entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
+        check_lock()
+        _write(table, entries)
+    _delete(table, chosen, states)
+
+
+_States = dict[InstantState, tuple[Instant, FileInfo]]
+
+
+def _key(instant: Instant) -> tuple[str, str]:
+    return instant.timestamp, instant.completed_action
+
+
+def _states_of(table: HudiTable, chosen: Iterable[Instant]) -> dict[tuple[str, str], _States]:
+    """The files of the instants' states."""
+    wanted = {_key(instant) for instant in chosen}
+    found: defaultdict[tuple[str, str], _States] = defaultdict(dict)
+    layout = table.timeline.layout
+    for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
+        instant = None if entry.is_directory else layout.parse_file_name(entry.name)
+        if instant is not None and _key(instant) in wanted:
+            found[_key(instant)][instant.state] = (instant, entry)
+    return found
+
+
+def _entries(table: HudiTable, states: _States) -> list[ArchivedEntry]:
+    """An entry for each state, requested first."""
+    listed = [states[state] for state in sorted(states)]
+    contents = read_instants(table, [instant for instant, _ in listed])
+    return [
+        archived_entry(instant, content, _transition_time(table, file), file.path)
+        for (instant, file), content in zip(listed, contents, strict=True)
+    ]
+
+
+def _transition_time(table: HudiTable, file: FileInfo) -> str:
+    zone = UTC if table.properties.timeline_timezone == "UTC" else None
+    return datetime.fromtimestamp(file.modification_time_ms / 1000, zone).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def _write(table: HudiTable, entries: list[ArchivedEntry]) -> None:
+    """Create a new archive file, after all that are there."""
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
+    content = encode_archive_file(entries)
+    number = max([_merged_number(table, directory), *(number for number, _ in list_archive_files(table))])
+    while True:
+        number += 1
+        try:
+            table.storage.create(join(directory, archive_file_name(number)), content)
+            return
+        except PathExistsError:
+            # Another process archives without a lock: its instants are another file's.
+            continue
+
+
+def _merged_number(table: HudiTable, directory: str) -> int:
+    """The number of the file into which Apache Hudi was merging others when it was killed; 0 if it was not.
+
+    It may delete that file as it goes on.
+    """
+    path = join(directory, _MERGE_PLAN)
+    if not table.storage.exists(path):
+        return 0
+    try:
+        name = str(decode_container(table.storage.read(path), path)["mergedArchiveFileName"])
+    except (CorruptTableError, KeyError):
+        return 0
+    return archive_file_number(name) or 0
+
+
+def _delete(table: HudiTable, chosen: list[Instant], states: dict[tuple[str, str], _States]) -> None:
+    storage = table.storage
+    for state in (InstantState.REQUESTED, InstantState.INFLIGHT):
+        storage.delete_files(
+            [states[_key(each)][state][1].path for each in chosen if state in states[_key(each)]]
+        )
+    for instant_time in {each.timestamp for each in chosen} & set(marked_instants(storage, table.base_path)):
+        delete_markers(storage, table.base_path, instant_time)
+    for instant in sorted(chosen):
+        storage.delete_file(table.instant_path(instant))

@@ -1,0 +1,224 @@
+"""Which instants of the active timeline are archived.
+
+Follows `HoodieTimelineArchiver`, `ArchivalUtils`, `CompactionUtils.getOldestInstantToRetainForCompaction` and
+`ClusteringUtils.getOldestInstantToRetainForClustering` of Hudi 0.15. Archiving passes neither what a clean
+has still to look at, nor a savepoint, a pending write, what is being rolled back, the delta commits that the
+next compaction counts, or replaced file groups that are not cleaned yet. Deletes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.table_service_keys import ARCHIVE_BEYOND_SAVEPOINT, KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from hudisql.errors import SettingsError
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    CLEAN,
+    COMMIT,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+    InstantState,
+)
+from hudisql.services.clean.clean_plan import (
+    CleanOptions,
+    clean_options,
+    earliest_commit_to_retain,
+    read_clean_plan,
+)
+from hudisql.services.compaction.compaction_action import (
+    CompactionOptions,
+    CompactionTrigger,
+    compaction_options,
+)
+from hudisql.storage import join
+from hudisql.table.files.file_groups import group_files
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline.instant_files import read_commit
+from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """How many commits stay in the active timeline, and the services that need them there.
+
+    The defaults are those of the settings.
+    """
+
+    min_commits: int = KEEP_MIN_COMMITS.default_value
+    max_commits: int = KEEP_MAX_COMMITS.default_value
+    beyond_savepoint: bool = ARCHIVE_BEYOND_SAVEPOINT.default_value
+    clean: CleanOptions = CleanOptions()  # noqa: RUF009 (a frozen value)
+    compaction: CompactionOptions = CompactionOptions()  # noqa: RUF009
+
+
+def archive_options(config: HudiConfig) -> ArchiveOptions:
+    """The options that Hudi's settings name. Raises SettingsError."""
+    least, most = config.get(KEEP_MIN_COMMITS), config.get(KEEP_MAX_COMMITS)
+    if least >= most:
+        raise SettingsError(f"{KEEP_MAX_COMMITS} ({most}) must be greater than {KEEP_MIN_COMMITS} ({least})")
+    return ArchiveOptions(
+        least,
+        most,
+        config.get(ARCHIVE_BEYOND_SAVEPOINT),
+        clean_options(config),
+        compaction_options(config),
+    )
+
+
+def may_archive(timeline: Timeline, options: ArchiveOptions) -> bool:
+    """False if there are certainly too few instants, which the timeline alone says."""
+    counts = [sum(each.action == action for each in timeline.completed) for action in (CLEAN, ROLLBACK)]
+    return max(len(timeline.commits), *counts) > options.max_commits
+
+
+def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
+    """The completed instants to archive, oldest first. Raises CorruptTableError, StorageError."""
+    timeline = table.timeline
+    least, most = _instants_to_keep(timeline, options)
+    if timeline.layout.has_completion_times:
+        return _with_cleans_and_rollbacks(timeline, _commits(table, options, least, most))
+    chosen: list[Instant] = []
+    for action in (CLEAN, ROLLBACK):
+        instants = [each for each in timeline.completed if each.action == action]
+        if len(instants) > most:
+            chosen += instants[: len(instants) - least]
+    return sorted([*chosen, *_commits(table, options, least, most)])
+
+
+def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> list[Instant]:
+    """The commits, and the cleans and rollbacks before the last one (`TimelineArchiverV2` of Hudi 1.2)."""
+    last = commits[-1].timestamp if commits else ""
+    others = [
+        each for each in timeline.completed if each.action in (CLEAN, ROLLBACK) and each.timestamp < last
+    ]
+    return sorted([*commits, *others])
+
+
+def _instants_to_keep(timeline: Timeline, options: ArchiveOptions) -> tuple[int, int]:
+    """The least and the most commits to keep: the next clean starts at its earliest commit to retain."""
+    latest = timeline.latest_commit
+    now = datetime.now(UTC) if latest is None else _moment(latest.timestamp)
+    earliest = earliest_commit_to_retain(timeline, options.clean, now, counts_compactions=False)
+    if earliest is None:
+        return options.min_commits, options.max_commits
+    for_clean = sum(each.timestamp > earliest.timestamp for each in timeline.commits) + 2
+    extra = max(for_clean - options.min_commits, 0)
+    return options.min_commits + extra, options.max_commits + extra
+
+
+def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -> list[Instant]:
+    commits = table.timeline.commits
+    if len(commits) <= most:
+        return []
+    bounds = [
+        _oldest_before_pending(table),
+        _oldest_for_compaction(table, options.compaction),
+        _oldest_for_replaced(table),
+        *(each.target.timestamp for each in pending_rollbacks(table, table.timeline)),
+    ]
+    savepoints = table.timeline.savepoints
+    if savepoints and not options.beyond_savepoint:
+        bounds.append(min(savepoints))
+    bound = min((each for each in bounds if each is not None), default=None)
+    # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
+    # several savepoints: its rows are not seen any more.
+    passed = [
+        each
+        for each in commits[: len(commits) - least]
+        if each.timestamp not in savepoints and (bound is None or each.timestamp < bound)
+    ]
+    return until_files_are_left(table, passed)
+
+
+def _oldest_before_pending(table: HudiTable) -> str | None:
+    """The newest commit that the oldest pending write has certainly known, or else that write.
+
+    It stays, with all after it. Commits that were completed after the write was requested are those that it
+    may conflict with; Hudi archives them.
+    """
+    pending = next((each for each in table.timeline.pending if each.action in WRITE_ACTIONS), None)
+    if pending is None:
+        return None
+    before = [each for each in table.timeline.commits if each.timestamp < pending.timestamp]
+    requested = table.instant_path(pending.in_state(InstantState.REQUESTED))
+    begin, *completions = table.storage.infos([requested, *(table.instant_path(each) for each in before)])
+    since = [
+        number
+        for number, info in enumerate(completions)
+        if begin is not None and info is not None and info.modification_time_ms >= begin.modification_time_ms
+    ]
+    known = before[: since[0]] if since else before
+    return known[-1].timestamp if known else next((each.timestamp for each in before), pending.timestamp)
+
+
+def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str | None:
+    """The oldest instant that the compaction's trigger counts from."""
+    counting = (CompactionTrigger.NUM_COMMITS, CompactionTrigger.NUM_AND_TIME)
+    if not table.is_merge_on_read or options.trigger not in counting:
+        return None
+    timeline = table.timeline
+    compactions = [each.timestamp for each in timeline.completed if each.action == COMMIT]
+    deltas = [each.timestamp for each in timeline.instants if each.action == DELTA_COMMIT]
+    if compactions:
+        deltas = [time for time in deltas if time > compactions[-1]]
+    elif not deltas:
+        return None
+    if len(deltas) < options.max_delta_commits:
+        return compactions[-1] if compactions else deltas[0]
+    return deltas[len(deltas) - max(options.max_delta_commits, 1)]
+
+
+def _oldest_for_replaced(table: HudiTable) -> str | None:
+    """The oldest replacecommit whose replaced file groups may still have files.
+
+    Without its instant their rows would be seen again.
+    """
+    timeline = table.timeline
+    replacements = [each for each in timeline.instants if each.completed_action == REPLACE_COMMIT]
+    if not replacements:
+        return None
+    cleans = [each for each in timeline.completed if each.action == CLEAN]
+    cleaned_until = ""
+    if cleans:
+        earliest = read_clean_plan(table, cleans[-1]).earliest_retained
+        cleaned_until = cleans[-1].timestamp if earliest is None else earliest.timestamp
+    oldest = next((each.timestamp for each in replacements if each.timestamp >= cleaned_until), None)
+    pending = next((each.timestamp for each in replacements if not each.is_completed), None)
+    if pending is not None:
+        before = [each.timestamp for each in timeline.commits if each.timestamp < pending]
+        if before and (oldest is None or before[-1] < oldest):
+            return before[-1]
+    return oldest
+
+
+def until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instant]:
+    """The instants before the first replacecommit of which a replaced file group still has files.
+
+    Hudi does not look: a file that a clean could not delete, or a savepoint had protected, is seen again.
+    """
+    for number, instant in enumerate(chosen):
+        if instant.action != REPLACE_COMMIT:
+            continue
+        metadata = read_commit(table, instant)
+        replaced = metadata.partition_to_replace_file_ids or {}
+        directories = {path: join(table.base_path, path) for path in replaced if replaced[path]}
+        infos = table.storage.infos(list(directories.values()))
+        for (path, directory), info in zip(directories.items(), infos, strict=True):
+            if info is None and path:
+                continue
+            if group_files(table.storage.list_directory(directory)).keys() & set(replaced[path]):
+                return chosen[:number]
+    return chosen
+
+
+def _moment(instant_time: str) -> datetime:
+    if instant_time in BOOTSTRAP_INSTANT_TIMES:
+        return datetime.fromtimestamp(0, UTC)
+    return datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

@@ -1,0 +1,212 @@
+"""Archived instants of timeline layout 2 are appended to the history, whose files are merged in layers.
+
+Follows `LSMTimelineWriter` and `MetadataConversionUtils.createLSMTimelineInstant` of Hudi 1.2. A new file of
+layer 0 counts once a new manifest names it, and the version file names the manifest. A crash leaves files
+that no manifest names, or the newest manifest without its version file: the next run writes them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.timeline.instant import (
+    CLEAN,
+    CLUSTERING,
+    COMPACTION,
+    LOG_COMPACTION,
+    REPLACE_COMMIT,
+    Instant,
+)
+from hudisql.format.timeline.timeline_history import (
+    MANIFEST_NAME,
+    VERSION_FILE,
+    HistoryFile,
+    HistoryInstant,
+    files_of_manifest,
+    latest_history_version,
+    manifest_path,
+    read_history,
+)
+from hudisql.format.timeline.timeline_layout import TimelineLayoutV2
+from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline.completion_times import completion_times, history_files
+from hudisql.table.timeline.instant_files import read_instant, read_instants
+
+# Hudi's `hoodie.timeline.compaction.batch.size`, `…target.file.max.bytes`, `…manifest.retained.versions`.
+_FILES_MERGED: Final = 10
+_MOST_BYTES: Final = 1000 << 20
+_VERSIONS_KEPT: Final = 3
+# The actions of which the history keeps the plan.
+_PLANNED: Final = frozenset({CLEAN, COMPACTION, LOG_COMPACTION, CLUSTERING, REPLACE_COMMIT})
+_NULLABLE_TEXT: Final = ["null", {"type": "string", "avro.java.string": "String"}]
+_AVRO_SCHEMA: Final = {
+    "type": "record",
+    "name": "HoodieLSMTimelineInstant",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        *(
+            {"name": name, "type": _NULLABLE_TEXT, "default": None}
+            for name in ("instantTime", "completionTime", "action")
+        ),
+        *({"name": name, "type": ["null", "bytes"], "default": None} for name in ("metadata", "plan")),
+        {"name": "version", "type": "int", "default": 1},
+    ],
+}
+_SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")),
+        *(pa.field(name, pa.binary()) for name in ("metadata", "plan")),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+_FOOTER: Final = {
+    "parquet.avro.schema": json.dumps(_AVRO_SCHEMA, separators=(",", ":")),
+    "writer.model.name": "avro",
+}
+
+
+def history_instants(
+    table: HudiTable, chosen: Sequence[Instant], pending: Collection[Instant]
+) -> list[HistoryInstant]:
+    """The completed instants as the history keeps them, those left out that it has already.
+
+    `pending` are their pending states that exist. Raises CorruptTableError, StorageError.
+    """
+    archived = _archived(table, chosen)
+    fresh = [each for each in chosen if (each.timestamp, each.completed_action) not in archived]
+    completions = completion_times(table, fresh)
+    plans = {
+        (each.timestamp, each.completed_action): each
+        for each in pending
+        if each.action in _PLANNED and each.state.name == "REQUESTED"
+    }
+    metadata = list(read_instants(table, fresh))
+    return [
+        HistoryInstant(each.timestamp, completions[each], each.action, content or None, plan)
+        for each, content in zip(fresh, metadata, strict=True)
+        for plan in [_plan(table, each, plans)]
+    ]
+
+
+def _archived(table: HudiTable, chosen: Sequence[Instant]) -> set[tuple[str, str]]:
+    """Times and actions of what an archiving that was interrupted has put into the history already."""
+    times = [each.timestamp for each in chosen]
+    files = [each for each in history_files(table) if any(each.first <= time <= each.last for time in times)]
+    return {(each.timestamp, each.action) for each in read_history(table.storage, files)}
+
+
+def _plan(table: HudiTable, instant: Instant, plans: dict[tuple[str, str], Instant]) -> bytes | None:
+    requested = plans.get((instant.timestamp, instant.completed_action))
+    return None if requested is None else read_instant(table, requested) or None
+
+
+def append_to_history(table: HudiTable, instants: Sequence[HistoryInstant]) -> None:
+    """Add a file with these instants, oldest first, then merge files and delete superseded ones.
+
+    Called under the lock. Raises UnsupportedTableError for layouts without a history, CorruptTableError,
+    StorageError.
+    """
+    layout = table.timeline.layout
+    if not isinstance(layout, TimelineLayoutV2):
+        raise UnsupportedTableError(f"{table.base_path} has no history of timeline layout 2")
+    storage, directory = table.storage, layout.history_directory(table.base_path)
+    storage.make_directories(directory)
+    files = history_files(table)
+    if instants:
+        columns = [[each.timestamp for each in instants], [each.completion_time for each in instants]]
+        contents = [[each.metadata for each in instants], [each.plan for each in instants]]
+        values = [*columns, [each.action for each in instants], *contents, [1] * len(instants)]
+        rows = pa.table(values, schema=_SCHEMA)
+        first, last = instants[0].timestamp, instants[-1].timestamp
+        files = _publish(storage, directory, [*files, _write(storage, directory, first, last, 0, [rows])])
+    merged = _merge_layers(storage, directory, files)
+    _delete_superseded(storage, directory, _VERSIONS_KEPT + merged)
+
+
+def _write(
+    storage: Storage, directory: str, first: str, last: str, layer: int, rows: Iterable[pa.Table]
+) -> HistoryFile:
+    path = join(directory, f"{first}_{last}_{layer}.parquet")
+    with (
+        storage.open_output(path) as sink,
+        pq.ParquetWriter(
+            sink,
+            _SCHEMA,
+            compression="gzip",
+            use_dictionary=False,
+            write_statistics=False,
+            store_schema=False,
+        ) as writer,
+    ):
+        writer.add_key_value_metadata(_FOOTER)
+        for each in rows:
+            writer.write_table(each)
+    info = storage.info(path)
+    return HistoryFile(path, first, last, layer, 0 if info is None else info.length)
+
+
+def _publish(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> list[HistoryFile]:
+    """Make these files the newest version of the history."""
+    version = (latest_history_version(storage, directory) or 0) + 1
+    named = [{"fileName": each.path.rpartition("/")[2], "fileLen": each.length} for each in files]
+    # A manifest of this number was left by a crash before its version file.
+    storage.delete_file(manifest_path(directory, version))
+    storage.create(manifest_path(directory, version), json.dumps({"files": named}, indent=2).encode())
+    storage.delete_file(join(directory, VERSION_FILE))
+    storage.create(join(directory, VERSION_FILE), str(version).encode())
+    return list(files)
+
+
+def _merge_layers(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> int:
+    """Merge the oldest files of each layer that has enough of them; gives the number of merges."""
+    layer = 0
+    while True:
+        own = sorted((each for each in files if each.layer == layer), key=lambda each: each.path)
+        chosen = _within_size(own[:_FILES_MERGED])
+        if len(own) < _FILES_MERGED or len(chosen) < 2:
+            return layer
+        first, last = min(each.first for each in chosen), max(each.last for each in chosen)
+        merged = _write(storage, directory, first, last, layer + 1, _rows(storage, chosen))
+        files = _publish(storage, directory, [*(each for each in files if each not in chosen), merged])
+        layer += 1
+
+
+def _within_size(files: Sequence[HistoryFile]) -> list[HistoryFile]:
+    total, chosen = 0, []
+    for each in files:
+        total += each.length
+        if total > _MOST_BYTES:
+            break
+        chosen.append(each)
+    return chosen
+
+
+def _rows(storage: Storage, files: Sequence[HistoryFile]) -> Iterator[pa.Table]:
+    for each in files:
+        with storage.open_input(each.path) as source:
+            yield pq.read_table(source, columns=_SCHEMA.names).cast(_SCHEMA)
+
+
+def _delete_superseded(storage: Storage, directory: str, kept: int) -> None:
+    """Delete all manifests but the newest ones, and the files that none of these names."""
+    entries = storage.list_directory(directory)
+    versions = {
+        int(matched[1]): each.path
+        for each in entries
+        if (matched := MANIFEST_NAME.fullmatch(each.name)) is not None
+    }
+    newest = sorted(versions)[-kept:]
+    if len(newest) == len(versions):
+        return
+    named = {file.path for version in newest for file in files_of_manifest(storage, directory, version)}
+    storage.delete_files([path for version, path in versions.items() if version not in newest])
+    storage.delete_files(
+        [each.path for each in entries if each.name.endswith(".parquet") and each.path not in named]
+    )

@@ -1,0 +1,1 @@
+"""Cleaning of old file slices."""

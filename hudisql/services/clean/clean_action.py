@@ -1,0 +1,331 @@
+"""Clean: old file slices are deleted, as a plan on the timeline says.
+
+Follows `CleanPlanActionExecutor`, `CleanActionExecutor` and `BaseHoodieTableServiceClient.clean` of Hudi
+0.15: `<t>.clean.requested` with the plan, `<t>.clean.inflight` while files are deleted, `<t>.clean` with what
+was deleted. A clean that was killed is finished by the next one. Source files of a bootstrap are deleted only
+by a caller that has a `SourceDeletion`, whoever planned it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from hudisql.errors import CorruptTableError, PathExistsError, StorageError, UnsupportedTableError
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.timeline.instant import CLEAN, WRITE_ACTIONS, Instant, InstantState
+from hudisql.format.timeline.timeline_layout import metadata_directory
+from hudisql.services.clean.clean_metadata import CleanedPartition, CleanMetadata, read_clean_metadata
+from hudisql.services.clean.clean_plan import (
+    CleanOptions,
+    CleanPlan,
+    earliest_commit_to_retain,
+    is_clean_due,
+    parse_clean_plan,
+    plan_clean,
+)
+from hudisql.services.clean.clean_sources import SourceDeletion, deletable_sources
+from hudisql.storage import FileInfo, Storage, is_inside, join
+from hudisql.table.files.snapshot import list_file_slices
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.timeline.savepoint_files import savepointed_files
+from hudisql.write.transaction.commit import (
+    check_writable,
+    complete_interrupted_undoings,
+    request_instant,
+    roll_back_failed_writes,
+)
+from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
+from hudisql.write.transaction.timeline_files import completed_instant, now_on_timeline, timeline_files
+
+_AT_ONCE: Final = 1000
+_MOST_REMEMBERED: Final = 10_000
+# As far as plans of this process have found nothing to delete, so that the next one looks at what was written
+# since; a clean that deletes something says so on the timeline.
+_looked_at_until: Final[dict[tuple[str, CleanOptions, frozenset[str]], str]] = {}
+
+
+def clean_table(
+    table: HudiTable,
+    options: CleanOptions,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> CleanMetadata | None:
+    """Finish the pending cleans, then plan and run a new one if it is due; what the last of them did.
+
+    With `sources` it is due in any case, and deletes source files too. None if there was nothing to do.
+    Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError, MetastoreError; a clean
+    that has begun then stays pending.
+    """
+    finished = run_pending_cleans(table, concurrency, sources)
+    requested = schedule_clean(table.reopened() if finished else table, options, concurrency, sources)
+    if requested is None:
+        return finished
+    return run_clean(table.reopened(), requested, concurrency, sources)
+
+
+def run_pending_cleans(
+    table: HudiTable, concurrency: Concurrency, sources: SourceDeletion | None = None
+) -> CleanMetadata | None:
+    """Finish the cleans that others have planned or begun, oldest first; what the last of them did.
+
+    None if there were none. Raises as `clean_table`.
+    """
+    metadata = None
+    for pending in [each for each in table.timeline.pending if each.action == CLEAN]:
+        metadata = run_clean(table.reopened(), pending, concurrency, sources)
+    return metadata
+
+
+def schedule_clean(
+    table: HudiTable,
+    options: CleanOptions,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> Instant | None:
+    """Put a clean plan on the timeline; None if none is due or there is nothing to delete.
+
+    With the LAZY policy failed writes are rolled back first, as in Hudi. Rollbacks of completed commits are
+    completed with any policy, and while one is running nothing is planned: a plan that counts such a commit
+    would name files of before, which readers need again. Raises as `clean_table`.
+    """
+    check_writable(table, CLEAN)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        if concurrency.failed_writes is FailedWrites.LAZY and roll_back_failed_writes(table, concurrency):
+            table = table.reopened()
+        if complete_interrupted_undoings(table, concurrency):
+            table = table.reopened()
+        if commits_being_undone(table) or (sources is None and not is_clean_due(table, options)):
+            return None
+        now = now_on_timeline(table)
+        key = (table.base_path, options, table.timeline.savepoints)
+        plan = plan_clean(table, options, now, _looked_at_until.get(key, ""), sources)
+        if plan is None:
+            earliest = earliest_commit_to_retain(table.timeline, options, now)
+            if len(_looked_at_until) >= _MOST_REMEMBERED:
+                _looked_at_until.clear()
+            _looked_at_until[key] = "" if earliest is None else earliest.timestamp
+            return None
+        if drop_metadata_table(table):
+            table = table.reopened()
+        requested, _ = request_instant(table, CLEAN, plan.to_avro())
+        return requested
+
+
+def run_clean(
+    table: HudiTable,
+    instant: Instant,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> CleanMetadata | None:
+    """Delete what the plan of a pending clean names, and complete it; None for a plan that was never written.
+
+    Another process may run the same plan. Files that readers see by now, or a savepoint protects, stay.
+    Raises UnsupportedTableError, CorruptTableError for a plan that names files outside of the table,
+    TableLockedError, StorageError; the clean then stays pending.
+    """
+    check_writable(table, CLEAN)
+    check_not_restored(table, table.timeline)
+    _drop_metadata_table(table, instant, concurrency)
+    started = time.monotonic()
+    storage = table.storage
+    requested = table.instant_path(instant.in_state(InstantState.REQUESTED))
+    content = storage.read(requested)
+    if not content:
+        # A writer has crashed as it created the plan: as in Hudi, it never was.
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            storage.delete_file(table.instant_path(instant.in_state(state)))
+        return None
+    plan = parse_clean_plan(content, requested, table)
+    paths = _paths_by_partition(table, plan)
+    with suppress(PathExistsError):
+        storage.create(table.instant_path(instant.in_state(InstantState.INFLIGHT)), content)
+    failed = _delete_files(table, paths, _files_in_use(table, paths))
+    external = _source_paths(table, plan)
+    failed |= _delete_sources(table, external, sources)
+    files = timeline_files(table.timeline.layout)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        emptied = _delete_partitions(table.reopened(), plan.partitions_to_delete)
+        milliseconds = round((time.monotonic() - started) * 1000)
+        metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
+        held.check()
+        try:
+            files.complete(table, instant, metadata.to_avro(), awaits_clocks=concurrency.names_lock)
+        except PathExistsError:
+            # Another process has run the same plan.
+            completed = completed_instant(table, instant)
+            return None if completed is None else read_clean_metadata(table, completed)
+    return metadata
+
+
+def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
+    """Drop a metadata table, which cannot be done while a clean of timeline layout 1 is pending."""
+    if not has_metadata_table(table):
+        return
+    if not table.timeline.layout.has_completion_times:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain, and "
+            f"a clean {pending.timestamp} is pending",
+            hint="let Apache Hudi run this clean (CALL run_clean), then run this again",
+        )
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        drop_metadata_table(table.reopened())
+
+
+def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
+    """The paths of the plan's files, source files left out.
+
+    Raises CorruptTableError for one that is no data file of the table.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for partition, files in plan.files.items():
+        paths = tuple(table.storage.qualify(each.uri) for each in files if not each.is_source)
+        for path in paths:
+            if not is_inside(path, table.base_path) or is_inside(path, metadata_directory(table.base_path)):
+                raise CorruptTableError(
+                    f"a clean plan of {table.base_path} names {path}, which is no data file of the table",
+                    hint="nothing was deleted; find out who wrote that plan, and remove it by hand",
+                )
+        found[partition] = paths
+    return found
+
+
+def _source_paths(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
+    found = {
+        partition: tuple(table.storage.qualify(each.uri) for each in files if each.is_source)
+        for partition, files in plan.files.items()
+    }
+    return {partition: paths for partition, paths in found.items() if paths}
+
+
+def _delete_sources(
+    table: HudiTable, paths: Mapping[str, Sequence[str]], deletion: SourceDeletion | None
+) -> frozenset[str]:
+    """Delete the source files that nothing needs, if the caller may; the ones that are still there.
+
+    Their skeletons are gone by now, so that a clean that is killed leaves no skeleton without its file.
+    """
+    planned = [path for some in paths.values() for path in some]
+    there = {
+        path for path, info in zip(planned, table.storage.infos(planned), strict=True) if info is not None
+    }
+    free = deletable_sources(table, there, deletion) if there and deletion is not None else frozenset()
+    return _delete_files(table, {"": sorted(there)}, there - free)
+
+
+def _delete_files(
+    table: HudiTable, paths: Mapping[str, Sequence[str]], kept: Collection[str]
+) -> frozenset[str]:
+    """Delete the files but those to keep; the ones that are still there."""
+    chosen = [path for some in paths.values() for path in some if path not in kept]
+    failed: set[str] = {path for some in paths.values() for path in some if path in kept}
+    for start in range(0, len(chosen), _AT_ONCE):
+        some = chosen[start : start + _AT_ONCE]
+        try:
+            table.storage.delete_files(some)
+        except StorageError:
+            failed |= {path for path in some if not _is_deleted(table.storage, path)}
+    return frozenset(failed)
+
+
+def _is_deleted(storage: Storage, path: str) -> bool:
+    try:
+        storage.delete_file(path)
+    except StorageError:
+        return False
+    return True
+
+
+def _files_in_use(table: HudiTable, paths: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Of the planned files those that readers see, or a savepoint protects, since the plan was made."""
+    directories = {path: join(table.base_path, path) for path in paths}
+    infos = table.storage.infos(list(directories.values()))
+    existing = [path for path, info in zip(directories, infos, strict=True) if info is not None or not path]
+    seen = {
+        file.path
+        for each in list_file_slices(table, existing, None)
+        for file in (each.base_file, *each.log_files)
+        if file is not None
+    }
+    savepointed = savepointed_files(table)
+    planned = {path for some in paths.values() for path in some}
+    return frozenset(path for path in planned if path in seen or path.rpartition("/")[2] in savepointed)
+
+
+def _delete_partitions(table: HudiTable, partitions: Collection[str]) -> frozenset[str]:
+    """Delete the directories of partitions that hold nothing but their marker; which of them are gone.
+
+    None is deleted while a write is pending, which may be about to write there.
+    """
+    if any(each.action in WRITE_ACTIONS for each in table.timeline.pending):
+        return frozenset()
+    return frozenset(path for path in partitions if path and _delete_partition(table, path))
+
+
+def _delete_partition(table: HudiTable, partition: str) -> bool:
+    storage, directory = table.storage, join(table.base_path, partition)
+    if not is_inside(directory, table.base_path) or storage.info(directory) is None:
+        return False
+    if any(not _belongs_to_marker(entry) for entry in storage.list_directory(directory)):
+        return False
+    marker = join(directory, PARTITION_METADATA_FILE)
+    content = storage.read(marker) if storage.exists(marker) else None
+    storage.delete_file(marker)
+    storage.delete_file(join(directory, f".{PARTITION_METADATA_FILE}.crc"))
+    if storage.delete_empty_directory(directory):
+        return True
+    if content is not None:
+        storage.write(marker, content)
+    return False
+
+
+def _belongs_to_marker(entry: FileInfo) -> bool:
+    names = (PARTITION_METADATA_FILE, f".{PARTITION_METADATA_FILE}.crc")
+    return not entry.is_directory and entry.name in names
+
+
+def _metadata(
+    instant: Instant,
+    plan: CleanPlan,
+    paths: Mapping[str, Sequence[str]],
+    sources: Mapping[str, Sequence[str]],
+    failed: Collection[str],
+    emptied: Collection[str],
+    milliseconds: int,
+) -> CleanMetadata:
+    def cleaned(
+        partition: str, some: Sequence[str], write: Callable[[str], str], is_deleted: bool
+    ) -> CleanedPartition:
+        return CleanedPartition(
+            partition,
+            plan.policy,
+            patterns=tuple(write(path) for path in some),
+            deleted=tuple(write(path) for path in some if path not in failed),
+            failed=tuple(write(path) for path in some if path in failed),
+            is_partition_deleted=is_deleted,
+        )
+
+    partitions = tuple(cleaned(path, some, _name, path in emptied) for path, some in paths.items())
+    uri = Storage().hadoop_uri
+    earliest = plan.earliest_retained
+    return CleanMetadata(
+        start_time=instant.timestamp,
+        milliseconds=milliseconds,
+        earliest_retained="" if earliest is None else earliest.timestamp,
+        last_completed=plan.last_completed,
+        partitions=partitions,
+        sources=tuple(cleaned(path, some, uri, is_deleted=False) for path, some in sources.items()),
+        extra_metadata=plan.extra_metadata,
+        files_deleted=sum(len(each.deleted) for each in partitions),
+    )
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,1 @@
+"""Compaction of log files into base files."""

@@ -1,0 +1,226 @@
+"""Compaction plans: which file slices a compaction merges into base files.
+
+Follows `HoodieCompactionPlan`, `CompactionUtils`, `BaseHoodieCompactionPlanGenerator` and
+`LogFileSizeBasedCompactionStrategy` of Hudi 0.15. Values and bytes; knows neither Spark nor settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
+from hudisql.services.compaction.compaction_partitions import PartitionStrategy
+from hudisql.storage import FileInfo, Storage, join
+from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.files.snapshot import in_merge_order
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline.instant_files import read_instant
+
+Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
+Strategy = Order | PartitionStrategy
+
+_PLAN_VERSION: Final = 2
+_MEGABYTE: Final = 1 << 20
+_DEFAULT_BASE_FILE_BYTES: Final = 120 * _MEGABYTE
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOperation:
+    """One file slice to compact; file names are relative to the partition's directory.
+
+    `bootstrap_file` is the URI of the external file that a skeleton points to. Without `base_file` the slice
+    consists of log files alone. `metrics` are Hudi's: sizes in bytes or MB, as their names say.
+    """
+
+    partition_path: str
+    file_id: str
+    base_instant_time: str
+    base_file: str | None
+    log_files: tuple[str, ...]
+    bootstrap_file: str | None
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """The slices that one compaction merges."""
+
+    operations: tuple[CompactionOperation, ...]
+
+    def to_avro(self) -> bytes:
+        """The content of `<t>.compaction.requested`."""
+        operations = [
+            {
+                "baseInstantTime": each.base_instant_time,
+                "deltaFilePaths": list(each.log_files),
+                "dataFilePath": each.base_file,
+                "fileId": each.file_id,
+                "partitionPath": each.partition_path,
+                "metrics": each.metrics,
+                "bootstrapFilePath": each.bootstrap_file,
+            }
+            for each in self.operations
+        ]
+        record = {
+            "operations": operations,
+            "extraMetadata": None,
+            "version": _PLAN_VERSION,
+            "strategy": None,
+            "preserveHoodieMetadata": False,
+        }
+        return load_codec("HoodieCompactionPlan").encode(record)
+
+
+def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:
+    """The plan of a requested compaction. Raises TimelineChangedError, CorruptTableError, StorageError."""
+    requested = Instant(instant_time, COMPACTION, InstantState.REQUESTED)
+    return parse_compaction_plan(read_instant(table, requested), table.instant_path(requested))
+
+
+def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
+    """A plan of hudisql's or of Apache Hudi's, plan version 1 or 2. Raises CorruptTableError."""
+    found = load_codec("HoodieCompactionPlan").decode(content, path)
+    return CompactionPlan(
+        tuple(
+            CompactionOperation(
+                partition_path=each["partitionPath"] or "",
+                file_id=str(each["fileId"]),
+                base_instant_time=str(each["baseInstantTime"]),
+                base_file=_name_of(each["dataFilePath"]),
+                log_files=tuple(name for text in each["deltaFilePaths"] or () if (name := _name_of(text))),
+                bootstrap_file=each["bootstrapFilePath"],
+                metrics=dict(each["metrics"] or {}),
+            )
+            for each in found.get("operations") or ()
+        )
+    )
+
+
+def plan_compaction(
+    storage: Storage,
+    slices: Iterable[FileSlice],
+    excluded: Collection[tuple[str, str]],
+    strategy: Strategy,
+    target_io_megabytes: int,
+    *,
+    least_log_bytes: int = 0,
+    least_log_files: int = 0,
+) -> CompactionPlan:
+    """The slices with log files in the order of the strategy, up to its bound on what is read and written.
+
+    The strategy by the bytes, or the number, of log files leaves out slices that have fewer than the least.
+
+    A strategy that chooses partitions keeps the order of `slices`, which are those of its partitions.
+    `excluded` file groups, as (partition path, file id), belong to another pending table service.
+    """
+    operations = [
+        _operation_of(storage, each)
+        for each in slices
+        if each.has_log_files and (each.partition_path, each.file_id) not in excluded
+    ]
+    if strategy == "log_file_size":
+        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES_SIZE"] >= least_log_bytes]
+        operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES_SIZE"])
+    elif strategy == "log_file_count":
+        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES"] >= least_log_files]
+        operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES"])
+    if strategy in ("log_file_size", "log_file_count", "bounded_io"):
+        return CompactionPlan(tuple(_within(operations, target_io_megabytes)))
+    return CompactionPlan(tuple(operations))
+
+
+def slice_of(table: HudiTable, operation: CompactionOperation, external: ExternalFile | None) -> FileSlice:
+    """The file slice that an operation names, log files added since left out.
+
+    `external` is the external file of a bootstrapped slice. Raises CorruptTableError for file names that are
+    none of Hudi's.
+    """
+    directory = (
+        join(table.base_path, operation.partition_path) if operation.partition_path else table.base_path
+    )
+    return FileSlice(
+        partition_path=operation.partition_path,
+        file_id=operation.file_id,
+        base_instant_time=operation.base_instant_time,
+        base_file=_base_file(table.storage, directory, operation.base_file),
+        log_files=_log_files(table.storage, directory, operation.log_files),
+        external_file=external,
+    )
+
+
+def _name_of(path: str | None) -> str | None:
+    # Plans of version 1 hold absolute URIs.
+    return path.rpartition("/")[2] if path else None
+
+
+def _operation_of(storage: Storage, file_slice: FileSlice) -> CompactionOperation:
+    log_bytes = sum(each.length for each in file_slice.log_files)
+    base = file_slice.base_file
+    base_bytes = base.length if base else 0
+    external = file_slice.external_file
+    if external is not None:
+        base_bytes += external.length
+    read_megabytes = (base_bytes + log_bytes) // _MEGABYTE
+    write_megabytes = (base_bytes or _DEFAULT_BASE_FILE_BYTES) // _MEGABYTE
+    return CompactionOperation(
+        partition_path=file_slice.partition_path,
+        file_id=file_slice.file_id,
+        base_instant_time=file_slice.base_instant_time,
+        base_file=_name_of(base.path) if base else None,
+        log_files=tuple(each.path.rpartition("/")[2] for each in file_slice.log_files),
+        bootstrap_file=None if external is None else storage.hadoop_uri(external.path),
+        metrics={
+            "TOTAL_LOG_FILES": float(len(file_slice.log_files)),
+            "TOTAL_LOG_FILES_SIZE": float(log_bytes),
+            "TOTAL_IO_READ_MB": float(read_megabytes),
+            "TOTAL_IO_WRITE_MB": float(write_megabytes),
+            "TOTAL_IO_MB": float(read_megabytes + write_megabytes),
+        },
+    )
+
+
+def _within(
+    operations: Sequence[CompactionOperation], target_io_megabytes: int
+) -> Iterable[CompactionOperation]:
+    left = float(target_io_megabytes)
+    for each in operations:
+        left -= each.metrics["TOTAL_IO_MB"]
+        yield each
+        if left <= 0:
+            return
+
+
+def _base_file(storage: Storage, directory: str, name: str | None) -> BaseFile | None:
+    if name is None:
+        return None
+    parsed = parse_base_file_name(name)
+    if parsed is None:
+        raise CorruptTableError(f"a compaction plan names {name}, which is not a base file of Hudi's")
+    path = join(directory, name)
+    return BaseFile(path, _length(storage.info(path), path), *parsed)
+
+
+def _log_files(storage: Storage, directory: str, names: Sequence[str]) -> tuple[LogFile, ...]:
+    paths = [join(directory, name) for name in names]
+    found = []
+    for path, name, info in zip(paths, names, storage.infos(paths), strict=True):
+        parsed = parse_log_file_name(name)
+        if parsed is None:
+            raise CorruptTableError(f"a compaction plan names {name}, which is not a log file of Hudi's")
+        found.append(LogFile(path, _length(info, path), *parsed))
+    return in_merge_order(found)
+
+
+def _length(info: FileInfo | None, path: str) -> int:
+    if info is None:
+        raise CorruptTableError(
+            f"the file {path} that a compaction plan names does not exist",
+            hint="restore the file, or unschedule the compaction with Apache Hudi",
+        )
+    return info.length

@@ -1,0 +1,1 @@
+"""Rollbacks, savepoints, restores and the undoing of pending plans."""

@@ -1,0 +1,236 @@
+"""Rolling back the latest commit, as `CALL rollback_to_instant` asks for it.
+
+Follows `RollbackToInstantTimeProcedure` and the checks of `BaseRollbackActionExecutor` of Hudi 0.15. Beyond
+Hudi, a commit whose predecessors' files are gone is not rolled back: its rows would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
+from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.timeline.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    CLEAN,
+    COMPACTION,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+)
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import list_file_versions, slices_of_versions
+from hudisql.table.history.past_state import DOWNGRADED_LOGS, groups_without_base, lost_file_groups
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.table_configuration import drop_metadata_table
+from hudisql.table.timeline.archived_timeline import archived_commits, commits_in_archive
+from hudisql.table.timeline.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
+from hudisql.write.transaction.instant_rollback import roll_back_instant
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+
+_SHOWN: Final = 3
+
+
+def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurrency = SINGLE_WRITER) -> None:
+    """Roll back the latest completed commit of the table; a rollback of it that was interrupted is completed.
+
+    Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for what
+    is no completed commit of the active timeline, RollbackRefusedError for a commit that later ones, a
+    savepoint or a planned table service build on, that is the bootstrap's, or whose predecessors were
+    cleaned, are being cleaned or are all archived; WriteConflictError while another writer is active,
+    UnsupportedTableError, TableLockedError, StorageError.
+    """
+    check_writable(table, ROLLBACK)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        _check_no_bootstrap(table, instant_time)
+        target = _interrupted(table, instant_time)
+        if target is not None:
+            _check_is_latest(table, target)
+            roll_back_instant(table, target, undoes_completed=True)
+            return
+        if roll_back_failed_writes(table, concurrency):
+            table = table.reopened()
+        commit = _completed_commit(table, instant_time)
+        _check_is_latest(table, commit)
+        check_nobody_writes(table)
+        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        _check_not_planned(table, commit, touched_file_groups(metadata))
+        _check_not_cleaned(table, commit, metadata)
+        if drop_metadata_table(table):
+            table = table.reopened()
+        held.check()
+        opened = table
+        roll_back_instant(
+            table, commit, undoes_completed=True, check=lambda: _check_is_latest(opened.reopened(), commit)
+        )
+
+
+def _interrupted(table: HudiTable, instant_time: str) -> Instant | None:
+    """The instant, inflight, if a rollback of it is pending."""
+    found = [each.target for each in pending_rollbacks(table, table.timeline)]
+    return next((each for each in found if each.timestamp == instant_time), None)
+
+
+def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
+    for each in table.timeline.commits:
+        if each.timestamp == instant_time:
+            return each
+    pending = [each for each in table.timeline.pending if each.timestamp == instant_time]
+    if pending:
+        raise NoSuchInstantError(
+            f"the {pending[0].action} {instant_time} of {table.base_path} is not complete",
+            hint="the next write rolls back what has failed; table services are run again, or undone: "
+            "CALL run_rollback_inflight_tableservice",
+        )
+    raise NoSuchInstantError(
+        f"{instant_time} is no completed commit on the active timeline of {table.base_path}",
+        hint="CALL show_commits(table => '…') lists them; archived commits cannot be rolled back",
+    )
+
+
+def _check_no_bootstrap(table: HudiTable, instant_time: str) -> None:
+    if instant_time in BOOTSTRAP_INSTANT_TIMES:
+        raise RollbackRefusedError(
+            f"the commit {instant_time} of {table.base_path} is its bootstrap, which is never rolled back",
+            hint="CALL rollback_bootstrap removes the table and keeps the source files",
+        )
+
+
+def _check_is_latest(table: HudiTable, commit: Instant) -> None:
+    later = [each.timestamp for each in table.timeline.commits if each.timestamp > commit.timestamp]
+    if later:
+        more = f" and {len(later) - _SHOWN} more" if len(later) > _SHOWN else ""
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is followed by "
+            f"{', '.join(later[:_SHOWN])}{more}",
+            hint="roll these back first, the latest one before the others, or restore the table to a "
+            "savepoint: CALL rollback_to_savepoint",
+        )
+    others = [each.timestamp for each in table.timeline.commits if each.timestamp != commit.timestamp]
+    if commit.timestamp in commits_in_archive(table, since=commit.timestamp):
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is archived: an interrupted archiving has "
+            "left it on the active timeline, too",
+            hint="archived commits cannot be rolled back: delete or change its rows by a statement",
+        )
+    if table.timeline.savepoints.issuperset(others) and any(
+        each > max(others, default="") for each in archived_commits(table, table.timeline)
+    ):
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is the last one on its active timeline"
+            f"{' without a savepoint' if others else ''}: without it the rows of the archived commits would "
+            "not be seen any more",
+            hint="an archived state is kept only by a savepoint: CALL show_savepoints, rollback_to_savepoint",
+        )
+    if commit.timestamp in table.timeline.savepoints:
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} has a savepoint",
+            hint=f"first: CALL delete_savepoint(table => '…', instant_time => '{commit.timestamp}')",
+        )
+
+
+def check_nobody_writes(table: HudiTable) -> None:
+    """Raise WriteConflictError if writes are pending that are no planned table services."""
+    for each in table.timeline.pending:
+        if each.action in WRITE_ACTIONS and each.action != COMPACTION and not is_clustering(table, each):
+            raise WriteConflictError(
+                f"another writer is active on {table.base_path}: its {each.action} {each.timestamp} is not "
+                "complete",
+                hint="run the call again when it is complete",
+            )
+
+
+def _check_not_planned(table: HudiTable, commit: Instant, touched: Collection[FileGroup]) -> None:
+    """Raise RollbackRefusedError if a table service planned after the commit rewrites its file groups."""
+    for each in table.timeline.pending:
+        if each.action not in WRITE_ACTIONS or each.timestamp < commit.timestamp:
+            continue
+        if planned_file_groups(table, each) & set(touched):
+            service = "compaction" if each.action == COMPACTION else "clustering"
+            raise RollbackRefusedError(
+                f"a {service} ({each.timestamp}) is planned of file groups that the commit "
+                f"{commit.timestamp} of {table.base_path} has written",
+                hint=f"run it first (CALL run_{service}), or restore the table to a savepoint",
+            )
+
+
+def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetadata) -> None:
+    """Raise RollbackRefusedError if slices that the commit has changed or replaced are no longer whole."""
+    replaced = metadata.partition_to_replace_file_ids or {}
+    needed = {(partition, file_id): "" for partition, file_ids in replaced.items() for file_id in file_ids}
+    needed |= {
+        (partition, stat.file_id): stat.prev_commit
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if stat.prev_commit not in ("", "null", commit.timestamp)
+    }
+    if not needed:
+        return
+    _check_no_pending_clean(table, commit)
+    before = _just_before(commit.timestamp)
+    versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in needed}))
+    slices = slices_of_versions(table, versions, before)
+    found = {(each.partition_path, each.file_id): each.base_instant_time for each in slices}
+    missing = {
+        group
+        for group, previous in needed.items()
+        if group not in found
+        # The slice of a pending compaction is shown as a part of the one before.
+        or (found[group] < previous and previous not in table.timeline.pending_compactions)
+    }
+    missing |= lost_file_groups(table, before, slices) & needed.keys()
+    _check_not_downgraded(table, commit, slices, needed)
+    if missing:
+        shown = ", ".join("/".join(part for part in group if part) for group in sorted(missing)[:_SHOWN])
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean has deleted "
+            f"the files that it replaced ({shown}{' …' if len(missing) > _SHOWN else ''}), and their rows "
+            "would be lost",
+            hint="savepoints keep files from being cleaned: CALL create_savepoint",
+        )
+
+
+def _check_not_downgraded(
+    table: HudiTable, commit: Instant, slices: Collection[FileSlice], needed: Collection[FileGroup]
+) -> None:
+    """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
+    found = groups_without_base(
+        table, [each for each in slices if (each.partition_path, each.file_id) in needed]
+    )
+    if found:
+        reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: {reason}",
+            hint="delete or change its rows by a statement",
+        )
+
+
+def _check_no_pending_clean(table: HudiTable, commit: Instant) -> None:
+    for each in table.timeline.pending:
+        if each.action == CLEAN:
+            raise RollbackRefusedError(
+                f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean "
+                f"({each.timestamp}) is not complete, and may delete the files that the commit replaced",
+                hint="complete it first: CALL run_clean(table => '…')",
+            )
+
+
+def existing_partitions(table: HudiTable, partitions: Collection[str]) -> list[str]:
+    """The partitions (paths) whose directories exist: a clean deletes those that it empties."""
+    paths = sorted(partitions)
+    infos = table.storage.infos([join(table.base_path, path) for path in paths])
+    return [path for path, info in zip(paths, infos, strict=True) if info is not None or not path]
+
+
+def _just_before(instant_time: str) -> str:
+    """The greatest text of digits, of the same length, that sorts before the instant time."""
+    return f"{int(instant_time) - 1:0{len(instant_time)}d}"

@@ -1,0 +1,1 @@
+"""Which services are due, and running them."""

@@ -1,0 +1,199 @@
+"""Looks after many tables: what is due runs, the most urgent first, again and again until it is stopped.
+
+A table has one service at a time. After a service its table is looked at again. A service that fails is
+reported, and tried again after a time that doubles; the other services and tables go on. Knows tables by a
+protocol only, and neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from hudisql.console import Console
+from hudisql.errors import HudisqlError
+from hudisql.services.schedule.due_services import Service, ServiceState
+
+_POLL_SECONDS: Final = 0.2
+_LONGEST_BACKOFF: Final = 3600.0
+_LOOKS_AT_ONCE: Final = 8
+LOOK: Final = "look"
+"""What fails when a table cannot be looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """What was seen of a table: `signature` changes with its timeline."""
+
+    signature: int
+    states: tuple[ServiceState, ...]
+
+    @property
+    def changes_with_time(self) -> bool:
+        """True if a later look may see something else although nothing was written."""
+        return any(state.changes_with_time for state in self.states)
+
+
+class MaintainedTable(Protocol):
+    """A table that is looked after."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages, of which no two tables have the same."""
+
+    def look(self) -> TableLook:
+        """What is due now; cheap if nothing has changed. Raises HudisqlError."""
+
+    def run(self, service: Service) -> str | None:
+        """Run the service; what was done, None for nothing. Raises errors of hudisql's and Spark's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    table: MaintainedTable
+    state: ServiceState
+    signature: int
+
+    @property
+    def order(self) -> tuple[int, str]:
+        return self.state.service.priority, self.table.name
+
+
+@dataclass(slots=True)
+class _Failure:
+    attempts: int
+    not_before: float
+
+
+@dataclass
+class ServiceLoop:
+    """`tables` gives the tables, `cancel` ends Spark's jobs once `stop` is set.
+
+    `interval` is the time between two looks in seconds, `parallelism` how many tables are served at once.
+    """
+
+    tables: Callable[[], Sequence[MaintainedTable]]
+    console: Console
+    stop: threading.Event
+    cancel: Callable[[], None]
+    interval: float = 60.0
+    parallelism: int = 2
+    clock: Callable[[], float] = time.monotonic
+    _without_effect: dict[tuple[str, Service], tuple[int, ServiceState]] = field(default_factory=dict)
+    _failures: dict[tuple[str, str], _Failure] = field(default_factory=dict)
+    _is_repeated: bool = True
+
+    def run(self) -> None:
+        """Look and serve until `stop` is set; the service that runs then ends or is undone."""
+        with self._pools() as (looks, services):
+            while not self.stop.is_set():
+                started = self.clock()
+                self._serve_all(looks, services)
+                self.stop.wait(max(self.interval - (self.clock() - started), 0))
+
+    def run_once(self) -> bool:
+        """Look at each table and serve until nothing is due; True if nothing has failed."""
+        self._is_repeated = False
+        with self._pools() as (looks, services):
+            self._serve_all(looks, services)
+        return not self._failures
+
+    @contextmanager
+    def _pools(self) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
+        with (
+            ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="look") as looks,
+            ThreadPoolExecutor(self.parallelism, thread_name_prefix="service") as services,
+        ):
+            yield looks, services
+
+    def _serve_all(self, looks: ThreadPoolExecutor, services: ThreadPoolExecutor) -> None:
+        waiting, looked_at = self._look_at_all(looks, ()), self.clock()
+        running: dict[Future[_Due | None], str] = {}
+        while running or (waiting and not self.stop.is_set()):
+            while waiting and len(running) < self.parallelism and not self.stop.is_set():
+                due = waiting.pop(min(waiting.values(), key=lambda each: each.order).table.name)
+                running[services.submit(self._serve, due)] = due.table.name
+            if self._is_repeated and self.clock() - looked_at >= self.interval:
+                # A service may run for hours: the other tables need theirs meanwhile.
+                waiting |= self._look_at_all(looks, running.values())
+                looked_at = self.clock()
+            done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+            if self.stop.is_set():
+                self.cancel()
+            for future in done:
+                name, following = running.pop(future), future.result()
+                if following is not None:
+                    waiting[name] = following
+
+    def _look_at_all(self, looks: ThreadPoolExecutor, busy: Collection[str]) -> dict[str, _Due]:
+        """What is due on each table that is not busy."""
+        tables = [each for each in self.tables() if each.name not in busy]
+        return {due.table.name: due for due in looks.map(self._next_due, tables) if due is not None}
+
+    def _serve(self, due: _Due) -> _Due | None:
+        """Run the service; what is due on its table then."""
+        table, service = due.table, due.state.service
+        self._without_effect[table.name, service] = (due.signature, due.state)
+        started = self.clock()
+        try:
+            said = table.run(service)
+        except Exception as error:
+            self._report(table.name, service, error)
+        else:
+            self._failures.pop((table.name, service), None)
+            if said is not None:
+                took = f"{self.clock() - started:.1f} s"
+                self.console.info(f"{table.name}: {service} ({due.state.reason}): {said}, in {took}")
+        return self._next_due(table)
+
+    def _next_due(self, table: MaintainedTable) -> _Due | None:
+        """The most urgent service that is due on the table, and can be expected to do something."""
+        if self.stop.is_set() or self._waits(table.name, LOOK):
+            return None
+        try:
+            look = table.look()
+        except Exception as error:
+            self._report(table.name, LOOK, error)
+            return None
+        self._failures.pop((table.name, LOOK), None)
+        self._report_unknown(table.name, look.states)
+        for state in look.states:
+            is_new = self._without_effect.get((table.name, state.service)) != (look.signature, state)
+            if state.is_due and is_new and not self._waits(table.name, state.service):
+                return _Due(table, state, look.signature)
+        return None
+
+    def _report_unknown(self, name: str, states: Sequence[ServiceState]) -> None:
+        """Warn of services of which nothing can be said, once for each reason."""
+        by_reason = {state.reason: state for state in reversed(states) if state.error is not None}
+        for state in by_reason.values():
+            if state.error is not None and not self._waits(name, state.service):
+                self._report(name, state.service, state.error)
+
+    def _waits(self, name: str, service: str) -> bool:
+        failure = self._failures.get((name, service))
+        return failure is not None and self.clock() < failure.not_before
+
+    def _report(self, name: str, service: str, error: Exception) -> None:
+        """Warn of the failure, and note when the next attempt may be."""
+        if self.stop.is_set():
+            self.console.info(f"{name}: the {service} was stopped; the next run repeats it")
+            return
+        known = self._failures.get((name, service))
+        attempts = 1 if known is None else known.attempts + 1
+        seconds = min(self.interval * 2 ** min(attempts - 1, 20), _LONGEST_BACKOFF)
+        self._failures[name, service] = _Failure(attempts, self.clock() + seconds)
+        # What had no effect may have one after a failure.
+        for each in Service:
+            if each == service:
+                self._without_effect.pop((name, each), None)
+        text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
+        first = next(iter(text.strip().splitlines()), type(error).__name__)
+        hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""
+        then = f"; the next attempt is in {seconds:.0f} s" if self._is_repeated else ""
+        self.console.warning(f"{name}: {service} failed: {first}{hint}{then}")

@@ -1,0 +1,261 @@
+"""Upgrade a table to version 9, or downgrade it to version 6, as Hudi 1.2 does when it is told to.
+
+Follows `UpgradeDowngrade.run` of Hudi 1.2: failed writes are rolled back, log files compacted, the timeline
+is written in its new layout, then `hoodie.properties` names the new version in one step. A run that is killed
+before that step leaves a table of the old version, one that is killed after it a table of the new one with
+files of the old timeline; the next call deletes these, or begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
+from hudisql.format.table_properties import RECORD_MERGE_MODE, TableProperties
+from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, Instant
+from hudisql.format.timeline.timeline_layout import LAYOUT_V1, TimelineLayout, TimelineLayoutV2
+from hudisql.services.compaction.compaction_action import (
+    CompactionOptions,
+    CompactionTrigger,
+    run_compaction,
+    schedule_compaction,
+)
+from hudisql.services.version.timeline_conversion import (
+    delete_timeline,
+    has_timeline,
+    write_timeline_of_layout_1,
+    write_timeline_of_layout_2,
+)
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, HudiTable, open_table
+from hudisql.table.partitions.registered_partitions import refuse_any_registered
+from hudisql.table.properties.table_configuration import (
+    drop_metadata_table,
+    has_metadata_table,
+    update_table_properties,
+)
+from hudisql.table.properties.version_properties import (
+    EVENT_TIME,
+    changes_to_version_6,
+    changes_to_version_9,
+    key_pairs_error,
+)
+from hudisql.table.properties.written_versions import ANY_CHANGE, check_written
+from hudisql.table.timeline.archived_timeline import list_archive_files
+from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
+from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.pending_rollbacks import check_not_restored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEWEST_VERSION: Final = 9
+# Compacts whatever has log files.
+_COMPACT_ALL: Final = CompactionOptions(CompactionTrigger.NUM_COMMITS, 1, strategy="unbounded")
+_EVENT_TIME_NOTE: Final = (
+    "from then on rows are ordered by event time: a stored row stays where a row of its key comes with a "
+    "lower value of {ordering}; version 6 took the later row"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChangePlan:
+    """What changes the version of a table.
+
+    `compacted_slices` file slices have log files; `changes` are those of `hoodie.properties`. `remains` is
+    true if the table has the version, and an earlier run has left files of the old timeline.
+    """
+
+    table: HudiTable
+    to_version: int
+    failed_writes: int = 0
+    compacted_slices: int = 0
+    drops_metadata_table: bool = False
+    changes: Mapping[str, str | None] | None = None
+    remains: bool = False
+
+    def steps(self) -> Iterator[str]:
+        """What is done, in order, and what users should know about it."""
+        table = self.table
+        if self.changes is None:
+            if self.remains:
+                yield "delete what is left of the timeline of the other version"
+            return
+        if self.failed_writes:
+            yield f"roll back failed writes: {self.failed_writes:,}"
+        if self.compacted_slices:
+            yield f"compact file slices with log files: {self.compacted_slices:,}"
+        if self.drops_metadata_table:
+            yield "drop the metadata table, which Hudi 1.x makes again at its next write"
+        if _changes_layout(table, self.to_version):
+            layout = LAYOUT_OF_VERSION[self.to_version]
+            yield f"write {len(table.timeline.instants):,} instants in timeline layout {layout}"
+        yield f"change hoodie.properties from version {table.version} to {self.to_version}"
+        if self.changes_who_wins:
+            yield _EVENT_TIME_NOTE.format(ordering=", ".join(table.ordering_fields))
+
+    @property
+    def changes_who_wins(self) -> bool:
+        """True if late rows lose from then on, and did not before."""
+        properties, changes = self.table.properties, self.changes or {}
+        by_event_time = changes.get(RECORD_MERGE_MODE) == EVENT_TIME
+        return by_event_time and bool(self.table.ordering_fields) and not properties.keeps_later_event_times
+
+
+def _check_plain_keys(table: HudiTable) -> None:
+    """Raise UnsupportedTableError if keys of one column are pairs, which the properties need not say."""
+    fields = table.properties.record_key_fields
+    if len(fields) == 1 and uses_complex_key_encoding(table):
+        raise key_pairs_error(fields[0])
+
+
+def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
+    """Plan an upgrade to version 9 or a downgrade to version 6; nothing is written.
+
+    Raises UnsupportedTableError for tables that hudisql does not write, or whose properties the other version
+    does not have, RegisterOnlyError, WriteConflictError while a clustering is planned, CorruptTableError,
+    StorageError.
+    """
+    if to_version not in (WRITTEN_VERSION, NEWEST_VERSION):
+        raise InvalidArgumentError(
+            f"hudisql changes no table to version {to_version}", hint="to_version => 'NINE' or 'SIX'"
+        )
+    if table.version == to_version:
+        return VersionChangePlan(table, to_version, remains=_old_timeline(table) is not None)
+    check_writable(table, ANY_CHANGE)
+    check_not_restored(table, table.timeline)
+    _check_archive(table, to_version)
+    _check_savepoints(table, to_version)
+    refuse_any_registered(table)
+    pending = table.timeline.pending
+    for each in pending:
+        if each.action == CLUSTERING or is_clustering(table, each):
+            raise _not_quiet(table, each)
+    changes = _changes_of(table.properties, to_version)
+    if to_version == WRITTEN_VERSION:
+        _check_plain_keys(table)
+    slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
+    compacted = sum(1 for each in slices if each.log_files)
+    if compacted:
+        check_written(table, COMPACTION)
+    return VersionChangePlan(
+        table,
+        to_version,
+        failed_writes=len([each for each in pending if each.action != COMPACTION]),
+        compacted_slices=compacted,
+        drops_metadata_table=has_metadata_table(table),
+        changes=changes,
+    )
+
+
+def _changes_of(properties: TableProperties, to_version: int) -> dict[str, str | None]:
+    is_upgrade = to_version > WRITTEN_VERSION
+    return changes_to_version_9(properties) if is_upgrade else changes_to_version_6(properties)
+
+
+def run_version_change(
+    plan: VersionChangePlan, options: WriteOptions, spark: Callable[[], SparkSession | None]
+) -> HudiTable:
+    """Change the version; gives the table as it is then. `spark` is asked if there is something to compact.
+
+    Raises WriteConflictError if other writers are active, TableLockedError, UnsupportedTableError,
+    CorruptTableError, StorageError: the table then has its old version, and its rows are as before.
+    """
+    table, concurrency = plan.table, options.concurrency
+    if plan.changes is not None and plan.compacted_slices:
+        table = _compact_all(table, options, spark())
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        table = table.reopened()
+        if plan.changes is not None:
+            table = _prepare(table, plan, concurrency)
+            _write_timeline(table, plan.to_version)
+            held.check()
+            changes = _changes_of(table.properties, plan.to_version)
+            update_table_properties(table.storage, table.base_path, changes)
+        changed = open_table(table.storage, table.base_path)
+        remains = _old_timeline(changed)
+        if remains is not None:
+            delete_timeline(changed.storage, changed.base_path, remains)
+    return changed
+
+
+def _compact_all(table: HudiTable, options: WriteOptions, spark: SparkSession | None) -> HudiTable:
+    """Run the compactions that are planned, then one of all slices that still have log files."""
+    for instant_time in sorted(table.timeline.pending_compactions):
+        run_compaction(spark, table.reopened(), instant_time, options)
+    scheduled = schedule_compaction(table.reopened(), _COMPACT_ALL, options.concurrency)
+    if scheduled is not None:
+        run_compaction(spark, table.reopened(), scheduled.timestamp, options)
+    return table.reopened()
+
+
+def _prepare(table: HudiTable, plan: VersionChangePlan, concurrency: Concurrency) -> HudiTable:
+    """Roll back failed writes and drop the metadata table; raises WriteConflictError if others write."""
+    check_not_restored(table, table.timeline)
+    if roll_back_failed_writes(table, concurrency):
+        table = table.reopened()
+    for each in table.timeline.pending:
+        raise _not_quiet(table, each)
+    has_layout = _changes_layout(table, plan.to_version)
+    if has_layout and table.is_merge_on_read and any(each.log_files for each in load_file_slices(table)):
+        raise WriteConflictError(
+            f"file slices of {table.base_path} have log files that another writer has written meanwhile, or "
+            "that no compaction has taken",
+            hint="CALL run_compaction, then run the statement again when no other writer is active",
+        )
+    return table.reopened() if drop_metadata_table(table) else table
+
+
+def _write_timeline(table: HudiTable, to_version: int) -> None:
+    if not _changes_layout(table, to_version):
+        return
+    if to_version == WRITTEN_VERSION:
+        write_timeline_of_layout_1(table)
+    else:
+        write_timeline_of_layout_2(table, TimelineLayoutV2())
+
+
+def _changes_layout(table: HudiTable, to_version: int) -> bool:
+    return LAYOUT_OF_VERSION[table.version] != LAYOUT_OF_VERSION[to_version]
+
+
+def _old_timeline(table: HudiTable) -> TimelineLayout | None:
+    """The layout that the table does not have, if a run that was killed has left instants in it."""
+    other = LAYOUT_V1 if table.timeline.layout.has_completion_times else TimelineLayoutV2()
+    has_files = has_timeline(table.storage, table.base_path, other)
+    return other if has_files else None
+
+
+def _check_archive(table: HudiTable, to_version: int) -> None:
+    """Raise UnsupportedTableError for archived instants, whose times the other version could not tell."""
+    needs_archive = table.is_merge_on_read or to_version > WRITTEN_VERSION
+    if _changes_layout(table, to_version) and needs_archive and list_archive_files(table):
+        raise UnsupportedTableError(
+            f"instants of the Hudi table at {table.base_path} are archived, and hudisql does not put "
+            "archived instants into another layout",
+            hint="change its version with Apache Hudi 1.x",
+        )
+
+
+def _check_savepoints(table: HudiTable, to_version: int) -> None:
+    """Raise UnsupportedTableError if version 6 could not read the log files that a savepoint keeps."""
+    savepoints = sorted(table.timeline.savepoints)
+    if to_version == WRITTEN_VERSION and table.is_merge_on_read and savepoints:
+        raise UnsupportedTableError(
+            f"the merge-on-read table at {table.base_path} has savepoints ({', '.join(savepoints)}), whose "
+            "log files version 6 would not merge with their base files",
+            hint="first: CALL delete_savepoint",
+        )
+
+
+def _not_quiet(table: HudiTable, pending: Instant) -> WriteConflictError:
+    return WriteConflictError(
+        f"the {pending.action} {pending.timestamp} of the Hudi table at {table.base_path} is not complete",
+        hint="complete or undo it, then run the statement again",
+    )

@@ -1,1 +1,0 @@
-"""The `hoodie.*` settings of a statement, read and checked."""

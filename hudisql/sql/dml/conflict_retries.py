@@ -1,0 +1,71 @@
+"""Changes that run again after a conflict with another writer, as in Hudi's `HoodieSparkSqlWriter`."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import RegisterOnlyError, TableLockedError, WriteConflictError
+from hudisql.sql.dml.statement_scope import StatementScope, open_scope
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+T = TypeVar("T")
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+def retry_on_conflict(
+    context: Context,
+    entry: MetastoreTable,
+    change: Callable[[StatementScope], T],
+    retries: int | None = None,
+) -> T:
+    """Do `change` with the table as it stands, again after a conflict with another writer.
+
+    As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
+    `HoodieSparkSqlWriter`, after pauses that become longer. Raises what `change` raises,
+    UnsupportedTableError.
+    """
+    conflicts = 0
+    lifted: set[str] = set()
+    context = context.with_distinct_warnings()
+    while True:
+        to_lift: Collection[str] | None = None
+        with open_scope(context, entry) as scope:
+            try:
+                return change(scope)
+            except TableLockedError:
+                raise
+            except RegisterOnlyError as error:
+                to_lift = error.partitions
+                if lifted.issuperset(to_lift):  # the lift found no rows
+                    raise
+            except WriteConflictError as error:
+                conflicts += 1
+                if conflicts > (scope.conflict_retries if retries is None else retries):
+                    raise
+                context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
+        if to_lift is None:
+            _pause(conflicts)
+            continue
+        _lift(context, entry, to_lift)
+        lifted.update(to_lift)
+
+
+def _pause(conflicts: int) -> None:
+    """The other writer may still be at work."""
+    longest = min(_FIRST_PAUSE_SECONDS * 2**conflicts, _LONGEST_PAUSE_SECONDS)
+    time.sleep(random.uniform(0.5, 1) * longest)
+
+
+def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:
+    """Lift register-only partitions, by one commit, for the write that comes next."""
+    from hudisql.sql.dml.commit_resync import lift_partitions
+
+    context.console.info(f"{entry.full_name}: lifting {len(partitions):,} register-only partitions first")
+    retry_on_conflict(context, entry, lambda scope: lift_partitions(scope, partitions))

@@ -1,0 +1,1 @@
+"""File groups and file slices of a partition."""

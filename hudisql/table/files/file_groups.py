@@ -1,0 +1,49 @@
+"""The file groups of a partition with all their versions, as a listing of the directory shows them.
+
+Follows `HoodieFileGroup` of Hudi 0.15. What is committed, and which version readers see, says `snapshot`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.storage import FileInfo
+from hudisql.table.file_slice import BaseFile, LogFile
+
+
+@dataclass(slots=True)
+class FileVersion:
+    """The files found of one file group with one base instant."""
+
+    base_files: list[BaseFile] = field(default_factory=list)
+    log_files: list[LogFile] = field(default_factory=list)
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them."""
+        return [file.path for file in self.base_files] + [file.path for file in self.log_files]
+
+
+FileGroupVersions = dict[str, FileVersion]
+"""The versions of one file group by base instant time."""
+
+
+def group_files(entries: Iterable[FileInfo]) -> dict[str, FileGroupVersions]:
+    """The data files among the entries of a partition's directory, by file id and base instant time."""
+    groups: dict[str, FileGroupVersions] = defaultdict(lambda: defaultdict(FileVersion))
+    for entry in entries:
+        if entry.is_directory:
+            continue
+        name = entry.name
+        if (base := parse_base_file_name(name)) is not None:
+            groups[base.file_id][base.instant_time].base_files.append(
+                BaseFile(entry.path, entry.length, *base)
+            )
+        elif (log := parse_log_file_name(name)) is not None:
+            groups[log.file_id][log.base_instant_time].log_files.append(
+                LogFile(entry.path, entry.length, *log)
+            )
+    return groups

@@ -1,0 +1,177 @@
+"""The latest file slices of a table, as of now or of an instant.
+
+Follows `AbstractTableFileSystemView.getLatestMergedFileSlicesBeforeOrOn` and `HoodieFileGroup` of Hudi 0.15:
+what is committed or archived counts, replaced file groups are hidden, and the logs that a pending compaction
+has diverted are merged with the slice it is compacting. It opens no data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
+from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
+from hudisql.storage import join
+from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.files.completion_slicing import completion_slicing
+from hudisql.table.files.file_groups import FileGroupVersions, group_files
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.timeline.instant_files import read_commit
+from hudisql.table.timeline.replaced_groups import replaced_file_groups
+
+
+def load_file_slices(
+    table: HudiTable, partitions: Sequence[TablePartition] | None = None, as_of: str | None = None
+) -> list[FileSlice]:
+    """The latest visible slice of every live file group, sorted by partition and file id.
+
+    Only `partitions` are listed if given, and only once for a table with a `listing`. With `as_of`, slices
+    that began after that instant time and later replacements don't count; log files are then those of the
+    slice, also with later blocks. Skeletons carry their external file. Raises CorruptTableError if a skeleton
+    is not in the bootstrap index, StorageError.
+    """
+    chosen = list_partitions(table) if partitions is None else partitions
+    paths = sorted({partition.path for partition in chosen})
+    return list_file_slices(table, paths, as_of) if as_of is not None else file_slices_at(table, paths)
+
+
+def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
+    """`load_file_slices` of the partitions with these paths, as of now."""
+    by_path = table.list_once("file slices", dict[str, list[FileSlice]])
+    missing = [path for path in paths if path not in by_path]
+    if missing:
+        found: dict[str, list[FileSlice]] = {path: [] for path in missing}
+        for file_slice in list_file_slices(table, missing, None):
+            found[file_slice.partition_path].append(file_slice)
+        by_path.update(found)
+    return [file_slice for path in paths for file_slice in by_path[path]]
+
+
+def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:
+    """`load_file_slices` of the partitions with these paths, read from storage."""
+    return attach_external_files(table, slices_of_versions(table, list_file_versions(table, paths), as_of))
+
+
+FileVersions = dict[str, dict[str, FileGroupVersions]]
+"""What lies in storage, by partition path, file id and base instant, committed or not."""
+
+
+def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
+    """All versions of the file groups of the partitions with these paths, listed once.
+
+    A partition whose directory a clean has deleted has none. With timeline layout 2 log files of commits
+    that are not completed are left out.
+    """
+    directories = [join(table.base_path, path) for path in paths]
+    listings = table.storage.list_directories(directories, missing_ok=True)
+    named = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
+    if not table.timeline.layout.has_completion_times:
+        return named
+    return completion_slicing(table).slice_partitions(named)
+
+
+def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
+    """`list_file_slices` of listed partitions, whose skeletons do not carry their external files yet."""
+    replaced = replaced_file_groups(table, as_of)
+    found = (
+        latest_slice(table, path, file_id, groups[file_id], as_of)
+        for path, groups in versions.items()
+        for file_id in sorted(groups)
+        if (path, file_id) not in replaced
+    )
+    return [file_slice for file_slice in found if file_slice is not None]
+
+
+def latest_slice(
+    table: HudiTable,
+    partition_path: str,
+    file_id: str,
+    versions: FileGroupVersions,
+    as_of: str | None = None,
+) -> FileSlice | None:
+    """The slice of a file group that readers see, without its external file; None if none is committed.
+
+    Raises CorruptTableError, StorageError.
+    """
+    timeline = table.timeline
+    diverted: list[LogFile] = []
+    diverted_from: str | None = None
+    for instant_time in sorted(versions, reverse=True):
+        if as_of is not None and instant_time > as_of:
+            continue
+        version = versions[instant_time]
+        if instant_time in timeline.pending_compactions:
+            # The compaction's own base file, if any, is not finished; its logs go on top of the slice before.
+            diverted = version.log_files + diverted
+            diverted_from = instant_time
+            continue
+        if not timeline.is_visible(instant_time):
+            continue
+        base_file = _committed_base_file(table, version.base_files)
+        logs = in_merge_order(version.log_files + diverted)
+        if base_file is not None or _holds_rows(logs):
+            return FileSlice(partition_path, file_id, instant_time, base_file, logs)
+    if diverted_from is None or not _holds_rows(diverted):
+        return None
+    return FileSlice(partition_path, file_id, diverted_from, None, in_merge_order(diverted))
+
+
+def _holds_rows(log_files: Iterable[LogFile]) -> bool:
+    """False if all log files are empty, which rolled back ones are."""
+    return any(log_file.length for log_file in log_files)
+
+
+def in_merge_order(log_files: Sequence[LogFile]) -> tuple[LogFile, ...]:
+    """The log files of a slice in the order in which they are merged.
+
+    With timeline layout 2 it is that in which their commits were requested.
+    """
+    return tuple(sorted(log_files, key=lambda log: (log.base_instant_time, log.version, log.write_token)))
+
+
+def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFile | None:
+    if len(base_files) < 2:
+        return base_files[0] if base_files else None
+    # Two attempts of one task have left a file each: the commit says which one counts.
+    instant_time = base_files[0].instant_time
+    for commit in table.timeline.commits:
+        if commit.timestamp == instant_time:
+            stats = read_commit(table, commit).write_stats
+            written = {join(table.base_path, stat.path) for stat in stats if stat.path}
+            base_files = [file for file in base_files if file.path in written] or base_files
+    return max(base_files, key=lambda file: file.write_token)
+
+
+def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+    """The slices, skeletons with their external files. Raises CorruptTableError if one is not indexed."""
+    if not table.is_bootstrapped:
+        return slices
+    skeletons = {found.partition_path for found in slices if _is_skeleton(found)}
+    if not skeletons:
+        return slices
+    external_files = read_bootstrap_index(table.storage, table.base_path, skeletons)
+    attached = []
+    for found in slices:
+        if _is_skeleton(found):
+            external_file = external_files.get((found.partition_path, found.file_id))
+            if external_file is None:
+                raise CorruptTableError(
+                    f"the bootstrap index of {table.base_path} does not name the external file of "
+                    f"{found.base_file.path if found.base_file else found.file_id}",
+                    hint="restore .hoodie/.aux/.bootstrap: without it these rows have no data columns",
+                )
+            found = replace(
+                found,
+                external_file=external_file,
+                accepts_changed_source=table.accepts_changed_sources,
+            )
+        attached.append(found)
+    return attached
+
+
+def _is_skeleton(file_slice: FileSlice) -> bool:
+    base_file = file_slice.base_file
+    return base_file is not None and base_file.instant_time == METADATA_BOOTSTRAP_INSTANT_TIME

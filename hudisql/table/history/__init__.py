@@ -1,0 +1,1 @@
+"""Past states of a table, and the changes between them."""

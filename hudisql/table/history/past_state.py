@@ -1,0 +1,307 @@
+"""Past states of a table: which can still be read, and one error that names the earliest one that can.
+
+A state is gone if a clean deleted a file that was visible then, or if its instants were archived, so that
+the timeline no longer tells it. Follows what `CleanPlanner` and `HoodieTimelineArchiver` of Hudi 0.15 delete;
+savepointed instants stay. Hudi itself answers such a query with the rows that are left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from hudisql.errors import NoSuchStateError
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import list_file_slices, list_file_versions
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline.archived_timeline import (
+    archived_cleans_after,
+    archived_replacements,
+    list_archive_files,
+)
+from hudisql.table.timeline.instant_files import read_instant
+from hudisql.table.timeline.replaced_groups import FileGroupId, replaced_file_groups
+
+_PREFER_LATER = "ask for that one or a later one; savepoints keep the files of a state"
+DOWNGRADED_LOGS: Final = (
+    "log files of {group} have names of table version 9, and the table was downgraded since: version 6 would "
+    "not merge them with their base file"
+)
+"""Why states before the compaction of a downgrade cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DeletedFile:
+    """A file that a clean deleted, or plans to delete."""
+
+    clean_time: str
+    partition: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _Deletions:
+    """The files that cleans deleted; and the file groups that archived commits replaced, read if needed."""
+
+    table: HudiTable
+    files: Sequence[_DeletedFile]
+
+    @cached_property
+    def archived_replacements(self) -> Mapping[FileGroupId, str]:
+        """The instant time at which each of these file groups was replaced."""
+        return archived_replacements(self.table)
+
+
+@dataclass(slots=True)
+class _DeletedVersion:
+    """The newest slice of a file group, up to an instant time, of which a clean deleted files."""
+
+    base_instant_time: str = ""
+    names: set[str] = field(default_factory=set)
+
+
+def check_past_state(
+    table: HudiTable,
+    as_of: str,
+    partitions: Sequence[str] | None,
+    slices: Collection[FileSlice],
+    wanted: Callable[[Collection[str]], Collection[str]] = lambda _: (),
+) -> None:
+    """Check that `slices` of `partitions` (paths; all for None) are all that was visible at `as_of`.
+
+    `wanted` chooses from other partitions that cleans have named those that the read asks for too, and which
+    are thus gone. Raises NoSuchStateError that names the earliest state there is.
+    """
+    check_timeline_reaches(table, as_of)
+    deleted = _files_deleted_after(table, as_of)
+    concerned = partitions
+    if partitions is not None:
+        named = {each.partition for each in deleted.files}
+        concerned = [*partitions, *wanted(named.difference(partitions))]
+    lost = _lost_groups(table, as_of, deleted, slices, concerned)
+    if lost:
+        partition, file_id = min(lost)
+        raise state_gone_error(
+            table,
+            as_of,
+            f"a clean deleted files of {len(lost)} file groups that were visible then, such as "
+            f"{join(partition, file_id) if partition else file_id}",
+            None if partitions is None else sorted({partition for partition, _ in lost}),
+        )
+    found = groups_without_base(table, slices)
+    if found:
+        raise state_gone_error(
+            table, as_of, DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found)))), partitions
+        )
+
+
+def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[FileGroupId]:
+    """The file groups of which a slice has log files alone, though base files were written before.
+
+    A downgrade leaves them: version 9 names log files after their commits, so that with layout 1 the rows of
+    the base file seem to be gone. Raises StorageError.
+    """
+    chosen = [each for each in slices if each.base_file is None]
+    if table.timeline.layout.has_completion_times or not chosen:
+        return set()
+    versions = list_file_versions(table, sorted({each.partition_path for each in chosen}))
+    return {
+        (each.partition_path, each.file_id)
+        for each in chosen
+        if any(
+            version.base_files and time < each.base_instant_time and table.timeline.is_visible(time)
+            for time, version in versions[each.partition_path].get(each.file_id, {}).items()
+        )
+    }
+
+
+def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
+    """Raise NoSuchStateError if `as_of` is before the first commit, or its instants were archived."""
+    timeline = table.timeline
+    if not timeline.commits:
+        raise NoSuchStateError(
+            f"the Hudi table at {table.base_path} has no state as of {as_of}: it has no commit yet"
+        )
+    if as_of in timeline.savepoints:
+        return
+    first = timeline.first_active_time or timeline.commits[0].timestamp
+    if as_of >= first:
+        if as_of < _retained_from(table) and is_archived(table):
+            raise state_gone_error(table, as_of, "its files were cleaned, by a clean that is archived", None)
+    elif is_archived(table):
+        raise state_gone_error(table, as_of, "its instants are archived", None)
+    elif as_of < timeline.commits[0].timestamp:
+        raise NoSuchStateError(
+            f"the Hudi table at {table.base_path} has no state as of {as_of}; its first commit, "
+            f"{timeline.commits[0].timestamp}, is the earliest state",
+            hint="ask for that instant or a later one",
+        )
+
+
+def is_archived(table: HudiTable) -> bool:
+    """True if instants of the table were archived. Raises StorageError."""
+    return bool(list_archive_files(table))
+
+
+def state_gone_error(
+    table: HudiTable, as_of: str, why: str, partitions: Sequence[str] | None
+) -> NoSuchStateError:
+    """The error that names the earliest state left of `partitions` (paths; all for None)."""
+    earliest = _earliest_state(table, as_of, partitions)
+    found = f"the earliest state there is, is that of {earliest}" if earliest else "no past state is left"
+    return NoSuchStateError(
+        f"the state of the Hudi table at {table.base_path} as of {as_of} is gone: {why}; {found}",
+        hint=_PREFER_LATER,
+    )
+
+
+def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | None) -> str | None:
+    """The first commit after an instant time whose state can be read, in all partitions for None."""
+    from hudisql.table.partitions.listed_partitions import list_partition_paths
+
+    paths = list_partition_paths(table) if partitions is None else list(partitions)
+    deleted = _files_deleted_after(table, after)
+    retained, first = _retained_from(table), table.timeline.first_active_time or ""
+    for commit in table.timeline.commits:
+        time = commit.timestamp
+        if time <= after or (time < max(retained, first) and time not in table.timeline.savepoints):
+            continue
+        slices = list_file_slices(table, paths, time)
+        if not _lost_groups(table, time, deleted, slices, partitions) and not groups_without_base(
+            table, slices
+        ):
+            return time
+    return None
+
+
+def lost_file_groups(
+    table: HudiTable, as_of: str, slices: Collection[FileSlice], partitions: Collection[str] | None = None
+) -> set[FileGroupId]:
+    """The file groups of which a clean deleted the slice that was the latest at the instant time `as_of`.
+
+    `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
+    cleans of the timeline and of the archive tell. Raises CorruptTableError, StorageError.
+    """
+    return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
+
+
+def _lost_groups(
+    table: HudiTable,
+    as_of: str,
+    deleted: _Deletions,
+    slices: Collection[FileSlice],
+    partitions: Collection[str] | None,
+) -> set[FileGroupId]:
+    versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
+    if not versions:
+        return set()
+    found = {(each.partition_path, each.file_id): each for each in slices}
+    lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
+    lost -= replaced_file_groups(table, as_of)
+    # Only what seems lost is looked up in the archive.
+    return {group for group in lost if deleted.archived_replacements.get(group, "9") > as_of}
+
+
+def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
+    if file_slice is None or file_slice.base_instant_time < deleted.base_instant_time:
+        return False
+    if file_slice.base_instant_time > deleted.base_instant_time:
+        return True
+    # A pending clean has not deleted all that it plans to.
+    files = [each.path for each in file_slice.log_files]
+    if file_slice.base_file is not None:
+        files.append(file_slice.base_file.path)
+    return deleted.names <= {path.rpartition("/")[2] for path in files}
+
+
+def _deleted_versions(
+    deleted: Collection[_DeletedFile], as_of: str, partitions: set[str] | None
+) -> dict[FileGroupId, _DeletedVersion]:
+    """Of each file group the newest slice up to `as_of` that a later clean deleted, or plans to delete."""
+    found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
+    for each in deleted:
+        # What an earlier clean deleted was not visible any more.
+        is_later = each.clean_time > as_of
+        if not is_later or (partitions is not None and each.partition not in partitions):
+            continue
+        file_id, instant_time = _version_of(each.name)
+        version = found[each.partition, file_id]
+        if version.base_instant_time < instant_time <= as_of:
+            version.base_instant_time, version.names = instant_time, {each.name}
+        elif instant_time == version.base_instant_time:
+            version.names.add(each.name)
+    return {group: version for group, version in found.items() if version.base_instant_time}
+
+
+def _files_deleted_after(table: HudiTable, as_of: str) -> _Deletions:
+    """The files of the cleans after an instant time, archived ones too; each clean is read once."""
+    found = [
+        _DeletedFile(clean.timestamp, partition, name)
+        for clean in table.timeline.instants
+        if clean.action == CLEAN and clean.timestamp > as_of
+        for partition, name in _files_of_clean(table, clean)
+    ]
+    # No clean deletes what a savepoint protects.
+    if as_of not in table.timeline.savepoints:
+        found += [
+            _DeletedFile(entry.instant.timestamp, partition, name)
+            for entry in archived_cleans_after(table, as_of)
+            for partition, name in _files_deleted(entry.record.get("hoodieCleanMetadata") or {})
+        ]
+    return _Deletions(table, found)
+
+
+def _version_of(name: str) -> tuple[str, str]:
+    """File id and base instant time of a data file's name; empty for other files."""
+    if (base := parse_base_file_name(name)) is not None:
+        return base.file_id, base.instant_time
+    if (log := parse_log_file_name(name)) is not None:
+        return log.file_id, log.base_instant_time
+    return "", ""
+
+
+def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str]]:
+    """Partition path and name of each file that a clean deleted; of a pending one, that it plans to."""
+    if clean.is_completed:
+        yield from _files_deleted(_clean_record(table, clean))
+        return
+    plan = _clean_record(table, clean)
+    for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items():
+        for info in infos:
+            yield partition, str(info["filePath"]).rpartition("/")[2]
+    for partition, names in (plan.get("filesToBeDeletedPerPartition") or {}).items():
+        for name in names:
+            yield partition, str(name).rpartition("/")[2]
+
+
+def _files_deleted(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for partition, metadata in (record.get("partitionMetadata") or {}).items():
+        for path in metadata.get("successDeleteFiles") or ():
+            yield partition, str(path).rpartition("/")[2]
+
+
+def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
+    schema = "HoodieCleanMetadata" if clean.is_completed else "HoodieCleanerPlan"
+    instant = clean if clean.is_completed else clean.in_state(InstantState.REQUESTED)
+    content = read_instant(table, instant)
+    return load_codec(schema).decode(content, table.instant_path(instant)) if content else {}
+
+
+def _retained_from(table: HudiTable) -> str:
+    """The instant from which on the oldest clean of the active timeline kept all states; empty without one.
+
+    Earlier cleans, which may be archived, kept these states, too. Cleans by file versions name no instant:
+    where some may be archived, no state before the oldest one that is left counts as kept.
+    """
+    for instant in table.timeline.completed:
+        if instant.action == CLEAN:
+            retained = str(_clean_record(table, instant).get("earliestCommitToRetain") or "")
+            return retained or (instant.timestamp if is_archived(table) else "")
+    return ""

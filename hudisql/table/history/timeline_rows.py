@@ -1,0 +1,121 @@
+"""The timeline and the file slices of a table as rows: what `hudi_query_timeline` and
+`hudi_filesystem_view` show.
+
+Follows `TimelineRelation` and `FileSystemRelation` of Hudi 1.x (0.15 has neither); values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import COMMIT_ACTIONS, Instant, InstantState
+from hudisql.table.files.file_groups import FileVersion
+from hudisql.table.files.snapshot import list_file_versions
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import list_matching_paths
+from hudisql.table.timeline.completion_times import instant_time_of_millis
+from hudisql.table.timeline.instant_files import read_commit
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One instant with what its commit metadata count; the fields are Hudi's columns, in order."""
+
+    Timestamp: str
+    Action: str
+    State: str
+    Completion_Time: str | None
+    File_Name: str
+    Total_Bytes_Written: int
+    Total_Files_Updated: int
+    Total_Partitions_Written: int
+    Total_Records_Written: int
+    Total_Updated_Records_Written: int
+    Total_Write_Errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemViewRow:
+    """One version of a file group; sizes in bytes. The fields are Hudi's columns, in order."""
+
+    File_ID: str
+    Partition_Path: str
+    Base_Instant_Time: str
+    Base_File_Path: str
+    Base_File_Size: int
+    Log_File_Count: int
+    Log_File_Size: int
+    Log_File_Scheduled: int
+    Log_File_Unscheduled: int
+
+
+def timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
+    """The instants of the active timeline, oldest first; each action stands once, in its latest state.
+
+    `Completion_Time` is when the file of that state was written; actions that write no rows count -1. Raises
+    CorruptTableError, StorageError.
+    """
+    instants = table.timeline.instants
+    infos = table.storage.infos([table.instant_path(each) for each in instants])
+    for instant, info in zip(instants, infos, strict=True):
+        counts = _counts_of(_metadata_of(table, instant)) if instant.action in COMMIT_ACTIONS else (-1,) * 6
+        yield TimelineRow(
+            instant.timestamp,
+            instant.completed_action if instant.is_completed else instant.action,
+            instant.state.name,
+            instant.completion_time
+            or (None if info is None else instant_time_of_millis(table, info.modification_time_ms)),
+            table.timeline.layout.file_name(instant),
+            *counts,
+        )
+
+
+def _counts_of(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int]:
+    stats = list(metadata.write_stats)
+    return (
+        sum(each.total_write_bytes for each in stats),
+        sum(each.prev_commit not in (None, "null") for each in stats),
+        len(metadata.partition_to_write_stats),
+        sum(each.num_writes for each in stats),
+        sum(each.num_update_writes for each in stats),
+        sum(each.total_write_errors for each in stats),
+    )
+
+
+def _metadata_of(table: HudiTable, instant: Instant) -> CommitMetadata:
+    if instant.state is InstantState.REQUESTED:
+        return CommitMetadata(partition_to_write_stats={})
+    return read_commit(table, instant)
+
+
+def file_system_view_rows(table: HudiTable, subpath: str = "*") -> Iterator[FileSystemViewRow]:
+    """The committed versions of all file groups in partitions whose path matches the glob, newest first.
+
+    Replaced file groups are among them until they are cleaned. Raises InvalidArgumentError for a bad glob,
+    StorageError.
+    """
+    for path, groups in list_file_versions(table, list_matching_paths(table, subpath)).items():
+        for file_id, versions in sorted(groups.items()):
+            for instant_time in sorted(versions, reverse=True):
+                if table.timeline.is_visible(instant_time):
+                    yield _row_of(table, path, file_id, instant_time, versions[instant_time])
+
+
+def _row_of(
+    table: HudiTable, path: str, file_id: str, instant_time: str, version: FileVersion
+) -> FileSystemViewRow:
+    base_file = version.base_files[0] if version.base_files else None
+    logs = sum(each.length for each in version.log_files)
+    return FileSystemViewRow(
+        File_ID=file_id,
+        Partition_Path=path,
+        Base_Instant_Time=instant_time,
+        Base_File_Path="" if base_file is None else table.storage.hadoop_uri(base_file.path),
+        Base_File_Size=0 if base_file is None else base_file.length,
+        Log_File_Count=len(version.log_files),
+        Log_File_Size=logs,
+        Log_File_Scheduled=logs,
+        Log_File_Unscheduled=0,
+    )

@@ -1,0 +1,1 @@
+"""Partitions of a table, and the source files of bootstrapped ones."""

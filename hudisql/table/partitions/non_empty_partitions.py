@@ -1,0 +1,58 @@
+"""The non-empty partitions of a table, as SHOW PARTITIONS and the metastore list them.
+
+A directory stays a partition to Hudi's `getAllPartitionPaths` when all its file groups are dropped, and when
+a write that made it has failed. Here it counts only if a slice of it is visible, which no order of instants
+decides: a commit that began before a drop and was completed after it has rows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.storage import FileInfo, join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
+from hudisql.table.timeline.replaced_groups import replaced_file_groups
+
+
+def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
+    """The partitions that hold a visible file slice, and register-only ones, by path.
+
+    Raises CorruptTableError, StorageError.
+
+    Each directory is listed, and of its files' names only as many are read as it takes to find one that
+    counts.
+    """
+    partitions = list_partitions(table)
+    listings = table.storage.list_directories([join(table.base_path, each.path) for each in partitions])
+    replaced = replaced_file_groups(table)
+    found = [
+        partition
+        for partition, entries in zip(partitions, listings, strict=True)
+        if _holds_slice(table, partition.path, entries, replaced)
+    ]
+    return with_registered(table, found, registered_partitions(table))
+
+
+def _holds_slice(
+    table: HudiTable, path: str, entries: Iterable[FileInfo], replaced: frozenset[tuple[str, str]]
+) -> bool:
+    timeline = table.timeline
+    for entry in entries:
+        if entry.is_directory:
+            continue
+        if (base := parse_base_file_name(entry.name)) is not None:
+            file_id, instant_time, is_log = base.file_id, base.instant_time, False
+        elif entry.length and (log := parse_log_file_name(entry.name)) is not None:
+            file_id, instant_time, is_log = log.file_id, log.base_instant_time, True
+        else:
+            continue
+        # A rolled back log file is empty. Logs that a pending compaction has diverted count, the
+        # compaction's own base file does not.
+        is_pending = instant_time in timeline.pending_compactions
+        is_visible = is_log if is_pending else timeline.is_visible(instant_time)
+        if is_visible and (path, file_id) not in replaced:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""`hoodie.properties`: new tables, changed configuration, table versions."""

@@ -1,0 +1,90 @@
+"""Update `hoodie.properties` of an existing table, and drop its metadata table.
+
+Follows `HoodieTableConfig.modify` of Hudi 0.15 (a backup is written first, so that readers find whole
+properties at any moment) and `HoodieTableMetadataUtil.deleteMetadataTable`. Knows nothing of commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import (
+    METADATA_PARTITIONS,
+    PROPERTIES_BACKUP_FILE,
+    PROPERTIES_FILE,
+    read_table_properties,
+    read_whole_file,
+    render_table_properties,
+)
+from hudisql.format.timeline.instant import (
+    CLEAN,
+    CLUSTERING,
+    COMPACTION,
+    LOG_COMPACTION,
+    Instant,
+    InstantState,
+)
+from hudisql.format.timeline.timeline_layout import metadata_table_directory
+from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import HudiTable
+
+METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
+_PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
+
+
+def update_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
+    """Set the given properties (None: remove) and keep all others. Raises NoSuchTableError, StorageError."""
+    values = dict(read_table_properties(storage, base_path).values)
+    for key, value in changes.items():
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+    content = render_table_properties(values, datetime.now(UTC))
+    properties, backup = (join(base_path, name) for name in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE))
+    # What an earlier update has cut short answers by its backup, which then must stay as it is.
+    whole = read_whole_file(storage, properties)
+    if whole is not None:
+        storage.delete_file(backup)
+        storage.write(backup, whole)
+    storage.delete_file(properties)
+    storage.write(properties, content)
+    storage.delete_file(backup)
+
+
+def has_metadata_table(table: HudiTable) -> bool:
+    """True if readers of Apache Hudi might trust a metadata table that hudisql does not keep."""
+    inflight = table.properties.get(METADATA_PARTITIONS_INFLIGHT)
+    directory = metadata_table_directory(table.base_path)
+    return bool(table.properties.metadata_partitions or inflight or table.storage.exists(directory))
+
+
+def drop_metadata_table(table: HudiTable) -> bool:
+    """Drop the metadata table before data that it lacks becomes visible; True if there was one.
+
+    The properties go first: from then on readers list directories. Apache Hudi makes a new one when its
+    writers are told to. Raises UnsupportedTableError while another writer may be active, StorageError; with
+    timeline layout 2 plans that nobody runs are no hindrance.
+    """
+    if not has_metadata_table(table):
+        return False
+    begun = [each for each in table.timeline.pending if not _is_only_planned(table, each)]
+    if begun:
+        pending = begun[-1]
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table and an unfinished {pending.action} "
+            f"{pending.timestamp}: the metadata table cannot be dropped now",
+            hint="let the other writer finish, or roll it back, then run the statement again",
+        )
+    changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
+    update_table_properties(table.storage, table.base_path, changes)
+    table.storage.delete_directory(metadata_table_directory(table.base_path))
+    return True
+
+
+def _is_only_planned(table: HudiTable, pending: Instant) -> bool:
+    is_plan = pending.action in _PLANNED and pending.state is InstantState.REQUESTED
+    return is_plan and table.timeline.layout.has_completion_times

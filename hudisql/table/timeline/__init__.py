@@ -1,0 +1,1 @@
+"""What the active and archived timelines of a table say."""

@@ -1,0 +1,219 @@
+"""The archived instants of a table, those of Apache Hudi's writers as well.
+
+Follows `HoodieArchivedTimeline` of Hudi 0.15. Those of timeline layout 2 are read by `history_entries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.archived_log_files import (
+    ArchivedEntry,
+    archive_file_number,
+    archived_content,
+    parse_archive_file,
+    parse_archived_instants,
+)
+from hudisql.format.timeline.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant
+from hudisql.format.timeline.timeline_history import HistoryFile, HistoryInstant, read_history
+from hudisql.format.timeline.timeline_layout import archive_directory
+from hudisql.storage import FileInfo
+from hudisql.table.meta_client import TableMetaClient
+from hudisql.table.timeline.completion_times import history_files
+from hudisql.table.timeline.history_entries import archived_instants, entries_of, history_entries
+
+# Clocks of writers and stores differ, and so does the time zone of a timeline.
+_CLOCK_TOLERANCE: Final = timedelta(days=1)
+
+
+def list_archive_files(table: TableMetaClient) -> list[tuple[int, FileInfo]]:
+    """The archive files with their numbers, oldest first. Raises CorruptTableError, StorageError."""
+    if table.timeline.layout.has_completion_times:
+        infos = table.storage.infos([each.path for each in history_files(table)])
+        return [(number, info) for number, info in enumerate(infos) if info is not None]
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
+    try:
+        entries = table.storage.list_directory(directory)
+    except NoSuchPathError:
+        return []
+    numbered = [(archive_file_number(entry.name), entry) for entry in entries if not entry.is_directory]
+    return sorted(
+        [(number, entry) for number, entry in numbered if number is not None], key=lambda each: each[0]
+    )
+
+
+def read_archived_entries(
+    table: TableMetaClient, payload: str | None = None, containing: bytes = b""
+) -> list[ArchivedEntry]:
+    """All archived states of instants in the order of their instants, each once.
+
+    With `payload` or `containing` only those of `parse_archive_file`. A crash while instants are archived, or
+    archive files merged, leaves some of them twice. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    if table.timeline.layout.has_completion_times:
+        entries = list(history_entries(table, history_files(table), payload, containing))
+        return sorted(entries, key=lambda each: each.instant)
+    paths = [entry.path for _, entry in list_archive_files(table)]
+    found = {
+        (each.instant.timestamp, each.instant.action, each.instant.state): each
+        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
+        for each in parse_archive_file(content, path, payload, containing)
+    }
+    return [found[key] for key in sorted(found)]
+
+
+@dataclass(slots=True)
+class ArchiveReader:
+    """Finds archived instants by their names alone, and decodes an entry when it is asked for.
+
+    Memory: the names, and one archive file.
+    """
+
+    table: TableMetaClient
+    _path: str = ""
+    _content: bytes = b""
+    _history: Sequence[HistoryInstant] = ()
+
+    def completed_instants(self) -> dict[Instant, str]:
+        """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
+        if self.table.timeline.layout.has_completion_times:
+            return {
+                instant: file.path
+                for file in history_files(self.table)
+                for instant in archived_instants(self.table, [file])
+            }
+        return {
+            instant: entry.path
+            for _, entry in list_archive_files(self.table)
+            for instant in parse_archived_instants(self._read(entry.path), entry.path)
+            if instant.is_completed
+        }
+
+    def entry(self, instant: Instant, path: str, payload: str | None) -> ArchivedEntry | None:
+        """The instant's entry in this file, if it has this payload (None: any). Raises as
+        `read_archived_entries`.
+        """
+        if self.table.timeline.layout.has_completion_times:
+            entries = (
+                entry
+                for each in self._history_of(path)
+                if each.timestamp == instant.timestamp
+                for entry in entries_of(each, path, payload)
+            )
+            return next((each for each in entries if each.instant == instant), None)
+        found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
+        return next((each for each in found if each.instant == instant), None)
+
+    def content(self, instant: Instant, path: str) -> bytes | None:
+        """The content that the instant's file had, if it is in this file. Raises as `read_archived_entries`.
+
+        Of a commit in timeline layout 1 it is what archives keep: not the log files that it wrote.
+        """
+        if self.table.timeline.layout.has_completion_times:
+            for each in self._history_of(path):
+                if (each.timestamp, each.action) == (instant.timestamp, instant.completed_action):
+                    return (each.metadata if instant.is_completed else each.plan) or b""
+            return None
+        entry = self.entry(instant, path, None)
+        return None if entry is None else archived_content(entry)
+
+    def _history_of(self, path: str) -> Sequence[HistoryInstant]:
+        if path != self._path:
+            self._history = read_history(self.table.storage, [HistoryFile(path, "", "", 0)], contents=True)
+            self._path = path
+        return self._history
+
+    def _read(self, path: str) -> bytes:
+        if path != self._path:
+            self._path, self._content = path, self.table.storage.read(path)
+        return self._content
+
+
+def archive_paths_of(table: TableMetaClient, instant_time: str) -> list[str]:
+    """The archive files that may have instants of this time, the newest first. Raises CorruptTableError,
+    StorageError.
+    """
+    if table.timeline.layout.has_completion_times:
+        files = history_files(table)
+        return [each.path for each in reversed(files) if each.first <= instant_time <= each.last]
+    return _paths_written_since(table, instant_time)[::-1]
+
+
+def archived_commits(table: TableMetaClient, timeline: Timeline) -> frozenset[str]:
+    """Instant times of the completed commits that have left the active timeline for the archive.
+
+    `timeline` is the table's current one. Raises CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    return commits_in_archive(table) - {each.timestamp for each in timeline.commits}
+
+
+def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[str]:
+    """Instant times of the completed commits in the archive, those from the instant time `since` on for sure.
+
+    Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
+    """
+    if table.timeline.layout.has_completion_times:
+        files = [each for each in history_files(table) if each.last >= since]
+        instants = archived_instants(table, files)
+        return frozenset(each.timestamp for each in instants if each.action in COMMIT_ACTIONS)
+    paths = _paths_written_since(table, since)
+    return frozenset(
+        instant.timestamp
+        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
+        for instant in parse_archived_instants(content, path)
+        if instant.is_completed and instant.action in COMMIT_ACTIONS
+    )
+
+
+def archived_cleans_after(table: TableMetaClient, instant_time: str) -> Iterator[ArchivedEntry]:
+    """The completed cleans after an instant time that were archived.
+
+    Reads only archive files that were written since. Raises CorruptTableError, UnsupportedTableError,
+    StorageError.
+    """
+    if table.timeline.layout.has_completion_times:
+        files = [each for each in history_files(table) if each.last > instant_time]
+        for entry in history_entries(table, files, "hoodieCleanMetadata"):
+            if entry.instant.timestamp > instant_time:
+                yield entry
+        return
+    paths = _paths_written_since(table, instant_time)
+    for path, content in zip(paths, table.storage.read_files(paths), strict=True):
+        for entry in parse_archive_file(content, path, "hoodieCleanMetadata"):
+            instant = entry.instant
+            if instant.action == CLEAN and instant.is_completed and instant.timestamp > instant_time:
+                yield entry
+
+
+def archived_replacements(table: TableMetaClient) -> dict[tuple[str, str], str]:
+    """Partition path and file id of the file groups that archived commits replaced, and when.
+
+    Raises as `read_archived_entries`.
+    """
+    return {
+        (partition, file_id): entry.instant.timestamp
+        for entry in read_archived_entries(table, "hoodieReplaceCommitMetadata")
+        if entry.instant.action == REPLACE_COMMIT and (metadata := entry.commit_metadata) is not None
+        for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
+        for file_id in file_ids
+    }
+
+
+def _paths_written_since(table: TableMetaClient, instant_time: str) -> list[str]:
+    oldest_ms = _epoch_ms(instant_time)
+    return [file.path for _, file in list_archive_files(table) if file.modification_time_ms >= oldest_ms]
+
+
+def _epoch_ms(instant_time: str) -> float:
+    """A time that is certainly before the instant's; 0 for those that are no times."""
+    try:
+        moment = datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return (moment - _CLOCK_TOLERANCE).timestamp() * 1000
+    except (ValueError, OverflowError):
+        return 0

@@ -1,0 +1,122 @@
+"""When instants were completed, which layout 2 of the timeline goes by where layout 1 goes by instant times.
+
+Follows `CompletionTimeQueryViewV2` and `InstantFileNameParserV2` of Hudi 1.2: names tell it, modification
+times of files whose names do not, and the history for archived instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from hudisql.format.timeline.instant import COMMIT_ACTIONS, Instant
+from hudisql.format.timeline.timeline_history import HistoryFile, list_history_files, read_history
+from hudisql.format.timeline.timeline_layout import TimelineLayoutV2
+from hudisql.table.meta_client import TableMetaClient
+
+_MOST_FILES: Final = 64
+# How far the clocks of writers may be before that of the storage.
+_CLOCK_DIFFERENCE_MS: Final = 3_600_000
+# Files of the history never change, and no two have the same name.
+_known: Final[dict[str, Mapping[str, str]]] = {}
+
+
+def completion_times(table: TableMetaClient, instants: Iterable[Instant]) -> dict[Instant, str]:
+    """When each of the active, completed instants was completed, as an instant time. Raises StorageError."""
+    times = {each: each.completion_time for each in instants}
+    untold = [each for each, time in times.items() if not time]
+    infos = table.storage.infos([table.instant_path(each) for each in untold])
+    for instant, info in zip(untold, infos, strict=True):
+        known = None if info is None else instant_time_of_millis(table, info.modification_time_ms)
+        times[instant] = known or instant.timestamp
+    return times
+
+
+def first_active_completion(table: TableMetaClient, times: Mapping[Instant, str]) -> str | None:
+    """When the first commit was completed before which none is archived; `times` has the active ones.
+
+    Around a savepointed commit others may be archived, see `Timeline.first_active_time`.
+    """
+    first = table.timeline.first_active_time or ""
+    return min((time for each, time in times.items() if each.timestamp >= first), default=None)
+
+
+def instant_time_of_millis(table: TableMetaClient, milliseconds: int) -> str:
+    """The instant time of a moment (milliseconds since the epoch) in the time zone of the timeline."""
+    zone = UTC if table.properties.timeline_timezone == "UTC" else None
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).astimezone(zone)
+    return f"{moment:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"
+
+
+def completion_times_of_writes(table: TableMetaClient, instant_times: Collection[str]) -> dict[str, str]:
+    """When the commits of these instant times were completed, active and archived ones.
+
+    Those that are pending, or of which nothing is known, are left out. Raises CorruptTableError,
+    StorageError.
+    """
+    wanted = set(instant_times)
+    active = [each for each in table.timeline.commits if each.timestamp in wanted]
+    found = {each.timestamp: time for each, time in completion_times(table, active).items()}
+    first = table.timeline.first_active_time or ""
+    archived = {each for each in wanted - found.keys() if each < first}
+    if archived:
+        known = archived_completion_times(table, archived)
+        found.update((each, known[each]) for each in archived & known.keys())
+    return found
+
+
+def archived_completion_times(
+    table: TableMetaClient, instant_times: Collection[str] | None = None
+) -> Mapping[str, str]:
+    """When archived commits were completed; `instant_times` bounds which files are read.
+
+    Raises CorruptTableError, StorageError.
+    """
+    files = [
+        each
+        for each in history_files(table)
+        if instant_times is None
+        or any(each.first <= instant_time <= each.last for instant_time in instant_times)
+    ]
+    return _completions_in(table, files)
+
+
+def completions_archived_since(table: TableMetaClient, moment: str) -> Mapping[str, str]:
+    """When commits were completed that may have been archived since a moment, which is an instant time.
+
+    A commit that took long may be archived before all that have begun after it, and be completed after them:
+    the instant times of files of the history do not tell which of them may have it, but when they were
+    written does. Raises CorruptTableError, StorageError.
+    """
+    files = history_files(table)
+    infos = table.storage.infos([each.path for each in files])
+    newer = [
+        file
+        for file, info in zip(files, infos, strict=True)
+        if info is None
+        or instant_time_of_millis(table, info.modification_time_ms + _CLOCK_DIFFERENCE_MS) >= moment
+    ]
+    return _completions_in(table, newer)
+
+
+def _completions_in(table: TableMetaClient, files: Iterable[HistoryFile]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for file in files:
+        known = _known.get(file.path)
+        if known is None:
+            rows = read_history(table.storage, [file], actions=COMMIT_ACTIONS)
+            known = {each.timestamp: each.completion_time for each in rows if each.completion_time}
+            _known[file.path] = known
+            if len(_known) > _MOST_FILES:
+                _known.pop(next(iter(_known)), None)
+        found.update(known)
+    return found
+
+
+def history_files(table: TableMetaClient) -> list[HistoryFile]:
+    """The files of archived instants of a table with layout 2. Raises CorruptTableError, StorageError."""
+    layout = table.timeline.layout
+    if not isinstance(layout, TimelineLayoutV2):
+        return []
+    return list_history_files(table.storage, layout.history_directory(table.base_path))

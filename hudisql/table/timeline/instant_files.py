@@ -1,0 +1,114 @@
+"""What the instants of a listed timeline say, though others archive them while it is read.
+
+Archiving copies an instant into the archive before it deletes its files: what the timeline lists is read from
+its file, or else from the archive. Archives of timeline layout 1 keep of each file that a commit has written
+the path and the counts, not its log files: who needs these reads the file itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hudisql.errors import NoSuchPathError, TimelineChangedError
+from hudisql.format.timeline.commit_metadata import (
+    CommitMetadata,
+    commit_metadata_in,
+    extra_metadata_in,
+    replaced_file_ids_in,
+)
+from hudisql.format.timeline.instant import Instant
+from hudisql.table.meta_client import TableMetaClient
+
+_READ_AT_ONCE: Final = 256
+_LISTINGS: Final = 10
+
+
+def read_instant(table: TableMetaClient, instant: Instant) -> bytes:
+    """The content of the instant's file. Raises as `read_instants`."""
+    return next(read_instants(table, [instant]))
+
+
+def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterator[bytes]:
+    """The contents of the instants' files, which are read side by side, some at a time.
+
+    Raises TimelineChangedError for one that is neither on the timeline nor in the archive any more,
+    CorruptTableError, StorageError.
+    """
+    for start in range(0, len(instants), _READ_AT_ONCE):
+        some = instants[start : start + _READ_AT_ONCE]
+        if len(some) == 1:
+            yield _read_anywhere(table, some[0])
+            continue
+        try:
+            yield from table.storage.read_files([table.instant_path(each) for each in some])
+        except NoSuchPathError:
+            yield from [_read_anywhere(table, each) for each in some]
+
+
+def read_commit(table: TableMetaClient, commit: Instant) -> CommitMetadata:
+    """What a completed commit says. Raises as `read_instants`."""
+    return next(read_commits(table, [commit]))
+
+
+def read_commits(table: TableMetaClient, commits: Sequence[Instant]) -> Iterator[CommitMetadata]:
+    """What each of the completed commits says. Raises as `read_instants`."""
+    for commit, content in zip(commits, read_instants(table, commits), strict=True):
+        yield commit_metadata_in(content, table.instant_path(commit))
+
+
+def read_extra_metadata(
+    table: TableMetaClient, commits: Sequence[Instant]
+) -> Iterator[dict[str, str | None]]:
+    """Only the key-value pairs of commits: much cheaper than their thousands of write statistics.
+
+    Raises as `read_instants`.
+    """
+    for commit, content in zip(commits, read_instants(table, commits), strict=True):
+        yield extra_metadata_in(content, table.instant_path(commit))
+
+
+def read_replaced_file_ids(
+    table: TableMetaClient, commits: Sequence[Instant]
+) -> Iterator[dict[str, list[str]]]:
+    """Only the file groups that each replacecommit has replaced, as file ids by partition path.
+
+    Raises as `read_instants`.
+    """
+    for commit, content in zip(commits, read_instants(table, commits), strict=True):
+        yield replaced_file_ids_in(content, table.instant_path(commit))
+
+
+def _read_anywhere(table: TableMetaClient, instant: Instant) -> bytes:
+    path = table.instant_path(instant)
+    try:
+        return table.storage.read(path)
+    except NoSuchPathError as error:
+        content = _read_archived_again(table, instant)
+        if content is None:
+            raise TimelineChangedError(
+                f"{path} has gone since the timeline was listed, and is not in the archive: another writer "
+                f"has undone the {instant.action} {instant.timestamp}",
+                hint="run the statement again: it then works on the table as it is now",
+            ) from error
+        return content
+
+
+def _read_archived_again(table: TableMetaClient, instant: Instant) -> bytes | None:
+    """As `_read_archived`, with the archive listed again while others merge its files."""
+    for _ in range(_LISTINGS - 1):
+        try:
+            return _read_archived(table, instant)
+        except NoSuchPathError:
+            continue
+    return _read_archived(table, instant)
+
+
+def _read_archived(table: TableMetaClient, instant: Instant) -> bytes | None:
+    """The content that an archived instant's file had; None if it is not archived."""
+    # Most timelines are read without the archive, and tasks that write skeletons without Avro.
+    from hudisql.table.timeline.archived_timeline import ArchiveReader, archive_paths_of
+
+    reader = ArchiveReader(table)
+    found = (reader.content(instant, path) for path in archive_paths_of(table, instant.timestamp))
+    return next((each for each in found if each is not None), None)

@@ -1,0 +1,53 @@
+"""The lease of a bootstrap: its heartbeat, and what a takeover does to it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hudisql.bootstrap.lease import target_lease as lease_module
+from hudisql.bootstrap.lease.target_lease import acquire_lease, heartbeats
+from hudisql.bootstrap.lease.target_state import HEARTBEAT_FILE, read_lease
+from hudisql.errors import TableExistsError
+from hudisql.storage import Storage
+
+
+def test_a_heartbeat_is_written_at_once_and_renewed_until_another_run_takes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "_HEARTBEAT_MS", 10)
+    storage, heartbeat = Storage(), tmp_path / HEARTBEAT_FILE
+    lease = acquire_lease(storage, str(tmp_path), "db.t", takes_over=False)
+    with heartbeats(storage, lease):
+        assert heartbeat.exists()
+        first = heartbeat.stat().st_mtime_ns
+        while heartbeat.stat().st_mtime_ns == first:
+            time.sleep(0.01)
+        held = read_lease(storage, str(tmp_path))
+        assert held is not None
+        assert held.heartbeat_ms >= first // 1_000_000
+        lease.release(storage)  # as another run does that takes over
+        time.sleep(0.1)
+        heartbeat.unlink(missing_ok=True)
+        time.sleep(0.1)
+        assert not heartbeat.exists()
+
+
+def test_a_heartbeat_of_the_next_run_outlives_the_end_of_the_one_before(tmp_path: Path) -> None:
+    storage, heartbeat = Storage(), tmp_path / HEARTBEAT_FILE
+    lease = acquire_lease(storage, str(tmp_path), "db.t", takes_over=False)
+    with heartbeats(storage, lease):
+        pass
+    assert heartbeat.exists()
+    lease.release(storage)
+    assert not heartbeat.exists()
+
+
+def test_a_second_run_cannot_acquire_a_lease_that_is_held(tmp_path: Path) -> None:
+    acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+    with pytest.raises(TableExistsError, match="another bootstrap is writing to"):
+        acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+    with pytest.raises(TableExistsError, match="may still be running"):
+        acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=True)

@@ -1,0 +1,114 @@
+"""Each `hoodie.datasource.write.*`, `hoodie.sql.*` and `hoodie.spark.sql.*` setting of Hudi 0.15 and 1.2:
+served, of the table, without effect on rows, or refused by name."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import CONFIG_KEYS
+from hudisql.errors import SettingsError
+from hudisql.format.table_properties import TableProperties
+from hudisql.options.insert_options import check_insert_dup_policy, insert_operation
+from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.sql.dataframe.frame_options import read_frame_options
+from hudisql.table.hudi_table import HudiTable
+
+PREFIXES = ("hoodie.datasource.write.", "hoodie.datasource.insert.", "hoodie.sql.", "hoodie.spark.sql.")
+WRITE = "hoodie.datasource.write."
+SERVED = {
+    f"{WRITE}operation",
+    f"{WRITE}reconcile.schema",
+    f"{WRITE}schema.allow.auto.evolution.column.drop",
+    "hoodie.spark.sql.insert.into.operation",
+}
+# What a table is: options of a DataFrame must agree with it, and a session's value says nothing of it.
+OF_THE_TABLE = {
+    f"{WRITE}hive_style_partitioning",
+    f"{WRITE}keygenerator.class",
+    f"{WRITE}partitionpath.field",
+    f"{WRITE}partitionpath.urlencode",
+    f"{WRITE}table.name",
+    f"{WRITE}table.type",
+}
+REFUSED = {
+    f"{WRITE}drop.partition.columns": "true",
+    f"{WRITE}insert.drop.duplicates": "true",
+    f"{WRITE}keygenerator.consistent.logical.timestamp.enabled": "true",
+    f"{WRITE}keygenerator.type": "TIMESTAMP",
+    f"{WRITE}payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    f"{WRITE}precombine.field": "other",
+    f"{WRITE}record.merger.impls": "com.example.Merger",
+    f"{WRITE}record.merger.strategy": "00000000-0000-0000-0000-000000000000",
+    f"{WRITE}recordkey.field": "other",
+    f"{WRITE}slash.separated.date.partitioning": "true",
+    "hoodie.datasource.insert.dup.policy": "drop",
+    "hoodie.sql.bulk.insert.enable": "true",
+    "hoodie.sql.insert.mode": "strict",
+}
+NO_EFFECT_ON_ROWS = {
+    f"{WRITE}commitmeta.key.prefix": "annotations of a commit",
+    f"{WRITE}partitions.to.delete": "for the operation delete_partition alone, which is refused",
+    f"{WRITE}row.writer.enable": "how Hudi's bulk insert computes the rows",
+    f"{WRITE}secondarykey.column": "an index of Hudi 1.x, which hudisql does not write",
+    f"{WRITE}storage.type": "an older name of the table type",
+    f"{WRITE}streaming.checkpoint.identifier": "sinks of Structured Streaming, which hudisql has none of",
+    f"{WRITE}streaming.disable.compaction": "the same",
+    f"{WRITE}streaming.ignore.failed.batch": "the same",
+    f"{WRITE}streaming.retry.count": "the same",
+    f"{WRITE}streaming.retry.interval.ms": "the same",
+    "hoodie.spark.sql.merge.into.partial.updates": "how Hudi 1.x writes the log records of a MERGE",
+    "hoodie.spark.sql.optimized.writes.enable": "how Hudi 1.x finds the rows of an UPDATE",
+}
+TABLE = TableProperties(
+    {
+        "hoodie.table.name": "t",
+        "hoodie.table.version": "6",
+        "hoodie.table.recordkey.fields": "id,sub",
+        "hoodie.table.precombine.field": "ts",
+    }
+)
+
+
+def refuse(**values: str) -> None:
+    config = HudiConfig(lambda key, default: values.get(key, default))
+    refuse_unserved_writes(config, TABLE)
+    check_insert_dup_policy(config)
+    insert_operation(config, config, cast(HudiTable, SimpleNamespace(properties=TABLE)))
+
+
+def test_each_setting_of_hudi_is_classified_once() -> None:
+    text = (files("hudisql.options") / "hudi_settings.txt").read_text(encoding="utf-8")
+    known = {line for line in text.splitlines() if line.startswith(PREFIXES)}
+    classes = [SERVED, OF_THE_TABLE, set(REFUSED), set(NO_EFFECT_ON_ROWS)]
+    assert known - set().union(*classes) == set(), "classify these, and serve or refuse them"
+    assert sorted(name for each in classes for name in each) == sorted(known)
+
+
+def test_what_is_served_is_declared() -> None:
+    assert {key.name for key in CONFIG_KEYS} >= SERVED
+
+
+@pytest.mark.parametrize("key", sorted(OF_THE_TABLE))
+def test_what_is_of_the_table_is_an_option_that_is_compared_with_it(key: str) -> None:
+    assert read_frame_options("insert", {key: "x"}).definition == {key: "x"}
+
+
+@pytest.mark.parametrize(("key", "value"), REFUSED.items())
+def test_what_would_give_other_rows_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=key.replace(".", r"\.")):
+        refuse(**{key: value})
+
+
+@pytest.mark.parametrize("key", sorted(NO_EFFECT_ON_ROWS))
+def test_what_has_no_effect_on_rows_is_left_alone(key: str) -> None:
+    refuse(**{key: "1"})
+
+
+def test_a_session_that_says_what_the_table_says_is_followed() -> None:
+    refuse(**{f"{WRITE}recordkey.field": "ID, sub", f"{WRITE}precombine.field": "TS"})
+    refuse(**{"hoodie.sql.insert.mode": "non-strict"})
