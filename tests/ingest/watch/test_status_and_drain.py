@@ -66,9 +66,10 @@ def test_drained_tables_have_all_that_was_read_and_nobody_writes_to_them(
     # What a worker had read of a table that went to the other one is written; this is not.
     for each in made:
         each.produce(range(20, 40))
+    # A table that moves to the second worker has none for a moment.
+    wait_for(lambda: status_of(made[0], tables=names).is_well, "both tables have a worker")
     waiting = row_of(made[0], max_lag=10).error
     assert waiting in ("20 events wait, more than 10", "40 events wait, more than 10")
-    assert status_of(made[0], tables=names).is_well
     paused = DeclaredArguments(table=made[1].full_name)
     assert all(each.offsets().offsets != each.ends() for each in made)
     stream = io.StringIO()
