@@ -58,7 +58,7 @@ class Instant:
     """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants).
 
     `completion_time` is what the file of a completed action says by its name in layout 2; it is empty where
-    names tell none (`table/completion_times` then knows it).
+    names tell none (`table/timeline/completion_times` then knows it).
     """
 
     timestamp: str
