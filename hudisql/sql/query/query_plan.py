@@ -23,7 +23,7 @@ from hudisql.options.unserved_settings import refuse_unserved_queries
 from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import class_name, items_of
@@ -279,19 +279,21 @@ def _plan_relation(
         if predicate is not None
     ]
     plan = plan_scan(
-        table,
-        prune_schema(table.full_schema, needs.fields),
-        predicates,
-        partition_predicates,
-        as_of=state.as_of,
-        changes=state.changes,
-        read_optimized=relation.entry.read_optimized,
-        parallelism=context.spark.sparkContext.defaultParallelism,
-        max_split_bytes=configuration.filesMaxPartitionBytes(),
-        open_cost_bytes=configuration.filesOpenCostInBytes(),
-        count_all=count_all,
-        pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
-        driver_bytes=driver_bytes,
+        ScanRequest(
+            table,
+            prune_schema(table.full_schema, needs.fields),
+            predicates,
+            partition_predicates,
+            as_of=state.as_of,
+            changes=state.changes,
+            read_optimized=relation.entry.read_optimized,
+            parallelism=context.spark.sparkContext.defaultParallelism,
+            max_split_bytes=configuration.filesMaxPartitionBytes(),
+            open_cost_bytes=configuration.filesOpenCostInBytes(),
+            count_all=count_all,
+            pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+            driver_bytes=driver_bytes,
+        )
     )
     return PlannedRelation(relation, table, plan)
 
