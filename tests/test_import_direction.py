@@ -245,6 +245,21 @@ def test_module_imports_only_what_its_layer_may(path: Path) -> None:
     assert used - ALLOWED[part] - {part} == set()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if "options" in ALLOWED[part_of(module_name(path))]],
+    ids=module_name,
+)
+def test_tables_of_a_session_are_opened_by_its_settings(path: Path) -> None:
+    if "pyspark_hudisql" in path.parts:
+        return  # Spark's data source has options, and no session.
+    imports = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+    names = {
+        alias.name for node in imports if node.module == "hudisql.table.hudi_table" for alias in node.names
+    }
+    assert "open_table" not in names, "open_session_table of hudisql.options.table_call opens it"
+
+
 def inner_part_of(module: str) -> str:
     """`hudisql.write.index.key_lookup` → index."""
     names = module.split(".")

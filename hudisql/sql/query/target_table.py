@@ -16,10 +16,9 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
-from hudisql.options.table_call import base_path_of
-from hudisql.options.table_settings import reads_changed_sources
+from hudisql.options.table_call import base_path_of, open_session_table
 from hudisql.sql.text.statements import TableName
-from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
+from hudisql.table.hudi_table import HudiTable, find_table_root
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -47,11 +46,7 @@ def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
 
 def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
     """Open the table that a metastore entry stands for. Raises CorruptTableError, NoSuchTableError."""
-    return open_table(
-        context.storage,
-        base_path_of(context, entry, None),
-        accepts_changed_sources=reads_changed_sources(context),
-    )
+    return open_session_table(context, base_path_of(context, entry, None))
 
 
 def find_hudi_root(context: Context, path: str) -> str | None:
