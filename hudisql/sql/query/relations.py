@@ -20,6 +20,7 @@ from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementErr
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.table_call import open_session_table
 from hudisql.read.scan.table_state import TableState
+from hudisql.spark.jvm import java_class
 from hudisql.sql.query.references import (
     Span,
     StatementNames,
@@ -462,7 +463,7 @@ def _substituted(spark: Any, text: str) -> str:
     # Spark's parser counts offsets in the text after its own ${} substitution.
     if "${" not in text:
         return text
-    return str(spark._jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    return str(java_class(spark, "org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def _global_database(spark: Any) -> str:

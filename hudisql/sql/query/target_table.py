@@ -7,7 +7,7 @@ A temporary view hides a table of its name; names of other catalogs are never ou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import (
     FURTHER_SUFFIXES,
@@ -17,6 +17,7 @@ from hudisql.catalog.metastore_table import (
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
 from hudisql.options.table_call import base_path_of, open_session_table
+from hudisql.spark.jvm import session_state
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, find_table_root
 
@@ -59,8 +60,7 @@ def find_hudi_root(context: Context, path: str) -> str | None:
 
 def is_temporary_view(context: Context, name: str) -> bool:
     """True if Spark has a temporary view of that name."""
-    session: Any = context.spark
-    return bool(session._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
+    return bool(session_state(context.spark).catalog().getTempView(name).isDefined())
 
 
 def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:
