@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hudisql.errors import HudisqlError, SessionClosedError
+from hudisql.spark.jvm import java_context
 from hudisql.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
@@ -177,8 +178,7 @@ class LocalResult(Result):
 
 def _refuse_stopped(spark: SparkSession | None) -> None:
     # A session that hudisql started stops its Spark when it is closed; the user's own goes on.
-    context: Any = None if spark is None else spark.sparkContext
-    if context is not None and context._jsc is None:
+    if spark is not None and java_context(spark.sparkContext) is None:
         raise SessionClosedError(
             "the session of this result is closed",
             hint="read a result's rows before close(), or connect again",

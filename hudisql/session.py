@@ -21,6 +21,7 @@ from hudisql.console import Console, open_console
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, InvalidArgumentError, SessionClosedError, SettingsError
 from hudisql.result import Result
+from hudisql.spark.jvm import clone_session, java_session, session_state, set_active_session_of_pyspark
 from hudisql.sql.text.parameters import SqlArguments, bind_parameters
 from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.startup import (
@@ -77,10 +78,9 @@ def write_table(df: DataFrame, table: str, operation: str | None = None, **optio
 
     Raises what `connect` and `Session.write` raise.
     """
-    given: Any = df.sparkSession
     for session in _open_sessions:
-        own: Any = session.context.started_spark
-        if own is not None and own._jsparkSession.equals(given._jsparkSession):
+        own = session.context.started_spark
+        if own is not None and java_session(own).equals(java_session(df.sparkSession)):
             return session.write(df, table, operation, **options)
     with connect(spark=df.sparkSession) as session:
         return session.write(df, table, operation, **options)
@@ -198,12 +198,10 @@ class Session:
 
         It begins with those of this session, which owns what both use.
         """
-        from pyspark.sql import SparkSession
-
         from hudisql.spark.versions import set_active_session
 
-        spark: Any = self.spark
-        context, cloned = self.context, SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        spark = self.spark
+        context, cloned = self.context, clone_session(spark)
         made = Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
         # Not one that the user has opened.
         _open_sessions.discard(made)
@@ -212,7 +210,7 @@ class Session:
         finally:
             # Making DataFrames in it has made it the active one of this thread.
             set_active_session(spark)
-            SparkSession._activeSession = spark
+            set_active_session_of_pyspark(spark)
 
     def write(self, df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
         """Write a DataFrame's rows into a Hudi table, by name of the metastore, as one commit.
@@ -415,8 +413,7 @@ def _warn_of_misspelt(settings: Settings, console: Console) -> None:
 def _metastore_uris_of(spark: SparkSession) -> str:
     if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
         return ""
-    java_session: Any = spark._jsparkSession
-    return str(java_session.sessionState().newHadoopConf().get("hive.metastore.uris") or "")
+    return str(session_state(spark).newHadoopConf().get("hive.metastore.uris") or "")
 
 
 def _canonical(uris: str) -> frozenset[str]:

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.config.settings import Settings
 from hudisql.console import Console, SilentConsole
 from hudisql.errors import HudisqlError, SessionClosedError, SettingsError
+from hudisql.spark.jvm import instantiated_session, java_context, java_session
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def running_spark() -> SparkSession | None:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
-    return active if active is not None else getattr(SparkSession, "_instantiatedSession", None)
+    return active if active is not None else instantiated_session()
 
 
 def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
@@ -246,12 +247,11 @@ def open_client(uris: str, settings: Settings) -> MetastoreClient:
 
 def _set_metastore(spark: SparkSession, uri: str) -> None:
     """Name the metastore to a Spark that has not asked its catalog yet."""
-    session: Any = spark._jsparkSession
-    java_context: Any = spark.sparkContext._jsc
+    context = java_context(spark.sparkContext)
     # What the shared catalog is made from, what new sessions are, and what the user sees.
-    session.sharedState().hadoopConf().set(_URIS, uri)
-    java_context.hadoopConfiguration().set(_URIS, uri)
-    java_context.sc().conf().set(f"spark.hadoop.{_URIS}", uri)
+    java_session(spark).sharedState().hadoopConf().set(_URIS, uri)
+    context.hadoopConfiguration().set(_URIS, uri)
+    context.sc().conf().set(f"spark.hadoop.{_URIS}", uri)
     spark.conf.set(f"spark.hadoop.{_URIS}", uri)
 
 

@@ -22,7 +22,7 @@ from hudisql.read.files.predicates import Predicate
 from hudisql.read.files.splits import ScanTask
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.scan.arrow_scan import read_task, widen_batch
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import TimelineWindow
@@ -58,13 +58,15 @@ def scan_inputs(
     """One for each task that reads columns of the state. Raises what `plan_scan` raises."""
     check_columns(output, state.table.full_schema)
     plan = plan_scan(
-        state.table,
-        output,
-        filters,
-        as_of=state.as_of,
-        changes=state.changes,
-        below=below,
-        read_optimized=query_type_of_options(options) == "read_optimized",
+        ScanRequest(
+            state.table,
+            output,
+            filters,
+            as_of=state.as_of,
+            changes=state.changes,
+            below=below,
+            read_optimized=query_type_of_options(options) == "read_optimized",
+        )
     )
     return [ScanInput(task, plan.columns, plan.predicate, plan.log_merge_config) for task in plan.tasks]
 

@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": GROUND
     | FACE
     | {
+        "spark",
         "session",
         "sql",
         "result",
@@ -186,6 +187,11 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dispatch",
     ),
 }
+PRIVATE_IN_PYSPARK = {
+    *("_activeSession", "_collect_as_arrow", "_ensure_initialized", "_gateway", "_gateway_client"),
+    *("_instantiatedSession", "_jc", "_jconf", "_jcols", "_jdf", "_jexpr", "_jmap", "_jrdd", "_jreader"),
+    *("_jsc", "_jschema", "_jseq", "_jsparkSession", "_jvm", "_jwrite", "_sc", "_schema", "_to_java_column"),
+}
 # Parts that must be usable without Spark and without a metastore.
 WITHOUT_SPARK = ("errors", "storage", "format", "table", "config", "console")
 
@@ -243,6 +249,30 @@ def test_module_imports_only_what_its_layer_may(path: Path) -> None:
         part_of(name) for name in imported_modules(tree, at_run_time=True) if name.split(".")[0] in PACKAGES
     }
     assert used - ALLOWED[part] - {part} == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if module_name(path) != "hudisql.spark.jvm"], ids=module_name
+)
+def test_private_attributes_of_pyspark_are_used_by_one_module(path: Path) -> None:
+    attributes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
+    of_others = (node for node in attributes if ast.unparse(node.value) != "self")
+    assert [node.attr for node in of_others if node.attr in PRIVATE_IN_PYSPARK] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in modules() if "options" in ALLOWED[part_of(module_name(path))]],
+    ids=module_name,
+)
+def test_tables_of_a_session_are_opened_by_its_settings(path: Path) -> None:
+    if "pyspark_hudisql" in path.parts:
+        return  # Spark's data source has options, and no session.
+    imports = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+    names = {
+        alias.name for node in imports if node.module == "hudisql.table.hudi_table" for alias in node.names
+    }
+    assert "open_table" not in names, "open_session_table of hudisql.options.table_call opens it"
 
 
 def inner_part_of(module: str) -> str:

@@ -100,9 +100,8 @@ def _source_columns(context: ShadowContext, arguments: Any) -> pa.Schema | None:
     entry = context.metastore.get_table(*key)
     if entry is None or entry.is_view:
         return None
-    from hudisql.options.table_call import location_of
-    from hudisql.table.hudi_table import open_table
+    from hudisql.options.table_call import location_of, open_session_table
 
-    columns = open_table(context.storage, context.storage.qualify(location_of(entry))).schema
+    columns = open_session_table(context, context.storage.qualify(location_of(entry))).schema
     check_columns(arguments, columns)
     return columns

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hudisql.config.settings import Settings
+from hudisql.spark.jvm import clone_session
 from hudisql.spark.spark_session import start_spark
 from hudisql.startup import running_spark
 
@@ -17,11 +18,9 @@ def offline_spark(settings: Settings, directory: str) -> Iterator[Any]:
 
     Raises SettingsError if Spark does not start.
     """
-    running: Any = running_spark()
+    running = running_spark()
     if running is not None:
-        from pyspark.sql import SparkSession
-
-        yield SparkSession(running.sparkContext, running._jsparkSession.cloneSession())
+        yield clone_session(running)
         return
     conf = {"spark.sql.catalogImplementation": "in-memory"}
     alone = settings.with_layer({"conf": conf, "master": "local[1]"}, "check")

@@ -22,10 +22,10 @@ from hudisql.catalog.metastore_table import (
 )
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, NoSuchTableError
+from hudisql.options.table_call import open_session_table
 from hudisql.sql.ddl.create_table import create_table_of_rows, register_table
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.storage import is_inside
-from hudisql.table.hudi_table import open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,7 +204,7 @@ class ShadowMetastore:
     def _definition_of(self, entry: MetastoreTable) -> tuple[pa.Schema, TableDefinition]:
         assert self.context is not None
         storage = self.context.storage
-        table = open_table(storage, storage.qualify(hudi_base_path(entry) or ""))
+        table = open_session_table(self.context, storage.qualify(hudi_base_path(entry) or ""))
         given = table.properties
         properties = {
             "type": "mor" if table.is_merge_on_read else "cow",

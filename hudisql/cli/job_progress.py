@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.console import TerminalConsole
+from hudisql.spark.jvm import java_context
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -85,7 +86,7 @@ class _Stages:
         spark: Any = self._session.context.started_spark
         if spark is not None:
             active = set(spark.sparkContext.statusTracker().getActiveStageIds())
-            store = spark.sparkContext._jsc.sc().statusStore()
+            store = java_context(spark.sparkContext).sc().statusStore()
             # Those that have ended since are looked up for the last time.
             for stage in active | self._active:
                 self._seen[stage] = _totals_of(store.lastStageAttempt(stage))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import MigrationConflictError, NoSuchTableError
 from hudisql.migrations.recovery import FoundCommit, marked_commit
+from hudisql.options.table_call import open_session_table
 from hudisql.sql.ddl.create_table import drop_incomplete_table, register_table_as
 from hudisql.sql.text import statements as st
-from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.commit import roll_back_failed_writes
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def settle_made_table(
     MigrationConflictError if others have committed to the table, StorageError, SyncFailedError.
     """
     try:
-        table = open_table(context.storage, path)
+        table = open_session_table(context, path)
     except NoSuchTableError:
         return None
     found = marked_commit(table, mark)

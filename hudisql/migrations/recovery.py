@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import HudisqlError
 from hudisql.format.timeline.instant import COMMIT_ACTIONS
-from hudisql.options.table_call import location_of
+from hudisql.options.table_call import location_of, open_session_table
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
 from hudisql.sql.text.tokens import tokenize
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.table.timeline.instant_files import read_extra_metadata
 
@@ -221,6 +221,6 @@ def _open(context: Context, name: st.TableName) -> HudiTable | None:
     if entry is None:
         return None
     try:
-        return open_table(context.storage, context.storage.qualify(location_of(entry)))
+        return open_session_table(context, context.storage.qualify(location_of(entry)))
     except HudisqlError:
         return None

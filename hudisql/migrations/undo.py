@@ -29,8 +29,9 @@ from hudisql.migrations.scripts import (
     Version,
     refuse_shell_commands,
 )
+from hudisql.options.table_call import open_session_table
 from hudisql.sql_literals import quote_string
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -177,7 +178,7 @@ def _restore(
 
 def _open(session: Session, restore: TableRestore) -> HudiTable | None:
     try:
-        return open_table(session.context.storage, restore.base_path)
+        return open_session_table(session.context, restore.base_path)
     except NoSuchTableError:
         return None  # an interrupted restore has removed it
 

@@ -1,6 +1,6 @@
 """The table of a call: by its name in the metastore or its path, opened, with the settings that hold for it.
 
-Procedures, table services and ingest find and open their tables here. Stands for what
+Procedures, table services and ingest find and open their tables here, statements open theirs. Stands for what
 `HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15 give Hudi's procedures.
 """
 
@@ -40,10 +40,20 @@ def find_table(context: Context, table: str | None, path: str | None = None) -> 
 
     Raises InvalidArgumentError if neither is given, NoSuchTableError if there is no such Hudi table.
     """
+    entry = None if table is None else find_entry(context, table)
+    return open_session_table(context, base_path_of(context, entry, path))
+
+
+def open_session_table(context: Context, path: str, storage: Storage | None = None) -> HudiTable:
+    """Open the Hudi table at `path` by the settings of the session; `storage` may be one without Spark.
+
+    Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, SettingsError, StorageError.
+    """
+    from hudisql.options.table_settings import reads_changed_sources
     from hudisql.table.hudi_table import open_table
 
-    entry = None if table is None else find_entry(context, table)
-    return open_table(context.storage, base_path_of(context, entry, path))
+    accepts = reads_changed_sources(context)
+    return open_table(storage or context.storage, path, accepts_changed_sources=accepts)
 
 
 def find_entry(context: Context, table: str) -> MetastoreTable:
@@ -125,14 +135,9 @@ def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -
 
     Raises as `open_table_call`.
     """
-    from hudisql.options.table_settings import reads_changed_sources, settings_of
-    from hudisql.table.hudi_table import open_table
+    from hudisql.options.table_settings import settings_of
 
-    table = open_table(
-        storage,
-        storage.qualify(location_of(entry)),
-        accepts_changed_sources=reads_changed_sources(context),
-    )
+    table = open_session_table(context, storage.qualify(location_of(entry)), storage)
     return TableCall(context, table, entry, settings_of(context, table, entry.parameters))
 
 
@@ -148,16 +153,11 @@ def open_table_call(
     stand for; both hold before the settings of the session and the table, `settings` first. Raises
     InvalidArgumentError, NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
-    from hudisql.options.table_settings import reads_changed_sources, settings_of
-    from hudisql.table.hudi_table import open_table
+    from hudisql.options.table_settings import settings_of
 
     given = {**parse_options(options), **(settings or {})}
     entry = None if arguments.table is None else find_entry(context, arguments.table)
-    table = open_table(
-        context.storage,
-        base_path_of(context, entry, arguments.path),
-        accepts_changed_sources=reads_changed_sources(context),
-    )
+    table = open_session_table(context, base_path_of(context, entry, arguments.path))
     config = settings_of(context, table, entry.parameters if entry else {}).under(given)
     return TableCall(context, table, entry, config)
 

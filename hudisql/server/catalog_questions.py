@@ -8,7 +8,7 @@ from the metastore and, for columns and keys, from Hudi tables; temporary views 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
 from hudisql.server.column_bytes import WireType
@@ -16,7 +16,7 @@ from hudisql.server.jdbc_types import JDBC_TYPES, jdbc_type
 from hudisql.server.name_pattern import name_matcher
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.table_columns import columns_of_tables, columns_of_view
-from hudisql.spark.java_objects import items_of
+from hudisql.spark.jvm import items_of, session_state
 
 if TYPE_CHECKING:
     from hudisql.server.thrift_binary import Fields
@@ -189,9 +189,8 @@ def list_functions(session: Session, request: Fields) -> Answer:
     Without a pattern of databases these are the functions of the current one. A pattern that no database
     fits gives nothing, as in Hive and Spark.
     """
-    spark: Any = session.spark
     matches, current = name_matcher(request.get(4)), session.context.current_database
-    catalog = spark._jsparkSession.sessionState().catalog()
+    catalog = session_state(session.spark).catalog()
     databases = _databases(session, request) if request.get(3) else [current]
     everywhere = (pair.productElement(0) for pair in items_of(catalog.listFunctions(current)) if databases)
     names = [("", str(each.funcName())) for each in everywhere if not each.database().isDefined()]
@@ -244,8 +243,7 @@ def _kind_of(table: MetastoreTable) -> str:
 
 
 def _temporary_views(session: Session) -> Sequence[str]:
-    spark: Any = session.spark
-    views = spark._jsparkSession.sessionState().catalog().listLocalTempViews("*")
+    views = session_state(session.spark).catalog().listLocalTempViews("*")
     return sorted(str(view.table()) for view in items_of(views))
 
 

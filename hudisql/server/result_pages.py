@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.result import LocalResult, Result
 from hudisql.server.result_types import ResultColumn, result_columns, travels_as_it_is, wire_frame
-from hudisql.spark.java_objects import class_name
+from hudisql.spark.jvm import class_name, java_class, java_dataset, java_session, optimized_plan
 from hudisql.spark.versions import arrow_schema, frame_of_java, local_iterator, to_arrow
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]])
 
 def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The rows of a DataFrame of `wire_frame`, in its order. Raises Spark's exceptions, also later on."""
-    plan: Any = frame._jdf.queryExecution().optimizedPlan()
+    plan = optimized_plan(frame)
     if class_name(plan) in _HELD_PLANS:
         return iter(to_arrow(frame).to_batches())
     most = plan.maxRows()
@@ -146,17 +146,16 @@ def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 def _collected(frame: DataFrame) -> DataFrame:
     """The same rows, computed as `collect` does: of a LIMIT no more partitions than are needed."""
-    spark: Any = frame.sparkSession
-    rows = frame._jdf.collectAsList()
-    return frame_of_java(spark, spark._jsparkSession.createDataFrame(rows, frame._jdf.schema()))
+    spark, dataset = frame.sparkSession, java_dataset(frame)
+    rows = java_session(spark).createDataFrame(dataset.collectAsList(), dataset.schema())
+    return frame_of_java(spark, rows)
 
 
 def _partition_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The batches of one partition after the other, the next one computed when it is asked for."""
-    spark: Any = frame.sparkSession
     schema = arrow_schema(frame.schema)
-    encoded: Any = frame._jdf.toArrowBatchRdd()
-    python_rdd = spark.sparkContext._jvm.PythonRDD
+    encoded = java_dataset(frame).toArrowBatchRdd()
+    python_rdd = java_class(frame.sparkSession, "org.apache.spark.api.python.PythonRDD")
     served = python_rdd.toLocalIteratorAndServe(encoded, False)
     for message in local_iterator(served):
         yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.server.thrift_binary import DOUBLE, I32, I64, LIST, STRING, ListOf, StructValue
+from hudisql.spark.jvm import java_context
 
 if TYPE_CHECKING:
     from hudisql.server.operation import Operation
@@ -51,7 +52,7 @@ class StageProgress:
 
 def stages_of_tag(spark: Any, tag: str) -> list[StageProgress]:
     """The stages of the jobs with the tag, in their order; those that are skipped are left out."""
-    context = spark.sparkContext._jsc.sc()
+    context = java_context(spark.sparkContext).sc()
     tracker, store = context.statusTracker(), context.statusStore()
     stages: set[int] = set()
     for job in tracker.getJobIdsForTag(tag):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
 from hudisql.errors import HudisqlError
+from hudisql.spark.jvm import session_state
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -38,7 +39,7 @@ def columns_of_tables(context: Context, tables: Sequence[MetastoreTable]) -> lis
 
 def columns_of_view(spark: Any, name: str) -> Columns:
     """The columns of a temporary view as it was made, also if what it reads has gone since."""
-    view = spark._jsparkSession.sessionState().catalog().getTempView(name)
+    view = session_state(spark).catalog().getTempView(name)
     return _columns_of_schema(str(view.get().desc().schema().json())) if view.isDefined() else ()
 
 

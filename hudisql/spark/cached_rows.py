@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.few_rows import collect_few_rows, local_frame
-from hudisql.spark.java_objects import java_class, scala_object
+from hudisql.spark.jvm import java_class, query_execution, scala_object
 from hudisql.spark.versions import frame_of_plan
 
 if TYPE_CHECKING:
@@ -54,12 +54,11 @@ def cache_rows(frame: DataFrame) -> CachedRows:
 
 def cache_many_rows(frame: DataFrame) -> CachedRows:
     """`cache_rows` for rows that are not few, or need not be collected."""
-    spark: Any = frame.sparkSession
-    execution = frame._jdf.queryExecution()
+    spark = frame.sparkSession
     level = java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK()
     unnamed = java_class(spark, "scala.Option").empty()
     relations = scala_object(spark, "org.apache.spark.sql.execution.columnar.InMemoryRelation")
-    relation = relations.apply(level, execution, unnamed)
+    relation = relations.apply(level, query_execution(frame), unnamed)
     builder = relation.cacheBuilder()
     builder.cachedColumnBuffers().localCheckpoint()
     return CachedRows(frame_of_plan(spark, relation), None, builder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.spark.java_objects import scala_object
+from hudisql.spark.jvm import scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

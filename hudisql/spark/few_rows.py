@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+from hudisql.spark.jvm import (
+    analyzed_plan,
+    class_name,
+    items_of,
+    java_class,
+    java_session,
+    optimized_plan,
+    scala_object,
+    set_schema,
+)
 from hudisql.spark.versions import frame_of_java, frame_of_plan, to_arrow
 
 if TYPE_CHECKING:
@@ -61,7 +70,7 @@ def collect_few_rows(
     """
     if not all(_is_atomic(field.dataType) for field in frame.schema):
         return None
-    plan: Any = frame._jdf.queryExecution().optimizedPlan()
+    plan = optimized_plan(frame)
     names = set(_node_names(plan))
     size = int(plan.stats().sizeInBytes())
     if not names <= _LEAVES | _REDUCING | _GROWING or size > most_bytes:
@@ -80,13 +89,12 @@ def _planned_for_few_rows(frame: DataFrame) -> DataFrame:
 
     Of few rows, compiling code and adding up the stages of a shuffle is what takes time.
     """
-    spark: Any = frame.sparkSession
-    session = spark._jsparkSession.cloneSession()
+    spark = frame.sparkSession
+    session = java_session(spark).cloneSession()
     configuration = session.sessionState().conf()
     for name, value in _FOR_FEW_ROWS.items():
         configuration.setConfString(name, value)
-    analyzed = frame._jdf.queryExecution().analyzed()
-    return frame_of_plan(spark, analyzed, session=session)
+    return frame_of_plan(spark, analyzed_plan(frame), session=session)
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
@@ -95,9 +103,8 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     As `SparkSession.createDataFrame`, in a tenth of its calls of the JVM. Timestamps with a time zone are
     Spark's TIMESTAMP, those without its TIMESTAMP_NTZ. Integers get the sizes of `schema`.
     """
-    session: Any = spark
-    made = frame_of_java(spark, _java_frame(spark, session._jsparkSession, rows, schema))
-    made._schema = schema
+    made = frame_of_java(spark, _java_frame(spark, java_session(spark), rows, schema))
+    set_schema(made, schema)
     return made
 
 
@@ -107,8 +114,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     Spark serializes rows that its plan holds one by one wherever a join needs them. It knows nothing of the
     size of these: joins must be told to broadcast them.
     """
-    session: Any = spark
-    planned = session._jsparkSession.cloneSession()
+    planned = java_session(spark).cloneSession()
     planned.sessionState().conf().setConfString(*_IN_TASKS)
     java_frame = _java_frame(spark, planned, rows, schema)
     return frame_of_plan(spark, java_frame.queryExecution().analyzed())

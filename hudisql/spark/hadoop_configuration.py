@@ -7,7 +7,9 @@ changed since. Only the keys that `Storage` reads are taken; they hold secrets, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from hudisql.spark.jvm import session_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,8 +20,7 @@ _KEYS: Final = ("fs.defaultFS", "hadoop.security.authentication", "hadoop.rpc.pr
 
 def hadoop_configuration(spark: SparkSession) -> dict[str, str]:
     """The `fs.*`, `dfs.*` and security settings of the session, as Hadoop would resolve them now."""
-    java_session: Any = spark._jsparkSession
-    java_configuration = java_session.sessionState().newHadoopConf()
+    java_configuration = session_state(spark).newHadoopConf()
     collected = {
         prefix + str(suffix): str(value)
         for prefix in _PREFIXES

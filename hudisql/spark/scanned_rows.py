@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.jvm import class_name, executed_plan, items_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ _REUSED: Final = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec"})
 
 def scanned_rows(frame: DataFrame) -> int:
     """The rows that came from files, Python and the driver when `frame` ran; 0 if it has not run."""
-    return sum(map(_rows_of, _scans(frame._jdf.queryExecution().executedPlan())))
+    return sum(map(_rows_of, _scans(executed_plan(frame))))
 
 
 def _scans(node: Any) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.config.settings import Settings
 from hudisql.errors import HudisqlError, SettingsError
 from hudisql.java_runtime import ensure_java_home
+from hudisql.spark.jvm import is_jvm_running, use_gateway
 from hudisql.spark.versions import check_pyspark
 from hudisql.storage import Storage
 
@@ -48,7 +49,7 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
 
     The user's `conf` wins over hudisql's own choices.
     """
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     check_pyspark()
@@ -60,7 +61,7 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
         configuration.set(key, value)
     log_file = _new_log_file()
     try:
-        if SparkContext._gateway is None:
+        if not is_jvm_running():
             _launch_jvm(configuration, log_file)
         builder: Any = SparkSession.builder
         spark: SparkSession = builder.config(conf=configuration).getOrCreate()
@@ -99,14 +100,13 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
 
 
 def _launch_jvm(configuration: Any, log_file: Path) -> None:
-    from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
     # A file and not a pipe: the JVM must never wait for a reader.
     with log_file.open("ab") as log:
         launch: Any = launch_gateway
         gateway = launch(configuration, popen_kwargs={"stdout": log, "stderr": log})
-    SparkContext._ensure_initialized(gateway=gateway)
+    use_gateway(gateway)
 
 
 def _choose_worker_python(settings: Settings) -> None:

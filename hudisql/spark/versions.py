@@ -14,7 +14,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SettingsError, UnsupportedStatementError
-from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+from hudisql.spark.jvm import (
+    class_name,
+    collected_batches,
+    items_of,
+    java_class,
+    java_column,
+    java_dataset,
+    java_session,
+    object_array,
+    scala_object,
+    session_state,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,15 +174,13 @@ def _captured(error: BaseException, name: str) -> Any:
 
 def set_active_session(spark: SparkSession) -> None:
     """Make the session the active one of this thread, from which Spark's parser takes its settings."""
-    session: Any = spark
-    java_class(spark, sql_class("SparkSession")).setActiveSession(session._jsparkSession)
+    java_class(spark, sql_class("SparkSession")).setActiveSession(java_session(spark))
 
 
 def frame_of_plan(spark: SparkSession, plan: Any, *, session: Any = None) -> DataFrame:
     """The rows of a logical plan (a JVM object), computed in `session` (a JVM object) if it is given."""
-    owner: Any = spark
     datasets = scala_object(spark, sql_class("Dataset"))
-    return frame_of_java(spark, datasets.ofRows(owner._jsparkSession if session is None else session, plan))
+    return frame_of_java(spark, datasets.ofRows(java_session(spark) if session is None else session, plan))
 
 
 def frame_of_java(spark: SparkSession, dataset: Any) -> DataFrame:
@@ -186,10 +195,9 @@ def frame_of_java(spark: SparkSession, dataset: Any) -> DataFrame:
 
 def expression_of(spark: SparkSession, column: Column) -> Any:
     """Catalyst's expression (a JVM object) of a column."""
-    given: Any = column
     if pyspark_version() < _SPARK_4:
-        return given._jc.expr()
-    return java_class(spark, sql_class("ExpressionUtils")).expression(given._jc)
+        return java_column(column).expr()
+    return java_class(spark, sql_class("ExpressionUtils")).expression(java_column(column))
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:
@@ -207,9 +215,8 @@ def column_of(spark: SparkSession, expression: Any) -> Column:
 
 def settings_stored_with_views(spark: SparkSession) -> list[str]:
     """The names of the session's settings that Spark would store with a view now."""
-    session: Any = spark
     helper = scala_object(spark, "org.apache.spark.sql.execution.command.ViewHelper")
-    settings = session._jsparkSession.sessionState().conf()
+    settings = session_state(spark).conf()
     if pyspark_version() >= (4, 1):
         stored = helper.sqlConfigsToProps(settings, VIEW_SETTING)
     else:
@@ -222,10 +229,7 @@ def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any
     """What a private method of a JVM object gives, whose name is that of no other."""
     (method,) = (each for each in owner.getClass().getDeclaredMethods() if each.getName() == name)
     method.setAccessible(True)
-    gateway: Any = spark.sparkContext._gateway
-    arguments = gateway.new_array(java_class(spark, "java.lang.Object"), 1)
-    arguments[0] = argument
-    return method.invoke(owner, arguments)
+    return method.invoke(owner, object_array(spark, [argument]))
 
 
 def scala_sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
@@ -261,9 +265,8 @@ def to_arrow(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
     import pyarrow as pa
 
-    older: Any = frame
     schema = arrow_schema(frame.schema)
-    batches = older._collect_as_arrow()
+    batches = collected_batches(frame)
     return pa.Table.from_batches(batches, None if batches else schema).cast(schema)
 
 
@@ -284,9 +287,8 @@ def metadata_column(frame: DataFrame, name: str) -> Column:
     if pyspark_version() >= _SPARK_4:
         return frame.metadataColumn(name)
     # Spark 3.5 has the method that PySpark 3.5 lacks.
-    older: Any = frame
     make: Any = Column
-    column: Column = make(older._jdf.metadataColumn(name))
+    column: Column = make(java_dataset(frame).metadataColumn(name))
     return column
 
 
@@ -297,10 +299,9 @@ def rebalance(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     from pyspark.sql import functions as sf
 
     # Spark 3.5 takes texts for values, not for names of columns.
-    given: Any = frame
     spark = frame.sparkSession
     parameters = scala_sequence(spark, [expression_of(spark, sf.col(name)) for name in columns])
-    return frame_of_java(spark, given._jdf.hint("rebalance", parameters))
+    return frame_of_java(spark, java_dataset(frame).hint("rebalance", parameters))
 
 
 def repartition_by_id(frame: DataFrame, partitions: int, number: Column) -> DataFrame:

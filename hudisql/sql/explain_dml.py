@@ -8,11 +8,12 @@ rest is Spark's plan of the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
+from hudisql.spark.jvm import java_class, query_execution
 from hudisql.sql.ddl.create_table import plan_table_as
 from hudisql.sql.dml.dml_plan import Changes, PlannedQuery, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
@@ -200,8 +201,7 @@ def _as_result(
         blocks.append(f"{_QUERY_HEADING}\n{query}")
     if prepared.scans:
         blocks.append(describe_scans(prepared))
-    jvm: Any = context.spark._jvm
-    explain = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.explainString
-    plan = str(explain(frame._jdf.queryExecution(), mode.lower() or "simple"))
+    utils = java_class(context.spark, "org.apache.spark.sql.api.python.PythonSQLUtils")
+    plan = str(utils.explainString(query_execution(frame), mode.lower() or "simple"))
     blocks.append(prepared.bound.restore_names(plan))
     return LocalResult(context.spark, (("plan", "string"),), [("\n\n".join(blocks),)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.jvm import class_name, is_instance, items_of
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.ddl.create_table import PROVIDERS
 from hudisql.sql.query.path_guard import (
@@ -98,9 +98,9 @@ def _check_text(context: Context, text: str, kind: str) -> None:
     tokens = tokenize(text)
     _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
     for plan in _plans_of(context, unresolved):
-        is_command = _is_instance(context, plan, f"{_PLANS}.Command")
+        is_command = is_instance(context.spark, plan, f"{_PLANS}.Command")
         # Of what blocks are made of, a later Spark may know more than we do.
-        is_part = _is_instance(context, plan, f"{_PLANS}.CompoundPlanStatement")
+        is_part = is_instance(context.spark, plan, f"{_PLANS}.CompoundPlanStatement")
         if (is_command and class_name(plan) not in _COMMANDS) or is_part:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
         refuse_directories(context, directories_of_plan(plan))
@@ -134,20 +134,14 @@ def _parts_of(context: Context, element: Any) -> Iterator[Any]:
     """The statements and parts of blocks that an element of a part is, alone or in a sequence or option."""
     if not hasattr(element, "getClass"):
         return
-    if _is_instance(context, element, "scala.Option"):
+    if is_instance(context.spark, element, "scala.Option"):
         if element.isDefined():
             yield from _parts_of(context, element.get())
-    elif _is_instance(context, element, "scala.collection.Seq"):
+    elif is_instance(context.spark, element, "scala.collection.Seq"):
         for each in items_of(element):
             yield from _parts_of(context, each)
-    elif _is_instance(context, element, f"{_PLANS}.LogicalPlan"):
+    elif is_instance(context.spark, element, f"{_PLANS}.LogicalPlan"):
         yield element
-
-
-def _is_instance(context: Context, value: Any, java_type: str) -> bool:
-    from py4j.java_gateway import is_instance_of
-
-    return bool(is_instance_of(context.spark.sparkContext._gateway, value, java_type))
 
 
 def _first_words(plan: Any, text: str) -> str:

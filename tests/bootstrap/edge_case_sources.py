@@ -15,7 +15,7 @@ from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.context import Context
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.spark.versions import to_arrow
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -73,7 +73,7 @@ def read_both_ways(spark: Any, table: HudiTable, where: str = "true") -> pa.Tabl
     names = table.schema.names
     found = []
     for schema in (table.schema, pa.schema([*table.full_schema])):
-        plan = plan_scan(table, schema)
+        plan = plan_scan(ScanRequest(table, schema))
         if schema is not table.schema:
             plan = replace(plan, mode="stitched")
         frame = scan_to_dataframe(spark, plan).where(where)

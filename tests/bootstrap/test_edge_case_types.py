@@ -19,7 +19,7 @@ from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.spark.versions import to_arrow
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet
@@ -100,7 +100,7 @@ def test_decimals_stored_as_binary_are_mended_by_a_rewrite(
     table = bootstrap(context, tmp_path / "s", tmp_path / "t", **rewriting)
     # Spark's own vectorised reader, which fails on the source, reads what was written.
     assert table.properties.unsafe_types == {}
-    assert plan_scan(table, table.schema).is_vectorized
+    assert plan_scan(ScanRequest(table, table.schema)).is_vectorized
     _check_binary_decimals(read_both_ways(context.spark, table))
     _check_binary_decimals(to_arrow(context.spark.read.parquet(str(tmp_path / "t"))).sort_by("id"))
     assert verify_bootstrap(context, table, VerifyLevel.FULL).is_good
@@ -422,7 +422,7 @@ def test_numbers_at_their_edges_are_right(context: Context, tmp_path: Path) -> N
     made = bootstrap(context, tmp_path / "s", tmp_path / "t")
     columns = [name for name in table.column_names if name not in ("x", "f")]
     for schema in (made.schema, made.full_schema):
-        found = scan_to_dataframe(context.spark, plan_scan(made, schema))
+        found = scan_to_dataframe(context.spark, plan_scan(ScanRequest(made, schema)))
         rows = to_arrow(found.select(*table.column_names)).sort_by("id")
         assert rows.select(columns).to_pylist() == table.select(columns).to_pylist()
         for name in ("x", "f"):

@@ -27,7 +27,7 @@ from hudisql.catalog.metastore_table import (
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
 from tests.storage.servers import BUCKET, s3_server
@@ -98,7 +98,7 @@ def test_partitions_of_a_hive_table_may_lie_on_another_file_system(
     )
     run_bootstrap(context, plan_bootstrap(context, request))
     made = open_table(storage, f"{tmp_path}/t")
-    rows = scan_to_dataframe(spark, plan_scan(made, made.full_schema))
+    rows = scan_to_dataframe(spark, plan_scan(ScanRequest(made, made.full_schema)))
     found = rows.select("id", "day", "_hoodie_record_key", "_hoodie_partition_path").orderBy("id").collect()
     assert [tuple(row) for row in found] == [
         (number, number // 10 + 1, str(number), f"day={number // 10 + 1}") for number in (0, 1, 10, 11)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.read.scan.arrow_scan import read_task
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.table.hudi_table import HudiTable
 from tests.oracle.client import HudiOracle
 
@@ -31,7 +31,7 @@ UNIQUE_COLUMN = "_hoodie_commit_seqno"
 
 def our_rows(table: HudiTable) -> pa.Table:
     """The table's latest rows as hudisql reads them, meta columns included."""
-    plan = plan_scan(table, table.full_schema)
+    plan = plan_scan(ScanRequest(table, table.full_schema))
     batches = [
         batch
         for task in plan.tasks

@@ -11,7 +11,7 @@ import pytest
 
 from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.scan.incremental import incremental_read
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.table.history.timeline_window import timeline_window
 from hudisql.table.hudi_table import HudiTable
 from tests.oracle.comparison import golden_rows
@@ -50,7 +50,7 @@ def test_rows_and_meta_columns_are_those_that_hudi_reads(
     golden: Any, open_golden: OpenGolden, read_plan: ReadPlan, name: str
 ) -> None:
     table = open_golden(name)
-    rows = read_plan(plan_scan(table, table.full_schema))
+    rows = read_plan(plan_scan(ScanRequest(table, table.full_schema)))
     assert _sorted(golden_rows(rows.select(table.schema.names))) == _sorted(golden(name).rows)
     assert _sorted(rows.select(META_SCHEMA.names).to_pylist()) == _sorted(golden(name).meta_rows)
 
@@ -60,7 +60,7 @@ def test_base_files_alone_are_those_that_hudi_reads(
     golden: Any, open_golden: OpenGolden, read_plan: ReadPlan, name: str
 ) -> None:
     table = open_golden(name)
-    rows = read_plan(plan_scan(table, META_SCHEMA, read_optimized=True))
+    rows = read_plan(plan_scan(ScanRequest(table, META_SCHEMA, read_optimized=True)))
     found = [list(each.values()) for each in rows.select([RECORD_KEY, COMMIT_TIME]).to_pylist()]
     assert sorted(found) == sorted(golden(name).read_optimized)
 
@@ -73,6 +73,6 @@ def test_changes_since_a_completion_are_those_that_hudi_reads(
     for bounds, expected in golden(name).incremental.items():
         window = timeline_window(table, bounds[1:].partition(",")[0])
         changes = incremental_read(table, window)
-        rows = read_plan(plan_scan(table, META_SCHEMA, changes=changes))
+        rows = read_plan(plan_scan(ScanRequest(table, META_SCHEMA, changes=changes)))
         found = [list(each.values()) for each in rows.select([RECORD_KEY, COMMIT_TIME]).to_pylist()]
         assert sorted(found) == sorted(expected), bounds

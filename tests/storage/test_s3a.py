@@ -22,7 +22,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import QueryError
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from scripts.setup_oracles import s3a_jars
@@ -59,7 +59,7 @@ def test_without_s3a_queries_are_read_by_hudisql_and_a_full_verification_says_wh
         context = Context(spark, metastore, storage)
         run_bootstrap(context, plan_bootstrap(context, request))
         table = open_table(storage, join(root, "t"))
-        plan = plan_scan(table, table.schema)
+        plan = plan_scan(ScanRequest(table, table.schema))
         assert plan.mode == "native"
         recipe = r"no file system for s3a:// .*slower.*spark.jars.packages=org.apache.hadoop:hadoop-aws:3\."
         with pytest.warns(RuntimeWarning, match=recipe):

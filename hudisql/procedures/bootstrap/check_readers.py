@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.options.table_call import base_path_of, find_entry
+from hudisql.options.table_call import base_path_of, find_entry, open_session_table
 from hudisql.procedures.registry import TableArguments, procedure
 
 if TYPE_CHECKING:
@@ -63,13 +63,12 @@ def _state(context: Context, arguments: CheckReadersArguments) -> ReaderState:
     from hudisql.compatibility.reader_state import read_reader_state, state_of_properties
     from hudisql.errors import UnsupportedTableError
     from hudisql.format.table_properties import read_table_properties
-    from hudisql.table.hudi_table import open_table
 
     metastore, storage = context.metastore, context.storage
     entry = None if arguments.table is None else find_entry(context, arguments.table)
     path = base_path_of(context, entry, arguments.path)
     try:
-        table = open_table(storage, path)
+        table = open_session_table(context, path)
     except UnsupportedTableError as error:
         entries = () if entry is None else (entry,)
         return state_of_properties(read_table_properties(storage, path), entries, error)

@@ -27,7 +27,7 @@ from hudisql.read.files.splits import ScanTask
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.few_rows import MOST_BYTES, local_frame
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.jvm import java_class
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage

@@ -25,7 +25,7 @@ from hudisql.format.schema.spark_schema import spark_json_from_arrow
 from hudisql.read.scan.arrow_scan import complete_columns, spark_struct
 from hudisql.read.scan.scan_method import has_floats_in_structs
 from hudisql.spark.few_rows import local_frame
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.jvm import executed_plan, java_class, java_session
 from hudisql.spark.versions import metadata_column, sequence_of_array
 from hudisql.storage import parent_of, scheme_of
 
@@ -188,7 +188,7 @@ def _is_small(plan: ScanPlan) -> bool:
 def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
     from pyspark.sql import DataFrame
 
-    session: Any = spark._jsparkSession
+    session = java_session(spark)
     scanning = _scan_session(session, plan)
     partition_names = [field.name for field in plan.partition_columns]
     file_schema = _subset(plan.output_schema, [name for name in names if name not in partition_names])
@@ -287,8 +287,8 @@ def _partition_spec(
             for position, field in enumerate(schema)
         ]
         # Spark converts the typed values to its internal rows itself, all at once.
-        frame: Any = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
-        rows = frame._jdf.queryExecution().executedPlan().executeCollect()
+        frame = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
+        rows = executed_plan(frame).executeCollect()
         partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
         hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")
         for row, directory in zip(rows, directories, strict=True):

@@ -7,10 +7,9 @@ columns and row filters, and how the work is cut into tasks. The plan is a value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Literal
 
 import pyarrow as pa
 
@@ -51,11 +50,52 @@ from hudisql.table.partitions.registered_partitions import (
     with_registered,
 )
 
-if TYPE_CHECKING:
-    pass
-
 _DEFAULT_PARALLELISM = 8
 _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
+
+
+ScannedSlice = tuple[FileSlice, Mapping[str, object]]
+"""A file slice and the values of its partition by column name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to read of a table, and how to cut the work.
+
+    `columns` are any of the table's, structs pruned at will. `as_of` is an instant time, None the latest
+    snapshot; with `changes` only rows that its window's commits wrote are read. `below` is a relative
+    partition path that bounds the scan, `read_optimized` ignores log files (Hudi's `_ro` tables), `count_all`
+    also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path, file id) are known
+    to hold nothing that the query looks for. Slices of together at most `driver_bytes` are read on the
+    driver, all columns, if meta columns are wanted or Spark's scan cannot read them.
+    """
+
+    table: HudiTable
+    columns: pa.Schema
+    predicates: Sequence[Predicate] = ()
+    partition_predicates: Sequence[Predicate] = ()
+    _: KW_ONLY
+    as_of: str | None = None
+    changes: IncrementalRead | None = None
+    below: str = ""
+    read_optimized: bool = False
+    parallelism: int = _DEFAULT_PARALLELISM
+    max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES
+    open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES
+    count_all: bool = False
+    pruned_slices: Collection[tuple[str, str]] = ()
+    driver_bytes: int = 0
+
+    @property
+    def state_instant(self) -> str | None:
+        """The instant time whose state is read, None for the latest."""
+        return self.as_of if self.changes is None else self.changes.window.as_of
+
+    @property
+    def all_predicates(self) -> Sequence[Predicate]:
+        """What the rows must meet, the window of `changes` included."""
+        of_changes = () if self.changes is None else (self.changes.predicate,)
+        return (*self.predicates, *of_changes, *self.partition_predicates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +121,7 @@ class ScanPlan:
     partition_predicate: Predicate | None
     partitions_read: int
     partitions_total: int
-    slices: tuple[tuple[FileSlice, Mapping[str, object]], ...]
+    slices: tuple[ScannedSlice, ...]
     slices_total: int | None
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
@@ -159,137 +199,157 @@ class ScanPlan:
         )
 
 
-def plan_scan(
-    table: HudiTable,
-    columns: pa.Schema,
-    predicates: Sequence[Predicate] = (),
-    partition_predicates: Sequence[Predicate] = (),
-    as_of: str | None = None,
-    *,
-    changes: IncrementalRead | None = None,
-    below: str = "",
-    read_optimized: bool = False,
-    parallelism: int = _DEFAULT_PARALLELISM,
-    max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES,
-    open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
-    count_all: bool = False,
-    pruned_slices: Collection[tuple[str, str]] = (),
-    driver_bytes: int = 0,
-) -> ScanPlan:
-    """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
+def plan_scan(request: ScanRequest) -> ScanPlan:
+    """Plan the scan that the request describes.
 
     Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
     over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
-    `as_of` is an instant time; with `changes` only rows that its window's commits wrote are read. `below` is
-    a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
-    tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path,
-    file id) are known to hold nothing that the query looks for. Slices of together at most `driver_bytes`
-    are read on the driver, all columns, if meta columns are wanted or Spark's scan cannot read them. Raises
-    NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files that merge
-    by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing or its
-    length or modification time differ from the bootstrap index.
+    Raises NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files
+    that merge by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing
+    or its length or modification time differ from the bootstrap index.
     """
-    wanted_names = set(columns.names)
-    if changes is not None:
-        as_of = changes.window.as_of
-        wanted_names.add(COMMIT_TIME)
-        predicates = [*predicates, changes.predicate]
-    wanted = pa.schema(
-        [
-            columns.field(each.name) if each.name in columns.names else each
-            for each in table.full_schema
-            if each.name in wanted_names
-        ]
-    )
-    partition_columns = table.partition_columns
-    partition_names = [each.name for each in partition_columns]
-    row_parts, partition_parts = _assign(
-        [*predicates, *partition_predicates], wanted, pa.schema(partition_columns)
-    )
-    registered = registered_partitions(table, as_of) if changes is None else RegisteredPartitions()
-    partitions = (
-        with_registered(table, list_partitions(table), registered)
-        if changes is None
-        else changes.partitions(table)
-    )
-
-    def prune(some: Sequence[TablePartition]) -> list[TablePartition]:
-        inside = [each for each in some if _is_below(each.path, below)]
-        chosen = prune_partitions(inside, partition_columns, conjunction(partition_parts))
-        if not registered.by_path:
-            return prune_by_path(chosen, row_parts)
-        # Rows of register-only partitions have no path.
-        with_path = [each for each in chosen if each.path not in registered.by_path]
-        kept = {each.path for each in prune_by_path(with_path, row_parts)} | registered.by_path.keys()
-        return [each for each in chosen if each.path in kept]
-
-    def wanted_of(paths: Collection[str]) -> set[str]:
-        return {each.path for each in prune([partition_of(table, path) for path in paths])}
-
-    pruned = prune(partitions)
-    slices = tuple(
-        each
-        for each in _slices_of(
-            table, pruned, registered, partition_names, as_of, changes, read_optimized, wanted_of
-        )
-        if (each[0].partition_path, each[0].file_id) not in pruned_slices
-    )
-    merges = any(file_slice.has_log_files for file_slice, _ in slices)
+    table = request.table
+    columns = _columns_read(request)
+    row_parts, partition_parts = _assign(request.all_predicates, columns, pa.schema(table.partition_columns))
+    pruning = _Pruning(request, _registered_partitions(request), tuple(row_parts), tuple(partition_parts))
+    partitions = pruning.listed_partitions()
+    pruned = pruning.prune(partitions)
+    slices = tuple(each for each in pruning.slices_of(pruned) if not _is_pruned(each[0], request))
     warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
-    only = None if changes is None else changes.own_instants
-    log_merge_config = log_merge_config_of(table, as_of, only) if merges else None
-    has_partial_blocks = log_merge_config is not None and log_merge_config.merge_mode.has_partial_blocks
-    methods = scan_methods(
-        [each for each, _ in slices],
-        wanted,
-        partition_names,
-        has_partial_blocks=has_partial_blocks,
-        has_predicate=bool(row_parts),
-    )
-    mode: Literal["native", "stitched"] = "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
-    is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
-    on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
-    if on_driver:
-        # Spark evaluates what stands for missing columns at once if it has the rows.
-        mode, wanted = "stitched", table.full_schema
-    split = partial(
-        plan_splits,
-        needs_data=needs_data_columns(wanted, partition_names),
-        parallelism=parallelism,
-        max_split_bytes=max_split_bytes,
-        open_cost_bytes=open_cost_bytes,
-    )
-    slices_total = splits_total = None
-    if count_all:
-        is_whole = len(pruned) == len(partitions) and not pruned_slices
-        everything = (
-            slices
-            if is_whole
-            else _slices_of(table, partitions, registered, [], as_of, changes, read_optimized, wanted_of)
-        )
-        slices_total = len(everything)
-        splits_total = sum(len(task.works) for task in split(everything))
-    return ScanPlan(
+    plan = ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
-        mode=mode,
+        mode="native",
         output_schema=table.full_schema,
-        columns=wanted,
-        partition_columns=partition_columns,
+        columns=columns,
+        partition_columns=table.partition_columns,
         predicate=conjunction(row_parts),
         partition_predicate=conjunction(partition_parts),
         partitions_read=len(pruned),
         partitions_total=len(partitions),
         slices=slices,
-        slices_total=slices_total,
-        tasks=split(slices),
-        splits_total=splits_total,
-        as_of=as_of,
-        changes=changes,
-        log_merge_config=log_merge_config,
+        slices_total=None,
+        tasks=(),
+        splits_total=None,
+        as_of=request.state_instant,
+        changes=request.changes,
+        log_merge_config=_log_merge_config(request, slices),
         is_vectorized=can_vectorize(table),
-        on_driver=on_driver,
     )
+    plan = _with_reader(plan, request)
+    plan = replace(plan, tasks=_split(plan.slices, plan, request))
+    return _with_totals(plan, pruning, partitions) if request.count_all else plan
+
+
+def _columns_read(request: ScanRequest) -> pa.Schema:
+    """The requested columns in the order of the table, and what the window of `changes` is compared with."""
+    names = set(request.columns.names)
+    if request.changes is not None:
+        names.add(COMMIT_TIME)
+    return pa.schema(
+        [
+            request.columns.field(column.name) if column.name in request.columns.names else column
+            for column in request.table.full_schema
+            if column.name in names
+        ]
+    )
+
+
+def _registered_partitions(request: ScanRequest) -> RegisteredPartitions:
+    if request.changes is not None:
+        return RegisteredPartitions()
+    return registered_partitions(request.table, request.as_of)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    """Which partitions of the table the request needs, and their file slices."""
+
+    request: ScanRequest
+    registered: RegisteredPartitions
+    row_parts: tuple[Predicate, ...]
+    partition_parts: tuple[Predicate, ...]
+
+    def listed_partitions(self) -> Sequence[TablePartition]:
+        """All partitions of the table, or those that the commits of the window changed."""
+        table, changes = self.request.table, self.request.changes
+        if changes is not None:
+            return changes.partitions(table)
+        return with_registered(table, list_partitions(table), self.registered)
+
+    def prune(self, partitions: Sequence[TablePartition]) -> list[TablePartition]:
+        """Those of the partitions that the predicates and the requested path leave."""
+        inside = [partition for partition in partitions if _is_below(partition.path, self.request.below)]
+        predicate = conjunction(self.partition_parts)
+        pruned = prune_partitions(inside, self.request.table.partition_columns, predicate)
+        if not self.registered.by_path:
+            return prune_by_path(pruned, self.row_parts)
+        # Rows of register-only partitions have no path.
+        with_path = [partition for partition in pruned if partition.path not in self.registered.by_path]
+        paths = {partition.path for partition in prune_by_path(with_path, self.row_parts)}
+        paths |= self.registered.by_path.keys()
+        return [partition for partition in pruned if partition.path in paths]
+
+    def prune_paths(self, paths: Collection[str]) -> set[str]:
+        """`prune` for paths of partitions."""
+        partitions = [partition_of(self.request.table, path) for path in paths]
+        return {partition.path for partition in self.prune(partitions)}
+
+    def slices_of(self, partitions: Sequence[TablePartition]) -> tuple[ScannedSlice, ...]:
+        """The file slices of the partitions in the requested state, with the partition's values by column."""
+        table, as_of = self.request.table, self.request.state_instant
+        names = [column.name for column in table.partition_columns]
+        values_of = {each.path: dict(zip(names, each.values, strict=True)) for each in partitions}
+        slices = load_file_slices(table, partitions=partitions, as_of=as_of)
+        if self.request.changes is not None:
+            slices = self.request.changes.select(table, list(values_of), slices)
+        elif as_of is not None:
+            check_past_state(table, as_of, list(values_of), slices, self.prune_paths)
+        if self.request.read_optimized:
+            slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
+        if registered := self.registered.among(values_of):
+            written = {file_slice.partition_path for file_slice in slices}
+            slices = [*slices, *registered_slices(table, registered, written)]
+        return tuple((file_slice, values_of[file_slice.partition_path]) for file_slice in slices)
+
+
+def _is_pruned(file_slice: FileSlice, request: ScanRequest) -> bool:
+    return (file_slice.partition_path, file_slice.file_id) in request.pruned_slices
+
+
+def _log_merge_config(request: ScanRequest, slices: Sequence[ScannedSlice]) -> LogMergeConfig | None:
+    if not any(file_slice.has_log_files for file_slice, _ in slices):
+        return None
+    instants = None if request.changes is None else request.changes.own_instants
+    return log_merge_config_of(request.table, request.state_instant, instants)
+
+
+def _with_reader(plan: ScanPlan, request: ScanRequest) -> ScanPlan:
+    """The plan with the reader of its slices: Spark's scan, or the slice reader in tasks or on the driver."""
+    is_stitched = set(plan.methods()) == {ScanMethod.STITCHED}
+    is_by_slice = is_stitched or any(name in META_COLUMNS for name in plan.columns.names)
+    if is_by_slice and _fits_driver(request, plan.slices):
+        # Spark evaluates what stands for missing columns at once if it has the rows.
+        return replace(plan, mode="stitched", columns=request.table.full_schema, on_driver=True)
+    return replace(plan, mode="stitched") if is_stitched else plan
+
+
+def _split(slices: Sequence[ScannedSlice], plan: ScanPlan, request: ScanRequest) -> tuple[ScanTask, ...]:
+    return plan_splits(
+        slices,
+        needs_data=plan.needs_data,
+        parallelism=request.parallelism,
+        max_split_bytes=request.max_split_bytes,
+        open_cost_bytes=request.open_cost_bytes,
+    )
+
+
+def _with_totals(plan: ScanPlan, pruning: _Pruning, partitions: Sequence[TablePartition]) -> ScanPlan:
+    """The plan with the numbers of slices and splits that there are without pruning."""
+    is_whole = plan.partitions_read == plan.partitions_total and not pruning.request.pruned_slices
+    slices = plan.slices if is_whole else pruning.slices_of(partitions)
+    tasks = _split(slices, plan, pruning.request)
+    return replace(plan, slices_total=len(slices), splits_total=sum(len(task.works) for task in tasks))
 
 
 def can_vectorize(table: HudiTable) -> bool:
@@ -353,37 +413,11 @@ def _assign(
     return row_parts, partition_parts
 
 
-def _slices_of(
-    table: HudiTable,
-    partitions: Sequence[TablePartition],
-    registered: RegisteredPartitions,
-    partition_names: Sequence[str],
-    as_of: str | None,
-    changes: IncrementalRead | None,
-    read_optimized: bool,
-    wanted_of: Callable[[Collection[str]], Collection[str]],
-) -> tuple[tuple[FileSlice, Mapping[str, object]], ...]:
-    values_of = {each.path: dict(zip(partition_names, each.values, strict=False)) for each in partitions}
-    slices = load_file_slices(table, partitions=partitions, as_of=as_of)
-    if changes is not None:
-        slices = changes.select(table, list(values_of), slices)
-    elif as_of is not None:
-        check_past_state(table, as_of, list(values_of), slices, wanted_of)
-    if read_optimized:
-        slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
-    if chosen := registered.among(values_of):
-        written = {each.partition_path for each in slices}
-        slices = [*slices, *registered_slices(table, chosen, written)]
-    return tuple((each, values_of[each.partition_path]) for each in slices)
-
-
-def _fits_driver(
-    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], driver_bytes: int
-) -> bool:
+def _fits_driver(request: ScanRequest, slices: Sequence[ScannedSlice]) -> bool:
     """True for few bytes of columns that Spark's plans hold as they are."""
-    if driver_bytes <= 0 or any(pa.types.is_nested(field.type) for field in table.full_schema):
+    if request.driver_bytes <= 0 or any(pa.types.is_nested(each.type) for each in request.table.full_schema):
         return False
-    return sum(file_slice.length for file_slice, _ in slices) <= driver_bytes
+    return sum(file_slice.length for file_slice, _ in slices) <= request.driver_bytes
 
 
 def _is_below(path: str, prefix: str) -> bool:

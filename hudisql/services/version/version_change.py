@@ -178,7 +178,9 @@ def run_version_change(
             held.check()
             changes = _changes_of(table.properties, plan.to_version)
             update_table_properties(table.storage, table.base_path, changes)
-        changed = open_table(table.storage, table.base_path)
+        changed = open_table(
+            table.storage, table.base_path, accepts_changed_sources=table.accepts_changed_sources
+        )
         remains = _old_timeline(changed)
         if remains is not None:
             delete_timeline(changed.storage, changed.base_path, remains)

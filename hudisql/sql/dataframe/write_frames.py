@@ -18,6 +18,7 @@ from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.insert_options import InsertOperation
 from hudisql.options.known_settings import warn_of_settings
+from hudisql.options.table_call import open_session_table
 from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
@@ -32,7 +33,7 @@ from hudisql.sql.query.target_table import find_entry
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.schema.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.text.statements import TableName
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.writer_config import WriteOptions
 
@@ -112,7 +113,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     except BaseException:
         drop_incomplete_table(context, table)
         raise
-    register_table(context, definition, open_table(context.storage, table.base_path), database, own_name)
+    register_table(context, definition, open_session_table(context, table.base_path), database, own_name)
     return result
 
 

@@ -25,7 +25,7 @@ from hudisql.options.known_settings import warn_of_properties
 from hudisql.options.table_settings import settings_of, syncs_after_commit
 from hudisql.options.writer_settings import writer_concurrency
 from hudisql.result import LocalResult, Result
-from hudisql.spark.java_objects import class_name, pairs_of
+from hudisql.spark.jvm import class_name, pairs_of
 from hudisql.sql.ddl.partition_clauses import partitions_to_drop
 from hudisql.sql.ddl.table_options import properties_of_table
 from hudisql.sql.dml.after_commit import after_commit

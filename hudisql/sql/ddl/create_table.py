@@ -32,6 +32,7 @@ from hudisql.format.schema.spark_schema import spark_json_from_arrow, spark_type
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.options.insert_options import check_load_operation
 from hudisql.options.known_settings import warn_of_properties
+from hudisql.options.table_call import open_session_table
 from hudisql.options.table_settings import settings_of
 from hudisql.options.writer_settings import write_options
 from hudisql.result import LocalResult, Result
@@ -56,7 +57,7 @@ from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.new_table import (
     make_timeline_directories,
     new_table_properties,
@@ -121,7 +122,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     except BaseException:
         drop_incomplete_table(context, table)
         raise
-    register_table(context, definition, open_table(context.storage, path), database, name)
+    register_table(context, definition, open_session_table(context, path), database, name)
     return LocalResult(context.spark, OUTPUT, [result_row(written)])
 
 
@@ -308,7 +309,7 @@ def _make_table(
         publish_properties(storage, path, values, datetime.now(UTC))
     except PathExistsError as error:
         raise TableExistsError(f"another table was made at {path} meanwhile") from error
-    return open_table(storage, path)
+    return open_session_table(context, path)
 
 
 def _warn_of_types(context: Context, definition: TableDefinition) -> None:
@@ -355,7 +356,7 @@ def _find_table(context: Context, path: str) -> HudiTable | None:
         return None
     if root != path:
         raise TableExistsError(f"{path} lies in the Hudi table at {root}", hint="choose another LOCATION")
-    return open_table(context.storage, path)
+    return open_session_table(context, path)
 
 
 def _is_begun(table: HudiTable, name: str) -> bool:

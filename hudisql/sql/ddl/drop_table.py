@@ -27,8 +27,8 @@ from hudisql.bootstrap.rollback.table_removal import (
 from hudisql.bootstrap.rollback.table_sources import read_table_sources
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, loses_files_when_dropped
 from hudisql.errors import CorruptTableError, NoSuchTableError, RollbackRefusedError
+from hudisql.options.table_call import open_session_table
 from hudisql.sql.query.target_table import check_is_main_name, entries_of_table
-from hudisql.table.hudi_table import open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -106,7 +106,7 @@ def _names_to_drop(
     names = {(entry.database, entry.name)}
     if state is TargetState.ROLLBACK:
         return names | names_of_interrupted_removal(context.storage, base_path)
-    table = open_table(context.storage, base_path)
+    table = open_session_table(context, base_path)
     if table.is_bootstrapped:
         check_source_is_outside(table, read_table_sources(table))
     return names | names_of_table(table)

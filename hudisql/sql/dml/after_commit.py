@@ -13,9 +13,10 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import HudisqlError
+from hudisql.options.table_call import open_session_table
 from hudisql.options.writer_settings import write_options
 from hudisql.services.schedule.automatic import AutomaticServices
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import has_metadata_table
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def after_commit(
 
 
 def _opened(context: Context, table: HudiTable) -> HudiTable:
-    return open_table(context.storage, table.base_path, accepts_changed_sources=table.accepts_changed_sources)
+    return open_session_table(context, table.base_path)
 
 
 def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
@@ -76,7 +77,7 @@ def warn_if_metadata_table_dropped(
     except Exception:
         with suppress(HudisqlError):
             if has_metadata_table(table) and not has_metadata_table(
-                open_table(context.storage, table.base_path)
+                open_session_table(context, table.base_path)
             ):
                 _warn_of_dropped(context, entry)
         raise

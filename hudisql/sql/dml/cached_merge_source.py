@@ -12,11 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.cached_rows import cache_rows
+from hudisql.spark.jvm import optimized_plan
 from hudisql.sql.text.clauses import MergeClauses
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     stack.callback(spark.catalog.dropTempView, view_name)
     if cached.few is None:
         rows.count()
-    plan: Any = rows._jdf.queryExecution().optimizedPlan()
+    plan = optimized_plan(rows)
     return CachedMergeSource(rows, cached.few, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
 

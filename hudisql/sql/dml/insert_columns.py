@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.jvm import class_name, items_of, session_state
 from hudisql.sql.text.clauses import Assignment, MergeAction, MergeClauses, SourceSpan
 
 
@@ -47,7 +47,7 @@ def _qualify(spark: Any, piece: SourceSpan, columns: Sequence[str], source: str)
 
     known = {column.lower() for column in columns}
     try:
-        tree = spark._jsparkSession.sessionState().sqlParser().parseExpression(piece.text)
+        tree = session_state(spark).sqlParser().parseExpression(piece.text)
         found = sorted(set(_plain_names(tree)), reverse=True)
     except Py4JError:
         return piece

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark import java_objects
-from hudisql.spark.java_objects import items_of, java_class, remembered, scala_object
+from hudisql.spark import jvm
+from hudisql.spark.jvm import items_of, java_class, remembered, scala_object
 from hudisql.spark.versions import frame_of_plan, scala_sequence
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ _EXACT: Final = frozenset(
 
 def analyzed_plan(frame: DataFrame) -> Any:
     """The analyzed plan of a DataFrame."""
-    return remembered(frame._jdf, "analyzed", lambda each: each.queryExecution().analyzed())
+    return remembered(jvm.java_dataset(frame), "analyzed", lambda each: each.queryExecution().analyzed())
 
 
 def class_name(node: Any) -> str:
     """The simple name of the class of a node or an expression."""
-    return remembered(node, "class", java_objects.class_name)
+    return remembered(node, "class", jvm.class_name)
 
 
 def name_of(named: Any) -> str:
@@ -111,7 +111,7 @@ def unnamed(expression: Any) -> Any:
 def is_exact(expression: Any) -> bool:
     """True if equal values of this type are the same value, as -0.0 and 0.0, or 'a' and 'A' by a collation,
     are not."""
-    kind = remembered(expression, "type", lambda each: java_objects.class_name(each.dataType()))
+    kind = remembered(expression, "type", lambda each: jvm.class_name(each.dataType()))
     return kind in _EXACT
 
 

@@ -24,7 +24,7 @@ from hudisql.read.files.few_batches import few_batches
 from hudisql.read.files.predicates import InSet, IsNull, Or, Predicate
 from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.scan.arrow_scan import calendar_settings, read_plan
-from hudisql.read.scan.table_scan import plan_scan
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
@@ -128,7 +128,9 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
     predicates = [each for each in one_of if each is not None]
-    plan = plan_scan(table, table.full_schema, predicates, driver_bytes=refresh_driver_bytes(scope))
+    plan = plan_scan(
+        ScanRequest(table, table.full_schema, predicates, driver_bytes=refresh_driver_bytes(scope))
+    )
     if not plan.on_driver:
         return None
     found = few_batches(read_plan(plan, calendar_settings(scope.context.spark)), _MOST_BYTES)

@@ -14,6 +14,7 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format.schema.spark_schema import quote_name
+from hudisql.options.table_call import open_session_table
 from hudisql.result import LocalResult, Result
 from hudisql.spark.scanned_rows import scanned_rows
 from hudisql.sql.ddl.create_table import (
@@ -51,7 +52,7 @@ from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def create_incremental_table(
     register_table(
         context,
         replace(definition, properties=properties),
-        open_table(context.storage, table.base_path),
+        open_session_table(context, table.base_path),
         database,
         name,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.config.config_key import config_of_session
 from hudisql.config.hudi_config import FUNCTIONS
+from hudisql.spark.jvm import session_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +96,6 @@ def _set(spark: SparkSession, name: str, value: str | None) -> None:
 def _set_in_session(spark: SparkSession) -> list[str]:
     """The names of the settings that the session, or its configuration, has set and that give meaning."""
     # All names by one call: Py4J asks the JVM for each entry of a map.
-    names = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
+    names = str(session_state(spark).conf().settings().keySet().toString())
     set_here = sorted(name for name in names.strip("[]").split(", ") if gives_meaning(name))
     return [name for name in set_here if spark.conf.isModifiable(name)]

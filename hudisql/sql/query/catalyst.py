@@ -33,7 +33,7 @@ from hudisql.read.files.predicates import (
     columns_of,
     conjunction,
 )
-from hudisql.spark.java_objects import items_of, java_class, scala_object
+from hudisql.spark.jvm import analyzed_plan, is_instance, items_of, java_class, scala_object, session_state
 from hudisql.spark.versions import frame_of_plan, scala_sequence
 
 if TYPE_CHECKING:
@@ -148,13 +148,10 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
 
 def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
     """The analyzed plan of a parsed query, or command that holds one, as text; empty for other commands."""
-    from py4j.java_gateway import is_instance_of
-
-    session: Any = spark
     kind = str(parsed.getClass().getSimpleName())
-    if is_instance_of(session.sparkContext._gateway, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
+    if is_instance(spark, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
         return ""
-    execution = session._jsparkSession.sessionState().executePlan(parsed, _not_running_commands(spark))
+    execution = session_state(spark).executePlan(parsed, _not_running_commands(spark))
     return str(execution.analyzed().toString())
 
 
@@ -163,7 +160,7 @@ def _not_running_commands(spark: SparkSession) -> Any:
 
 
 def _executions(spark: Any, logical_plan: Any) -> Iterator[Any]:
-    execution = spark._jsparkSession.sessionState().executePlan(logical_plan, _not_running_commands(spark))
+    execution = session_state(spark).executePlan(logical_plan, _not_running_commands(spark))
     yield execution
     for query in _queries_held_apart(execution.executedPlan()):
         yield from _executions(spark, query)
@@ -329,13 +326,11 @@ def _marked_scans(plan: Any) -> Iterator[tuple[str, Any]]:
 
 def _logical_marks(spark: Any, plan: Any) -> Iterator[str | None]:
     """The marks in an optimized plan; None for a command, which may hold a query where nobody sees it."""
-    from py4j.java_gateway import is_instance_of
-
     if plan.getClass().getSimpleName() == "LogicalRelation":
         mark = plan.relation().options().get(_MARK)
         if mark.isDefined():
             yield str(mark.get())
-    elif is_instance_of(spark.sparkContext._gateway, plan, _COMMAND):
+    elif is_instance(spark, plan, _COMMAND):
         yield None
     for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
         yield from _logical_marks(spark, inner)
@@ -375,7 +370,7 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
     plans = "org.apache.spark.sql.catalyst.plans.logical"
     alias = java_class(spark, "org.apache.spark.sql.catalyst.expressions.Alias")
     none = java_class(spark, "scala.Option").empty()
-    plan = rows._jdf.queryExecution().analyzed()
+    plan = analyzed_plan(rows)
     empty = scala_object(spark, "scala.collection.immutable.Nil")
     meant = {str(each.name()): each for each in items_of(condition.expression.references().toSeq())}
     columns = []

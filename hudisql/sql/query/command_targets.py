@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.jvm import class_name, items_of
 from hudisql.sql.query.relations import TableBinder, ViewRelation
 from hudisql.sql.query.target_table import find_hudi_entry
 from hudisql.sql.text.statements import TableName

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.config.config_key import config_of_session
 from hudisql.config.hudi_config import FUNCTIONS
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.jvm import java_class, session_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,8 +92,7 @@ def _create(spark: SparkSession, name: str, class_: str) -> None:
 
 def _choose(spark: SparkSession, name: str, as_hive: bool) -> None:
     """Put Hive's class, or Spark's expression, behind the name of a function of Spark's in this session."""
-    session: Any = spark
-    registry = session._jsparkSession.sessionState().functionRegistry()
+    registry = session_state(spark).functionRegistry()
     own = _identifier(spark, registry, name, "builtin")
     is_hive = str(registry.lookupFunction(own).get().getClassName()).startswith(_PACKAGE)
     if is_hive is as_hive:

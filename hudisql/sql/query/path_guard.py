@@ -16,7 +16,7 @@ from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import MetastoreTable, loses_files_when_dropped
 from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
-from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.spark.versions import location_of_table_like
 from hudisql.sql.query.command_targets import targets_of_plan
 from hudisql.sql.query.target_table import find_entry, find_hudi_root

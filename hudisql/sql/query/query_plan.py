@@ -23,10 +23,10 @@ from hudisql.options.unserved_settings import refuse_unserved_queries
 from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
-from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.jvm import analyzed_plan, class_name, items_of, session_state
 from hudisql.sql.query.catalyst import (
     PartitionCondition,
     ScanNeeds,
@@ -167,7 +167,7 @@ def analyzed_query(
     """
     with placeholders(context, binder, bound), bound_errors(bound, source):
         frame = context.spark.sql(bound.text)
-        analyzed: Any = frame._jdf.queryExecution().analyzed()
+        analyzed = analyzed_plan(frame)
     binder.refuse_hidden_tables(str(analyzed.toString()))
     return frame
 
@@ -196,7 +196,7 @@ def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText |
                 return _cache_query(context, statement, source)
         frame = context.spark.sql(prepared.bound.text)
         if prepared.unchecked_by is not None:
-            analyzed: Any = frame._jdf.queryExecution().analyzed()
+            analyzed = analyzed_plan(frame)
             prepared.unchecked_by.refuse_hidden_tables(str(analyzed.toString()))
         return frame
 
@@ -266,8 +266,7 @@ def _plan_relation(
         return PlannedRelation(relation, table, None)
     if keys is not None:
         needs = replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), keys]))
-    session: Any = context.spark
-    configuration = session._jsparkSession.sessionState().conf()
+    configuration = session_state(context.spark).conf()
     partition_names = [column.name for column in table.partition_columns]
     predicates = [needs.predicate] if needs.predicate is not None else []
     partition_predicates = [
@@ -279,19 +278,21 @@ def _plan_relation(
         if predicate is not None
     ]
     plan = plan_scan(
-        table,
-        prune_schema(table.full_schema, needs.fields),
-        predicates,
-        partition_predicates,
-        as_of=state.as_of,
-        changes=state.changes,
-        read_optimized=relation.entry.read_optimized,
-        parallelism=context.spark.sparkContext.defaultParallelism,
-        max_split_bytes=configuration.filesMaxPartitionBytes(),
-        open_cost_bytes=configuration.filesOpenCostInBytes(),
-        count_all=count_all,
-        pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
-        driver_bytes=driver_bytes,
+        ScanRequest(
+            table,
+            prune_schema(table.full_schema, needs.fields),
+            predicates,
+            partition_predicates,
+            as_of=state.as_of,
+            changes=state.changes,
+            read_optimized=relation.entry.read_optimized,
+            parallelism=context.spark.sparkContext.defaultParallelism,
+            max_split_bytes=configuration.filesMaxPartitionBytes(),
+            open_cost_bytes=configuration.filesOpenCostInBytes(),
+            count_all=count_all,
+            pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+            driver_bytes=driver_bytes,
+        )
     )
     return PlannedRelation(relation, table, plan)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hudisql.errors import SqlSyntaxError
-from hudisql.spark.java_objects import items_of
+from hudisql.spark.jvm import items_of, session_state
 from hudisql.spark.versions import called_since, set_active_session
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
@@ -104,8 +104,7 @@ def has_quoted_names(spark: SparkSession, text: str) -> bool:
     """True if double quotes in `text` hold names by the session's settings."""
     if '"' not in text:
         return False
-    session: Any = spark
-    return bool(session._jsparkSession.sessionState().conf().doubleQuotedIdentifiers())
+    return bool(session_state(spark).conf().doubleQuotedIdentifiers())
 
 
 class UnplacedSyntaxError(SqlSyntaxError):
@@ -119,12 +118,11 @@ def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None)
     """
     from pyspark.errors import ParseException
 
-    session: Any = spark
     provide_hive_functions(spark, called_hive_functions(text))
     # The parser takes its settings from the thread's active session.
     set_active_session(spark)
     try:
-        return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        return session_state(spark).sqlParser().parsePlan(text)
     except ParseException as error:
         if source is None:
             raise UnplacedSyntaxError(translate_spark_error(error, SourceText(text)).message) from error

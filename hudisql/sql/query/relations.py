@@ -18,8 +18,9 @@ from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_h
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.options.table_settings import reads_changed_sources
+from hudisql.options.table_call import open_session_table
 from hudisql.read.scan.table_state import TableState
+from hudisql.spark.jvm import java_class
 from hudisql.sql.query.references import (
     Span,
     StatementNames,
@@ -42,7 +43,7 @@ from hudisql.sql.query.views import (
     session_of_view,
 )
 from hudisql.sql.text.spark_errors import SourceText
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,11 +173,7 @@ class TableBinder:
     def open(self, entry: HudiEntry) -> HudiTable:
         """The table, opened and listed once per statement. Raises NoSuchTableError, UnsupportedTableError."""
         if entry.path not in self._tables:
-            self._tables[entry.path] = open_table(
-                self._context.storage,
-                entry.path,
-                accepts_changed_sources=reads_changed_sources(self._context),
-            ).listed_once()
+            self._tables[entry.path] = open_session_table(self._context, entry.path).listed_once()
         return self._tables[entry.path]
 
     def state_of(self, relation: HudiRelation) -> TableState:
@@ -466,7 +463,7 @@ def _substituted(spark: Any, text: str) -> str:
     # Spark's parser counts offsets in the text after its own ${} substitution.
     if "${" not in text:
         return text
-    return str(spark._jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+    return str(java_class(spark, "org.apache.spark.sql.internal.VariableSubstitution")().substitute(text))
 
 
 def _global_database(spark: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.read.scan.scan_method import ScanMethod
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -39,10 +39,12 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
     if is_past or has_nested or not _is_small(table, read_optimized=read_optimized):
         return None
     plan = plan_scan(
-        table,
-        table.full_schema,
-        read_optimized=read_optimized,
-        parallelism=spark.sparkContext.defaultParallelism,
+        ScanRequest(
+            table,
+            table.full_schema,
+            read_optimized=read_optimized,
+            parallelism=spark.sparkContext.defaultParallelism,
+        )
     )
     return plan if set(plan.methods()) <= {ScanMethod.NATIVE} else None
 

@@ -7,7 +7,7 @@ A temporary view hides a table of its name; names of other catalogs are never ou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import (
     FURTHER_SUFFIXES,
@@ -16,10 +16,10 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
-from hudisql.options.table_call import base_path_of
-from hudisql.options.table_settings import reads_changed_sources
+from hudisql.options.table_call import base_path_of, open_session_table
+from hudisql.spark.jvm import session_state
 from hudisql.sql.text.statements import TableName
-from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
+from hudisql.table.hudi_table import HudiTable, find_table_root
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -47,11 +47,7 @@ def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
 
 def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
     """Open the table that a metastore entry stands for. Raises CorruptTableError, NoSuchTableError."""
-    return open_table(
-        context.storage,
-        base_path_of(context, entry, None),
-        accepts_changed_sources=reads_changed_sources(context),
-    )
+    return open_session_table(context, base_path_of(context, entry, None))
 
 
 def find_hudi_root(context: Context, path: str) -> str | None:
@@ -64,8 +60,7 @@ def find_hudi_root(context: Context, path: str) -> str | None:
 
 def is_temporary_view(context: Context, name: str) -> bool:
     """True if Spark has a temporary view of that name."""
-    session: Any = context.spark
-    return bool(session._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
+    return bool(session_state(context.spark).catalog().getTempView(name).isDefined())
 
 
 def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.format.schema.spark_schema import quote_name, with_local_zone
-from hudisql.spark.java_objects import pairs_of
+from hudisql.spark.jvm import analyzed_plan, clone_session, java_class, pairs_of, session_state
 from hudisql.spark.versions import (
     VIEW_SETTING,
     frame_of_plan,
@@ -84,8 +84,7 @@ def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:
 
 def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = False) -> ViewDefinition | bool:
     """The definition of a temporary view; True if it has no text (made of a DataFrame), False if none."""
-    session: Any = spark
-    catalog = session._jsparkSession.sessionState().catalog()
+    catalog = session_state(spark).catalog()
     found = catalog.getRawGlobalTempView(name) if is_global else catalog.getRawTempView(name)
     if not found.isDefined():
         return False
@@ -94,8 +93,7 @@ def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = Fal
 
 def find_spark_view(spark: SparkSession, database: str, name: str) -> ViewDefinition | None:
     """The definition of a view in Spark's own catalog, for sessions whose catalog is not our metastore."""
-    session: Any = spark
-    catalog = session._jsparkSession.sessionState().catalog().externalCatalog()
+    catalog = session_state(spark).catalog().externalCatalog()
     if not catalog.tableExists(database, name):
         return None
     described = catalog.getTable(database, name)
@@ -154,7 +152,6 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
     As `View.effectiveSQLConf` of Spark: a setting that the view would have stored, and has not, counts with
     its default. The session itself is not changed: other threads use it meanwhile.
     """
-    from pyspark.sql import SparkSession
 
     if not definition.configuration:
         # Hive stores none.
@@ -169,8 +166,7 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
     }
     if not changed:
         return spark
-    session: Any = spark
-    copied = SparkSession(spark.sparkContext, session._jsparkSession.cloneSession())
+    copied = clone_session(spark)
     for key, value in changed.items():
         if value is None:
             copied.conf.unset(key)
@@ -196,7 +192,7 @@ def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The analyzed rows of a session as rows of another one that shares its SparkContext."""
     if frame.sparkSession is spark:
         return frame
-    return frame_of_plan(spark, frame._jdf.queryExecution().analyzed())
+    return frame_of_plan(spark, analyzed_plan(frame))
 
 
 def query_text_of(statement: Any) -> str:
@@ -211,7 +207,6 @@ def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
     Spark stores the user's own query text, column names, comments and settings; only what it would have to
     find out by resolving the query, the schema, comes from us. Raises what Spark raises.
     """
-    session: Any = spark
     columns = ", ".join(
         f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"
         for each in schema.fields
@@ -222,8 +217,8 @@ def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
         for position in range(statement.children().size())
     ]
     complete = statement.withNewChildren(scala_sequence(spark, children))
-    mode = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.ALL()
-    session._jsparkSession.sessionState().executePlan(complete, mode).assertCommandExecuted()
+    mode = java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL()
+    session_state(spark).executePlan(complete, mode).assertCommandExecuted()
 
 
 def _position_of(name: str, names: list[str], definition: ViewDefinition) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedStatementError
-from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.spark.versions import AlteredColumn, altered_columns
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.schema.table_definition import column_schema, data_type_document

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.scan.arrow_scan import spark_struct
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.jvm import java_class
 from hudisql.spark.versions import column_of, expression_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import arrow_from_spark_json
 from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
-from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.spark.versions import called_since, columns_of_create_table
 from hudisql.sql.query.references import parse_plan
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch
 from hudisql.read.scan.arrow_scan import calendar_settings
+from hudisql.spark.jvm import optimized_plan
 from hudisql.spark.versions import rebalance
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -180,4 +181,4 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
 
 
 def _estimated_bytes(rows: DataFrame) -> int:
-    return int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return int(optimized_plan(rows).stats().sizeInBytes())

@@ -17,7 +17,7 @@ from hudisql.read.changes import change_capture
 from hudisql.read.changes.change_capture import GroupChange, captured_schema, plan_capture, read_changes
 from hudisql.read.files.predicates import Comparison, matching_rows
 from hudisql.read.scan.incremental import IncrementalRead, incremental_read
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import ChangedGroups, timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -50,8 +50,8 @@ def test_a_window_has_the_rows_of_its_end_that_its_commits_wrote(
     assert len(instants) > 1
     for begin, end in combinations(["000", *instants], 2):
         changes = incremental_read(table, timeline_window(table, begin, end))
-        found = read_plan(plan_scan(table, table.full_schema, changes=changes))
-        then = read_plan(plan_scan(table, table.full_schema, as_of=end))
+        found = read_plan(plan_scan(ScanRequest(table, table.full_schema, changes=changes)))
+        then = read_plan(plan_scan(ScanRequest(table, table.full_schema, as_of=end)))
         times = [begin < row[COMMIT_TIME] <= end for row in then.to_pylist()]
         assert rows_of(found) == rows_of(then.filter(pa.array(times)))
 
@@ -79,7 +79,7 @@ def test_captured_changes_lead_from_one_state_to_the_next(
 
 
 def _state(table: HudiTable, read_plan: ReadPlan, as_of: str) -> list[dict[str, Any]]:
-    return list(read_plan(plan_scan(table, table.schema, as_of=as_of)).to_pylist())
+    return list(read_plan(plan_scan(ScanRequest(table, table.schema, as_of=as_of))).to_pylist())
 
 
 def _captured(table: HudiTable, begin: str, end: str) -> list[dict[str, Any]]:
@@ -136,18 +136,18 @@ def test_only_files_that_the_windows_commits_name_are_read(
     table = open_golden("cow_bootstrap_then_upsert_delete")
     begin, end = instants_of(table)[:2]
     changes = incremental_read(table, timeline_window(table, begin, end))
-    plan = plan_scan(table, table.full_schema, changes=changes)
-    assert 0 < len(plan.slices) < len(plan_scan(table, table.full_schema).slices)
+    plan = plan_scan(ScanRequest(table, table.full_schema, changes=changes))
+    assert 0 < len(plan.slices) < len(plan_scan(ScanRequest(table, table.full_schema)).slices)
     assert {file_slice.base_instant_time for file_slice, _ in plan.slices} == {end}
     assert ("changes", f"1 commits after {begin} up to {end}") in plan.describe()
     filtered = [Comparison(("dt",), "=", "2000-01-01")]
-    assert plan_scan(table, table.full_schema, filtered, changes=changes).partitions_read == 0
+    assert plan_scan(ScanRequest(table, table.full_schema, filtered, changes=changes)).partitions_read == 0
     one = incremental_read(table, timeline_window(table, begin, end), "/dt=2024-03-0[1]/*{0_0,parquet}")
     none = incremental_read(table, timeline_window(table, begin, end), "/dt=2024-03-09/*")
-    assert len(plan_scan(table, table.full_schema, changes=one).slices) == len(plan.slices)
-    assert plan_scan(table, table.full_schema, changes=none).slices == ()
+    assert len(plan_scan(ScanRequest(table, table.full_schema, changes=one)).slices) == len(plan.slices)
+    assert plan_scan(ScanRequest(table, table.full_schema, changes=none)).slices == ()
     nothing = incremental_read(table, timeline_window(table, instants_of(table)[-1]))
-    assert read_plan(plan_scan(table, table.full_schema, changes=nothing)).num_rows == 0
+    assert read_plan(plan_scan(ScanRequest(table, table.full_schema, changes=nothing))).num_rows == 0
 
 
 def test_windows_whose_files_were_cleaned_are_gone(
@@ -157,12 +157,12 @@ def test_windows_whose_files_were_cleaned_are_gone(
     instants = instants_of(table)
     lost = timeline_window(table, instants[1], instants[2])
     with pytest.raises(NoSuchStateError, match="file groups that were written up to then were deleted"):
-        plan_scan(table, table.full_schema, changes=incremental_read(table, lost))
+        plan_scan(ScanRequest(table, table.full_schema, changes=incremental_read(table, lost)))
     with pytest.raises(NoSuchStateError, match="before and after each commit"):
         plan_capture(table, lost)
     # The last version holds the rows of all commits.
     whole = incremental_read(table, timeline_window(table, instants[1]))
-    found = read_plan(plan_scan(table, table.full_schema, changes=whole))
+    found = read_plan(plan_scan(ScanRequest(table, table.full_schema, changes=whole)))
     assert {row[COMMIT_TIME] for row in found.to_pylist()} <= set(instants[2:])
     assert found.num_rows > 0
 
@@ -173,12 +173,14 @@ def test_archived_commits_of_a_window_are_read_while_files_remain(
     table = open_golden("cow_archived_bootstrap")
     window = timeline_window(table, "earliest")
     assert window.is_open
-    found = read_plan(plan_scan(table, table.full_schema, changes=incremental_read(table, window)))
-    assert rows_of(found) == rows_of(read_plan(plan_scan(table, table.full_schema)))
+    found = read_plan(
+        plan_scan(ScanRequest(table, table.full_schema, changes=incremental_read(table, window)))
+    )
+    assert rows_of(found) == rows_of(read_plan(plan_scan(ScanRequest(table, table.full_schema))))
     with pytest.raises(NoSuchStateError, match="archived"):
         plan_capture(table, window)
     with pytest.raises(NoSuchStateError, match="archived"):
-        plan_scan(table, table.full_schema, as_of="00000000000001")
+        plan_scan(ScanRequest(table, table.full_schema, as_of="00000000000001"))
 
 
 def test_rows_without_meta_columns_tell_no_commit(tmp_path: Path, make_table: Callable[..., Path]) -> None:

@@ -27,7 +27,7 @@ from hudisql.read.scan import (
 )
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.scan_method import ScanMethod, scan_methods
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.slice.replaced_rows import LogMatch
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.spark.versions import has_scalar_subqueries, pyspark_version
@@ -110,8 +110,8 @@ def test_golden_tables_are_right_by_both_scans(
     spark: Any, golden: Any, open_golden: Callable[[str], HudiTable], name: str
 ) -> None:
     table = open_golden(name)
-    native_plan = plan_scan(table, table.schema)
-    stitched_plan = replace(plan_scan(table, table.full_schema), mode="stitched")
+    native_plan = plan_scan(ScanRequest(table, table.schema))
+    stitched_plan = replace(plan_scan(ScanRequest(table, table.full_schema)), mode="stitched")
     assert native_plan.mode == "native"
     stitched, native = scan_to_dataframe(spark, stitched_plan), scan_to_dataframe(spark, native_plan)
     assert stitched.columns == native.columns == table.full_schema.names
@@ -120,7 +120,8 @@ def test_golden_tables_are_right_by_both_scans(
         assert json_rows(frame.select(*table.schema.names)) == expected
     meta = sorted(json.dumps(row, sort_keys=True) for row in golden(name).meta_rows)
     whole, alone = (
-        scan_to_dataframe(spark, plan_scan(table, each)) for each in (table.full_schema, META_SCHEMA)
+        scan_to_dataframe(spark, plan_scan(ScanRequest(table, each)))
+        for each in (table.full_schema, META_SCHEMA)
     )
     for frame in (stitched, whole, alone):
         assert json_rows(frame.select(*META_COLUMNS)) == meta
@@ -142,7 +143,7 @@ def test_spark_merges_log_records_as_the_slice_reader_does(
     table = open_golden(name)
     has_native_log = False
     for columns, expected in ((table.schema, "rows"), (META_SCHEMA, "meta_rows")):
-        plan = plan_scan(table, columns)
+        plan = plan_scan(ScanRequest(table, columns))
         methods = scan_methods([each for each, _ in plan.slices], columns, [])
         has_native_log |= ScanMethod.MERGED in methods
         rows = scan_to_dataframe(spark, plan)
@@ -173,7 +174,7 @@ def test_rows_that_are_only_counted_are_not_read(
     name: str,
 ) -> None:
     monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
-    plan = plan_scan(open_golden(name), pa.schema([]))
+    plan = plan_scan(ScanRequest(open_golden(name), pa.schema([])))
     assert ScanMethod.MERGED in plan.methods()
     rows = scan_to_dataframe(spark, plan)
     tree = str(rows._jdf.queryExecution().analyzed())
@@ -198,10 +199,10 @@ def test_merged_slices_are_read_right_in_subqueries(
     monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
     monkeypatch.setattr(scan_method, "_MOST_LOG_SHARE", 1e9)
     table = open_golden("mor_upsert_only_updates")
-    plan = plan_scan(table, table.schema)
+    plan = plan_scan(ScanRequest(table, table.schema))
     assert ScanMethod.MERGED in plan.methods()
     results = []
-    for each in (plan, replace(plan_scan(table, table.full_schema), mode="stitched")):
+    for each in (plan, replace(plan_scan(ScanRequest(table, table.full_schema)), mode="stitched")):
         scan_to_dataframe(spark, each).createOrReplaceTempView("t")
         results.append(spark.sql(query).collect())
     assert results[0] == results[1]
@@ -302,7 +303,7 @@ def test_the_fallback_reads_slices_with_log_files_once(
     spark: Any, open_golden: Callable[[str], HudiTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = open_golden("mor_upsert_only_updates")
-    plan = plan_scan(table, table.schema)
+    plan = plan_scan(ScanRequest(table, table.schema))
     assert plan.mode == "native"
     assert {file_slice.has_log_files for file_slice, _ in plan.slices} == {True, False}
     names = table.schema.names
@@ -318,7 +319,7 @@ def test_filters_and_columns_reach_sparks_own_scan(
     spark: Any, open_golden: Callable[[str], HudiTable]
 ) -> None:
     table = open_golden("cow_bootstrap_2part")
-    frame = scan_to_dataframe(spark, plan_scan(table, table.schema))
+    frame = scan_to_dataframe(spark, plan_scan(ScanRequest(table, table.schema)))
     text = frame.where("region = 'eu' and seq > 3").select("st.b")._jdf.queryExecution().toString()
     assert "PartitionFilters: [isnotnull(region" in text
     assert "GreaterThan(seq,3)" in text
@@ -338,7 +339,7 @@ def test_meta_columns_of_native_slices_do_not_cross_python(
     bootstrapped: int,
 ) -> None:
     table = open_golden(name)
-    plan = plan_scan(table, table.full_schema)
+    plan = plan_scan(ScanRequest(table, table.full_schema))
     frame = scan_to_dataframe(spark, plan)
     slices = [file_slice for file_slice, _ in plan.slices]
     apart = [each for each in slices if each.is_bootstrapped]
@@ -382,7 +383,9 @@ def test_a_scan_has_all_columns_but_evaluating_an_unplanned_one_is_an_error(
             pa.field("st", pa.struct([("b", pa.string())])),
         ]
     )
-    frame = scan_to_dataframe(spark, plan_scan(table, columns, [Comparison(("id",), "<", "k000010")]))
+    frame = scan_to_dataframe(
+        spark, plan_scan(ScanRequest(table, columns, [Comparison(("id",), "<", "k000010")]))
+    )
     assert frame.columns == table.full_schema.names
     assert frame.schema["st"].dataType.simpleString() == "struct<a:bigint,b:string>"
     frame.createOrReplaceTempView("pruned")
@@ -428,7 +431,9 @@ def test_ten_thousand_files_become_a_dataframe_without_a_spark_job(
     context = spark.sparkContext
     modes: tuple[Literal["native", "stitched"], ...] = ("native", "stitched")
     for mode in modes:
-        plan = replace(plan_scan(many_files_table, many_files_table.full_schema, parallelism=2), mode=mode)
+        plan = replace(
+            plan_scan(ScanRequest(many_files_table, many_files_table.full_schema, parallelism=2)), mode=mode
+        )
         context.setJobGroup(f"planning {mode}", "")
         frame = scan_to_dataframe(spark, plan)
         # Spark's own way to read a list of paths lists them by jobs, which takes minutes here.

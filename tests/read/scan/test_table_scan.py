@@ -18,7 +18,7 @@ from hudisql.errors import SourceChangedError
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.files.predicates import Comparison, IsNotNull, Or
 from hudisql.read.scan.scan_method import ScanMethod, scan_methods
-from hudisql.read.scan.table_scan import ScanPlan, plan_scan
+from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -78,7 +78,7 @@ def test_golden_tables_read_as_apache_hudi_reads_them(
     name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
     expected, table = golden(name), open_golden(name)
-    found = read_plan(plan_scan(table, table.full_schema))
+    found = read_plan(plan_scan(ScanRequest(table, table.full_schema)))
     data = found.select(table.schema.names).to_pylist()
     meta = found.select([each for each in found.schema.names if each.startswith("_hoodie")]).to_pylist()
     assert _sorted_json(_as_json(data)) == _sorted_json(expected.rows)
@@ -90,7 +90,7 @@ def test_data_columns_alone_are_the_same_rows(
     name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
     table = open_golden(name)
-    plan = plan_scan(table, table.schema)
+    plan = plan_scan(ScanRequest(table, table.schema))
     assert plan.mode == "native"
     assert _sorted_json(_as_json(read_plan(plan).to_pylist())) == _sorted_json(golden(name).rows)
 
@@ -104,7 +104,7 @@ def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
 ) -> None:
     expected = json.loads((Path(__file__).parent / "third_party_rows.json").read_text())[name]
     table = open_table(Storage(), third_party(name))
-    found = read_plan(plan_scan(table, table.full_schema)).sort_by("_hoodie_record_key")
+    found = read_plan(plan_scan(ScanRequest(table, table.full_schema))).sort_by("_hoodie_record_key")
     rows = [{column: str(value) for column, value in row.items()} for row in found.to_pylist()]
     assert [{column: row[column] for column in expected[0]} for row in rows] == expected
 
@@ -113,7 +113,7 @@ def test_a_read_optimized_scan_takes_the_base_files_alone(
     golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
     table = open_golden("mor_upsert_only_updates")
-    plan = plan_scan(table, table.full_schema, read_optimized=True)
+    plan = plan_scan(ScanRequest(table, table.full_schema, read_optimized=True))
     keys = read_plan(plan)["_hoodie_record_key"].to_pylist()
     assert len(keys) == len(set(keys)) == len(golden("mor_upsert_only_updates").rows)
     assert set(read_plan(plan)["_hoodie_commit_time"].to_pylist()) == {"00000000000001"}
@@ -127,7 +127,7 @@ def test_partition_predicates_prune_before_listing(
     region = Comparison(("region",), "=", "eu")
     day = Comparison(("dt",), ">", "2024-03-01")
     row = Comparison(("id",), "<", "k0001")
-    plan = plan_scan(table, schema, [region, row], [day, Or((region, day))], count_all=True)
+    plan = plan_scan(ScanRequest(table, schema, [region, row], [day, Or((region, day))], count_all=True))
     assert (plan.partitions_read, plan.partitions_total) == (1, 4)
     assert (len(plan.slices), plan.slices_total) == (2, 8)
     assert plan.predicate == row
@@ -146,10 +146,10 @@ def test_a_partitions_path_prunes_and_loses_no_row(
 ) -> None:
     table = open_golden(name)
     schema = table.full_schema
-    whole = plan_scan(table, schema)
+    whole = plan_scan(ScanRequest(table, schema))
     rows = read_plan(whole)
     for path in set(rows["_hoodie_partition_path"].to_pylist()):
-        plan = plan_scan(table, schema, [Comparison(("_hoodie_partition_path",), "=", path)])
+        plan = plan_scan(ScanRequest(table, schema, [Comparison(("_hoodie_partition_path",), "=", path)]))
         wanted = rows.filter(pc.equal(rows["_hoodie_partition_path"], path))
         assert plan.partitions_read == 1 < whole.partitions_read
         assert len(plan.slices) < len(whole.slices)
@@ -161,7 +161,9 @@ def test_predicates_that_cannot_be_pushed_are_left_out(open_golden: Callable[[st
     table = open_golden("cow_bootstrap_meta")
     schema = pa.schema([table.schema.field("id"), table.schema.field("seq")])
     plan = plan_scan(
-        table, schema, [Comparison(("seq",), "=", "text"), IsNotNull(("id",)), IsNotNull(("fare",))]
+        ScanRequest(
+            table, schema, [Comparison(("seq",), "=", "text"), IsNotNull(("id",)), IsNotNull(("fare",))]
+        )
     )
     assert plan.predicate == IsNotNull(("id",))
 
@@ -170,8 +172,8 @@ def test_a_scan_can_be_bound_to_a_path_below_the_table(
     open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
     table = open_golden("cow_bootstrap_2part")
-    whole = read_plan(plan_scan(table, table.full_schema))
-    part = read_plan(plan_scan(table, table.full_schema, below="region=eu"))
+    whole = read_plan(plan_scan(ScanRequest(table, table.full_schema)))
+    part = read_plan(plan_scan(ScanRequest(table, table.full_schema, below="region=eu")))
     assert 0 < part.num_rows < whole.num_rows
     assert set(part["region"].to_pylist()) == {"eu"}
 
@@ -182,18 +184,18 @@ def test_a_changed_source_file_is_found_at_planning(tmp_path: Path, golden: Any,
     copied = tmp_path / "table"
     shutil.copytree(golden("cow_bootstrap_meta").table, copied)
     table = open_table(storage, str(copied))
-    source = Path(plan_scan(table, table.schema).slices[0][0].external_file.path)  # type: ignore[union-attr]
+    source = Path(plan_scan(ScanRequest(table, table.schema)).slices[0][0].external_file.path)  # type: ignore[union-attr]
     content, times = source.read_bytes(), (source.stat().st_atime_ns, source.stat().st_mtime_ns)
     try:
         source.write_bytes(content + b"\x00")
         for schema in (table.schema, table.full_schema):
             with pytest.raises(SourceChangedError) as caught:
-                plan_scan(table, schema)
+                plan_scan(ScanRequest(table, schema))
             assert str(source) in caught.value.message
             assert "partition 'dt=2024-03-0" in caught.value.message
         source.unlink()
         with pytest.raises(SourceChangedError, match="is missing"):
-            plan_scan(table, table.schema)
+            plan_scan(ScanRequest(table, table.schema))
     finally:
         source.write_bytes(content)
         os.utime(source, ns=times)
@@ -201,7 +203,7 @@ def test_a_changed_source_file_is_found_at_planning(tmp_path: Path, golden: Any,
 
 def test_ten_thousand_files_are_planned_in_seconds(many_files_table: HudiTable) -> None:
     started = time.process_time()
-    plan = plan_scan(many_files_table, many_files_table.full_schema)
+    plan = plan_scan(ScanRequest(many_files_table, many_files_table.full_schema))
     seconds = time.process_time() - started
     assert len(plan.slices) == 10_000
     assert plan.partitions_total == 100
@@ -212,7 +214,7 @@ def test_files_that_spark_would_hide_are_read_by_the_slice_reader(
     tmp_path: Path, storage: Storage, make_table: Any
 ) -> None:
     table = open_table(storage, str(make_table(tmp_path / "t", {"": 1})))
-    ((file_slice, _),) = plan_scan(table, table.schema).slices
+    ((file_slice, _),) = plan_scan(ScanRequest(table, table.schema)).slices
     assert file_slice.base_file is not None
 
     def method_of(name: str) -> ScanMethod:
@@ -258,10 +260,10 @@ def test_a_scan_on_the_driver_reads_all_columns(
 ) -> None:
     table = open_table(Storage(), third_party("v6_trips_8i1u"))
     wanted = pa.schema([table.full_schema.field("_hoodie_record_key")])
-    few, many = (plan_scan(table, wanted, driver_bytes=size) for size in (1 << 30, 1000))
+    few, many = (plan_scan(ScanRequest(table, wanted, driver_bytes=size)) for size in (1 << 30, 1000))
     assert (few.on_driver, few.columns) == (True, table.full_schema)
     assert (many.on_driver, many.columns) == (False, wanted)
-    whole = read_plan(plan_scan(table, table.full_schema))
+    whole = read_plan(plan_scan(ScanRequest(table, table.full_schema)))
     assert read_plan(few).sort_by("_hoodie_record_key") == whole.sort_by("_hoodie_record_key")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hudisql.errors import QueryError
 from hudisql.read.changes.row_multisets import equal_row_numbers
 from hudisql.session import Session
-from hudisql.spark.java_objects import scala_object
+from hudisql.spark.jvm import scala_object
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import driver_changes, maintained_columns
 from tests.spark_versions import needs_spark

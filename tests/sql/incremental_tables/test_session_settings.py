@@ -12,7 +12,7 @@ import pytest
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.errors import InvalidArgumentError
 from hudisql.session import Session
-from hudisql.spark.java_objects import scala_object
+from hudisql.spark.jvm import scala_object
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.incremental_tables.session_settings import gives_meaning, settings_of_session
 from tests.soak import parameters as cases

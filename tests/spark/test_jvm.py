@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.jvm import java_class
 
 pytestmark = pytest.mark.spark
 
