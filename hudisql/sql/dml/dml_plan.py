@@ -193,6 +193,11 @@ def plan_dml(
     )
 
 
+def plan_merge(scope: StatementScope, clauses: cl.MergeClauses, source: SourceText) -> DmlPlan:
+    """`plan_dml` of a MERGE by its clauses. Raises what `plan_dml` raises."""
+    return _Planner(scope, source, count_all=False).merge(clauses)
+
+
 def touched_register_only(plan: DmlPlan) -> list[str]:
     """The register-only partitions (paths) with rows that the statement changes; runs a query to find them.
 
