@@ -80,7 +80,7 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
     `plan` is Spark's unresolved plan of the statement, if it is parsed already.
     """
     is_query = isinstance(statement, st.QueryStatement)
-    prepare = partial(query_plan.prepare_query, context, statement.text, source, plan=plan, is_query=is_query)
+    prepare = partial(query_plan.prepare_query, context, statement, source, plan=plan, is_query=is_query)
     try:
         prepared = prepare()
     except NoSuchPathError:
@@ -106,13 +106,13 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
 
 
 def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
-    return Result(run_block(context, statement.text), guard=lambda: translated_spark_errors(source))
+    return Result(run_block(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _execute_immediate(
     context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
 ) -> Result:
-    return Result(execute_immediate(context, statement.text), guard=lambda: translated_spark_errors(source))
+    return Result(execute_immediate(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _refuse_changes_of_files(context: Context, plan: Any) -> None:

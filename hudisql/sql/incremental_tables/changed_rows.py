@@ -24,6 +24,7 @@ from hudisql.sql.query.query_plan import PreparedQuery
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.statements import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,5 +161,5 @@ def _prepare(
     scope: StatementScope, source: SourceText, binder: TableBinder, driver_bytes: int
 ) -> PreparedQuery:
     return query_plan.prepare_query(
-        scope.context, source.text, source, binder=binder, driver_bytes=driver_bytes
+        scope.context, Statement(source.text), source, binder=binder, driver_bytes=driver_bytes
     )

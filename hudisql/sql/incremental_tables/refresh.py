@@ -39,6 +39,7 @@ from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering,
 from hudisql.sql.query import query_plan
 from hudisql.sql.text.clauses import Assignment, MergeAction, MergeClauses, SourceSpan, TargetClause
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.statements import Statement
 from hudisql.sql_literals import quote_string
 from hudisql.table.history.taken_changes import check_not_undone, place_at
 from hudisql.table.history.timeline_window import timeline_window
@@ -177,7 +178,7 @@ def _plan_changes(
 
 def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
     """The query's analyzed plan over the rows of its sources, and these by the names in it."""
-    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
+    prepared = query_plan.prepare_query(scope.context, Statement(sources.text), binder=sources.binder)
     frame = query_plan.run_prepared(scope.context, prepared)
     return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
