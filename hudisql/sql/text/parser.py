@@ -8,7 +8,7 @@ metastore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -31,12 +31,11 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
     Raises SqlSyntaxError (line, column, marked text) if it is empty, more than one, or not to be understood.
     """
     body = text.lstrip()
-    tokens = tokenize(body)
-    end = next((at for at, token in enumerate(tokens) if token.text in _SPLITS), len(tokens))
-    if _is_plain(body, tokens, end):
+    tokens = _tokens_up_to_end(body)
+    if tokens is not None:
         line, column = position_at(text, len(text) - len(body), line, column)
-        body = body[: tokens[end].start if end < len(tokens) else len(body)].rstrip()
-        return _Parser(body, tokens[:end], line, column).parse()
+        end = tokens.pop().start if tokens[-1].text == ";" else len(body)
+        return _Parser(body[:end].rstrip(), tokens, line, column).parse()
     found = split_script(text)
     if not found:
         raise syntax_error("there is no statement here", text, 0, line=line, column=column)
@@ -49,18 +48,19 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
     return _Parser(only.text, tokenize(only.text), line, column).parse()
 
 
-def _is_plain(text: str, tokens: Sequence[Token], end: int) -> bool:
-    """True if the tokens up to `end` are one statement, in which nothing stays open, and nothing follows.
+def _tokens_up_to_end(text: str) -> list[Token] | None:
+    """The tokens of a text that is one statement, up to its first semicolon; None if that is not sure.
 
-    Of comments and blocks `split_script` knows the rules.
+    Of comments and blocks, and of what is not closed, `split_script` knows the rules.
     """
-    return (
-        end > 0
-        and tokens[0].start == 0
-        and "/*" not in text
-        and not any(token.is_keyword("BEGIN") for token in tokens[:3])
-        and all(token.text == ";" for token in tokens[end:])
-    )
+    if "/*" in text or text.startswith("--"):
+        return None
+    tokens = tokenize(text)
+    end = next((at for at, token in enumerate(tokens) if token.text in _SPLITS), len(tokens))
+    is_block = any(token.is_keyword("BEGIN") for token in tokens[:3])
+    if end == 0 or is_block or any(token.text != ";" for token in tokens[end:]):
+        return None
+    return tokens[: end + 1]
 
 
 class _Parser(StatementCursor):
