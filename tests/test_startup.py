@@ -16,6 +16,7 @@ from hudisql.console import SilentConsole
 from hudisql.errors import MetastoreUnavailableError, SessionClosedError, SqlSyntaxError
 from hudisql.session import connect
 from hudisql.sql.dispatch import STATEMENT_HEADS, check_head, names_nothing
+from hudisql.sql.text.statements import Statement
 
 ROOT = Path(__file__).parent.parent
 
@@ -118,12 +119,12 @@ def test_a_metastore_that_is_away_is_an_error_of_the_statement_that_needs_it(tmp
 @pytest.mark.parametrize("text", ["SELEC 1", "  /* a */ selct x", "OPTIMISE t", "nonsense"])
 def test_a_first_word_that_begins_no_statement_is_a_syntax_error(text: str) -> None:
     with pytest.raises(SqlSyntaxError, match="Syntax error at or near"):
-        check_head(text)
+        check_head(Statement(text))
 
 
 @pytest.mark.parametrize("text", ["select 1", "(SELECT 1)", "outer: BEGIN END", "Use x", "`SELEC` 1", "'a'"])
 def test_other_texts_are_left_to_spark(text: str) -> None:
-    check_head(text)
+    check_head(Statement(text))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_other_texts_are_left_to_spark(text: str) -> None:
     ],
 )
 def test_queries_of_literals_name_nothing(text: str) -> None:
-    assert names_nothing(text) == (text != "select 1 a")
+    assert names_nothing(Statement(text)) == (text != "select 1 a")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_queries_of_literals_name_nothing(text: str) -> None:
     ],
 )
 def test_queries_that_name_something_need_the_catalog(text: str) -> None:
-    assert not names_nothing(text)
+    assert not names_nothing(Statement(text))
 
 
 @pytest.mark.soak
@@ -171,7 +172,7 @@ def test_spark_refuses_the_same_first_words(spark: Any) -> None:
         with pytest.raises(SqlSyntaxError) as sparks:
             parse_plan(spark, text, SourceText(text))
         with pytest.raises(SqlSyntaxError) as ours:
-            check_head(text)
+            check_head(Statement(text))
         assert ours.value.message == sparks.value.message
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.check.script_findings import Finding, finding_of
 from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
@@ -24,7 +24,6 @@ from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
 if TYPE_CHECKING:
     from hudisql.check.statement_check import StatementCheck
 
-Level = Literal["parse", "bind", "plan"]
 LEVELS: Final = ("parse", "bind", "plan")
 _MIGRATION: Final = re.compile(r"(?:[VU]\d[\d._]*|R)__")
 
@@ -107,7 +106,7 @@ def _check_statement(
     text = substitute_variables(statement.text, variables, **where)
     parsed = parse_statement(text, **where)
     if isinstance(parsed, st.PassThroughStatement):
-        check_head(parsed.text, **where)
+        check_head(parsed, **where)
     if checker is None:
         _read_clauses(parsed, where)
         return
@@ -126,11 +125,11 @@ def _check_statement(
 def _read_clauses(parsed: st.Statement, where: Any) -> None:
     """Read the clauses of a change of rows, which have a grammar of their own here."""
     if isinstance(parsed, st.MergeStatement):
-        cl.read_merge(parsed.text, **where)
+        cl.read_merge(parsed, **where)
     elif isinstance(parsed, st.UpdateStatement):
-        cl.read_update(parsed.text, **where)
+        cl.read_update(parsed, **where)
     elif isinstance(parsed, st.DeleteStatement):
-        cl.read_delete(parsed.text, **where)
+        cl.read_delete(parsed, **where)
 
 
 def _collector(findings: list[Finding], file: str, statement: ScriptStatement) -> Any:

@@ -99,11 +99,11 @@ class StatementCheck:
             case st.CreateViewStatement():
                 self._view(statement, source)
             case st.QueryStatement() | st.DescribeQueryStatement():
-                self._query(statement.text, source)
+                self._query(statement, source)
             case st.ExplainStatement():
                 self._check(statement.explained, source)
             case st.BlockStatement():
-                self._block(statement.text)
+                self._block(statement)
             case st.ExecuteImmediateStatement():
                 return  # its statement is known when it runs
             case st.TableStatement():
@@ -168,7 +168,7 @@ class StatementCheck:
             shadows.define(key, definition.columns)
         except UnsupportedStatementError:
             if isinstance(statement, st.CreateTableAsStatement):
-                self._query(statement.text[statement.query_start :], source)
+                self._query(st.Statement(statement.text[statement.query_start :]), source)
             shadows.opaque.add(key)
             shadows.made.add(key)
 
@@ -228,7 +228,7 @@ class StatementCheck:
         from hudisql.sql.query.target_table import open_hudi_entry
 
         record_key = open_hudi_entry(self.context, entry).properties.record_key_fields
-        clauses = cl.read_merge(statement.text, line=source.line, column=source.column)
+        clauses = cl.read_merge(statement, line=source.line, column=source.column)
         names = [clauses.target.alias] if clauses.target.alias else [statement.table.parts[-1]]
         missing = missing_key_columns(clauses.condition.text, names, record_key)
         if missing:
@@ -246,8 +246,8 @@ class StatementCheck:
         key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
         self.context.shadows.opaque.add(key)
 
-    def _query(self, text: str, source: SourceText) -> None:
-        prepared = query_plan.prepare_query(self.context, text, source, is_query=True)
+    def _query(self, query: st.Statement, source: SourceText) -> None:
+        prepared = query_plan.prepare_query(self.context, query, source, is_query=True)
         _ = query_plan.run_prepared(self.context, prepared, source).schema
 
     def _other(self, statement: st.Statement, source: SourceText) -> None:
@@ -256,7 +256,7 @@ class StatementCheck:
             return
         from hudisql.sql.dispatch import check_head
 
-        check_head(statement.text, line=source.line, column=source.column)
+        check_head(statement, line=source.line, column=source.column)
         plan = parse_plan(self.context.spark, statement.text)
         if _SETTING.match(statement.text):
             self._setting(statement.text)
@@ -272,14 +272,14 @@ class StatementCheck:
                 self.problem("unknown-setting", problem, hint)
         self.context.spark.sql(text)
 
-    def _block(self, text: str) -> None:
+    def _block(self, block: st.BlockStatement) -> None:
         """Raise what the block would raise before it runs; its tables that are none of Hudi's are Spark's."""
         shadows = self.context.shadows
         while True:
             known = set(shadows.plain)
             try:
                 with shadows.hidden_plain_tables():
-                    return check_block(self.context, text)
+                    return check_block(self.context, block)
             except UnsupportedStatementError:
                 if shadows.plain == known:
                     raise

@@ -15,6 +15,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.sql.text.script import ScriptStatement
 from hudisql.sql.text.statement_cursor import StatementCursor
+from hudisql.sql.text.tokens import tokenize
 
 _DECLARATION: Final = re.compile(r"\s*--\s*test\s*:\s*(?P<text>.*?)\s*", re.IGNORECASE)
 Value = tuple[str, ...] | str
@@ -72,7 +73,7 @@ class _Declaration:
     qualify: Callable[[str], str]
 
     def test(self) -> DataTest:
-        cursor = StatementCursor(self.text, self.line, 1)
+        cursor = StatementCursor(self.text, tokenize(self.text), self.line, 1)
         kind = cursor.word().lower()
         if kind not in _KINDS:
             raise self.error(f"there is no test '{kind or self.text}'")

@@ -21,7 +21,6 @@ from hudisql.sql.query.target_table import find_entry, find_hudi_entry
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
-from hudisql.sql.text.tokens import tokenize
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.table.timeline.instant_files import read_extra_metadata
@@ -111,14 +110,14 @@ def _effect_of_change(context: Context, parsed: st.ChangeStatement) -> Statement
 
 
 def _renames(statement: st.AlterTableStatement) -> bool:
-    words = [token.text.upper() for token in tokenize(statement.text)]
+    words = [token.text.upper() for token in statement.tokens]
     return ("RENAME", "TO") in pairwise(words)
 
 
 def _effect_of_other(parsed: st.Statement) -> Effect:
     if isinstance(parsed, st.BlockStatement | st.ExecuteImmediateStatement):
         return Effect.UNKNOWN  # whatever their first statement is
-    words = [token.text.upper() for token in tokenize(parsed.text)]
+    words = [token.text.upper() for token in parsed.tokens]
     reads = st.QueryStatement | st.DescribeQueryStatement | st.ExplainStatement | st.RefreshTableStatement
     about = st.TableStatement
     if isinstance(parsed, reads) or words[0] in _READ_HEADS:

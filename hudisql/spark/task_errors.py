@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from hudisql import errors
 from hudisql.format.paths.file_names import is_data_file
+from hudisql.sql_literals import quote_string
 
 REMOVED_HINT: Final = (
     "a cleaner removed it while the statement ran: run the statement again;"
@@ -43,6 +44,12 @@ def encode_error(error: errors.HudisqlError) -> TaskError:
     """The error as a TaskError."""
     content = json.dumps({"class": type(error).__name__, "message": error.message, "hint": error.hint})
     return TaskError(f"{error}\n{_OPEN}{content}{_CLOSE}")
+
+
+def raising_expression(kind: type[errors.HudisqlError], message: str, hint: str) -> str:
+    """A SQL expression that fails with this error; `message` is an expression, too."""
+    content = f"'class', '{kind.__name__}', 'message', {message}, 'hint', {quote_string(hint)}"
+    return f"raise_error(concat('{_OPEN}', to_json(named_struct({content})), '{_CLOSE}'))"
 
 
 def translate_task_error(exception: BaseException) -> errors.HudisqlError | None:

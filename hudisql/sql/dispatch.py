@@ -15,7 +15,7 @@ from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import marked_line, position_at
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
-from hudisql.sql.text.tokens import Token, tokenize
+from hudisql.sql.text.tokens import Token
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -104,8 +104,8 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
         with translated_spark_errors(source):
             return call_procedure(context, statement)
     if isinstance(statement, st.PassThroughStatement) and not _may_know_other_statements(context):
-        check_head(statement.text, line=line, column=column)
-    if isinstance(statement, st.QueryStatement) and names_nothing(statement.text):
+        check_head(statement, line=line, column=column)
+    if isinstance(statement, st.QueryStatement) and names_nothing(statement):
         context = context.without_catalog()
     else:
         context.start()
@@ -114,9 +114,9 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
     return execute_placed(context, statement, source)
 
 
-def check_head(text: str, *, line: int = 1, column: int = 1) -> None:
-    """Raise SqlSyntaxError, as Spark's parser does, if no statement begins with the text's first word."""
-    tokens = tokenize(text)
+def check_head(statement: st.Statement, *, line: int = 1, column: int = 1) -> None:
+    """Raise SqlSyntaxError, as Spark's parser does, if no statement begins with the first word."""
+    text, tokens = statement.text, statement.tokens
     if not tokens or tokens[0].kind != "word" or _is_label(tokens):
         return
     head = tokens[0].text
@@ -129,13 +129,13 @@ def check_head(text: str, *, line: int = 1, column: int = 1) -> None:
         )
 
 
-def names_nothing(text: str) -> bool:
+def names_nothing(query: st.Statement) -> bool:
     """True if a query is made of literals and operators alone, so that no catalog has a say in it."""
     return all(
         token.kind == "string"
         or (token.kind == "word" and (token.text[0].isdigit() or token.text.upper() in _WORDS_WITHOUT_NAMES))
         or (token.kind == "mark" and (token.text in _MARKS_WITHOUT_NAMES or token.text[-1:].isdigit()))
-        for token in _without_aliases(tokenize(text))
+        for token in _without_aliases(query.tokens)
     )
 
 

@@ -26,7 +26,6 @@ from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
 from hudisql.sql.incremental_tables import incremental_statements as incremental
 from hudisql.sql.incremental_tables.definition import definition_of
-from hudisql.sql.procedure_call import call_procedure
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
@@ -49,29 +48,19 @@ _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatemen
 
 
 def execute_placed(context: Context, statement: st.Statement, source: SourceText) -> Result:
-    """Run a parsed statement; errors name their place in `source`.
+    """Run a parsed statement other than CALL; errors name their place in `source`.
 
     Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
     """
     try:
         with translated_spark_errors(source):
-            # Also for texts inside of a statement that never come to the parser, such as arguments of CALL.
+            # Also for expressions that come to Spark without a statement, as the values of PARTITION (…).
             if names := called_hive_functions(statement.text):
                 provide_hive_functions(context.spark, names)
-            return execute_statement(context, statement, source)
+            return _HANDLERS.get(type(statement), _run_in_spark)(context, statement, source)
     except UnplacedSyntaxError as error:
         cause = error.__cause__ or error
         raise translate_spark_error(cause, source) from cause
-
-
-def execute_statement(context: Context, statement: st.Statement, source: SourceText) -> Result:
-    """Run a parsed statement."""
-    handler = _HANDLERS.get(type(statement), _run_in_spark)
-    return handler(context, statement, source)
-
-
-def _call(context: Context, statement: st.CallStatement, _source: SourceText) -> Result:
-    return call_procedure(context, statement)
 
 
 def _run_query(context: Context, statement: st.Statement, source: SourceText, plan: Any = None) -> Result:
@@ -80,7 +69,7 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
     `plan` is Spark's unresolved plan of the statement, if it is parsed already.
     """
     is_query = isinstance(statement, st.QueryStatement)
-    prepare = partial(query_plan.prepare_query, context, statement.text, source, plan=plan, is_query=is_query)
+    prepare = partial(query_plan.prepare_query, context, statement, source, plan=plan, is_query=is_query)
     try:
         prepared = prepare()
     except NoSuchPathError:
@@ -106,13 +95,13 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
 
 
 def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
-    return Result(run_block(context, statement.text), guard=lambda: translated_spark_errors(source))
+    return Result(run_block(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _execute_immediate(
     context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
 ) -> Result:
-    return Result(execute_immediate(context, statement.text), guard=lambda: translated_spark_errors(source))
+    return Result(execute_immediate(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _refuse_changes_of_files(context: Context, plan: Any) -> None:
@@ -292,7 +281,6 @@ def _advice_on(statement: st.ChangeStatement) -> str:
 
 
 _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], Result]]] = {
-    st.CallStatement: _call,
     st.QueryStatement: _run_query,
     st.DescribeQueryStatement: _run_query,
     st.CacheTableStatement: _cache,

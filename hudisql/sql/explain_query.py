@@ -26,7 +26,7 @@ _HEADING = "== Hudi Tables =="
 def explain_statement(context: Context, statement: ExplainStatement, source: SourceText) -> Result:
     """One row with the plan as text, as Spark's EXPLAIN gives it. Raises what `prepare_query` raises."""
     inner = inner_source(statement, source)
-    prepared = prepare_query(context, inner.text, inner, count_all=True)
+    prepared = prepare_query(context, statement.explained, inner, count_all=True)
     if not prepared.scans:
         return Result(run_query(context, statement.text, source))
     text = f"{describe_scans(prepared)}\n\n{_explain_by_spark(context, prepared, statement.mode)}"

@@ -7,7 +7,7 @@ that the text names. What cannot be known beforehand is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
@@ -22,9 +22,10 @@ from hudisql.sql.query.path_guard import (
 )
 from hudisql.sql.query.query_plan import references_hudi
 from hudisql.sql.query.references import parse_plan
+from hudisql.sql.text import statements as st
 from hudisql.sql.text.blocks import TRANSACTION_WORDS
 from hudisql.sql.text.script import split_script
-from hudisql.sql.text.tokens import Token, TokenCursor, tokenize
+from hudisql.sql.text.tokens import Token, TokenCursor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,49 +54,49 @@ _PARTS_OF_BLOCKS: Final = frozenset(
 _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 
 
-def run_block(context: Context, text: str) -> DataFrame:
+def run_block(context: Context, block: st.Statement) -> DataFrame:
     """Run a `BEGIN … END` block in Spark; the result is that of its last query.
 
     Raises what `check_block` raises before anything runs.
     """
-    check_block(context, text)
-    return context.spark.sql(text)
+    check_block(context, block)
+    return context.spark.sql(block.text)
 
 
-def check_block(context: Context, text: str) -> None:
+def check_block(context: Context, block: st.Statement) -> None:
     """Raise UnsupportedStatementError if a Hudi table is named, or may be hidden, in the block.
 
     Or if this PySpark runs no blocks.
     """
-    behind = tokenize(text)[1:2]
+    behind = block.tokens[1:2]
     if not behind or behind[0].is_keyword(*TRANSACTION_WORDS):
         raise UnsupportedStatementError(
             "BEGIN without END is not supported: each statement is a transaction of its own",
             hint=_ONE_BY_ONE,
         )
     check_statement_since((4, 1), BLOCK, _ONE_BY_ONE)
-    _check_text(context, text, BLOCK)
+    _check_statement(context, block, BLOCK)
 
 
-def execute_immediate(context: Context, text: str) -> DataFrame:
+def execute_immediate(context: Context, statement: st.Statement) -> DataFrame:
     """Run `EXECUTE IMMEDIATE text [INTO …] [USING …]` in Spark.
 
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
     statement that the text is.
     """
     check_statement_since((4, 0), EXECUTE_IMMEDIATE, "run the statement itself")
+    text, tokens = statement.text, statement.tokens[2:]
     parse_plan(context.spark, text)  # raises Spark's syntax errors
-    tokens = tokenize(text)
-    _check_tokens(context, tokens[2:], EXECUTE_IMMEDIATE)
-    row = context.spark.sql(f"SELECT {_expression_of(text, tokens[2:])}").head()
+    _check_tokens(context, tokens, EXECUTE_IMMEDIATE)
+    row = context.spark.sql(f"SELECT {_expression_of(text, tokens)}").head()
     for each in split_script("" if row is None or row[0] is None else str(row[0])):
-        _check_text(context, each.text, EXECUTE_IMMEDIATE)
+        _check_statement(context, st.Statement(each.text), EXECUTE_IMMEDIATE)
     return context.spark.sql(text)
 
 
-def _check_text(context: Context, text: str, kind: str) -> None:
+def _check_statement(context: Context, statement: st.Statement, kind: str) -> None:
+    text, tokens = statement.text, statement.tokens
     unresolved = parse_plan(context.spark, text)
-    tokens = tokenize(text)
     _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
     for plan in _plans_of(context, unresolved):
         is_command = is_instance(context.spark, plan, f"{_PLANS}.Command")
@@ -107,7 +108,7 @@ def _check_text(context: Context, text: str, kind: str) -> None:
         refuse_touching_sources_of_tables(context, plan)
 
 
-def _check_tokens(context: Context, tokens: list[Token], kind: str) -> None:
+def _check_tokens(context: Context, tokens: Sequence[Token], kind: str) -> None:
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.is_keyword("IDENTIFIER", "IMMEDIATE"):
             what = EXECUTE_IMMEDIATE if token.is_keyword("IMMEDIATE") else "IDENTIFIER(…)"
@@ -151,7 +152,7 @@ def _first_words(plan: Any, text: str) -> str:
     return " ".join(text[int(start.get()) : int(stop.get()) + 1].split()[:2])
 
 
-def _names_in(tokens: list[Token]) -> list[tuple[tuple[str, ...], bool]]:
+def _names_in(tokens: Sequence[Token]) -> list[tuple[tuple[str, ...], bool]]:
     """Each dotted name in the text, once, and whether a bracket follows it as behind a function's."""
     found: dict[tuple[tuple[str, ...], bool], None] = {}
     cursor = TokenCursor(tokens)
@@ -191,7 +192,7 @@ def _is_user_function(context: Context, parts: tuple[str, ...]) -> bool:
     return found.namespace is not None or '"sqlFunction.' in (found.description or "")
 
 
-def _expression_of(text: str, tokens: list[Token]) -> str:
+def _expression_of(text: str, tokens: Sequence[Token]) -> str:
     """The text of the expression that begins with the first token, before INTO or USING."""
     cursor = TokenCursor(tokens)
     cursor.skip_to("(", ")", ("INTO", "USING"))

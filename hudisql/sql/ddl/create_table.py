@@ -167,9 +167,9 @@ def plan_table_as(
     InvalidArgumentError, QueryError, SettingsError.
     """
     check_load_operation(HudiConfig(context.setting))
-    text = statement.text[statement.query_start :]
+    select = st.Statement(statement.text[statement.query_start :])
     origin = _query_source(statement, source)
-    prepared = query.prepare_query(context, text, origin, count_all=count_all)
+    prepared = query.prepare_query(context, select, origin, count_all=count_all)
     frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
     definition = _definition_of(context, statement, frame.schema.jsonValue()["fields"])

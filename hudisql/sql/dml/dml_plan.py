@@ -181,16 +181,21 @@ def plan_dml(
     quoted_names = has_quoted_names(scope.context.spark, statement.text)
     where: Any = {"line": source.line, "column": source.column, "quoted_names": quoted_names}
     if isinstance(statement, st.DeleteStatement):
-        return planner.delete(cl.read_delete(statement.text, **where))
+        return planner.delete(cl.read_delete(statement, **where))
     if isinstance(statement, st.UpdateStatement):
-        return planner.update(cl.read_update(statement.text, **where))
+        return planner.update(cl.read_update(statement, **where))
     if isinstance(statement, st.MergeStatement):
-        return planner.merge(cl.read_merge(statement.text, **where))
+        return planner.merge(cl.read_merge(statement, **where))
     if isinstance(statement, st.InsertStatement):
-        return planner.insert(cl.read_insert(statement.text, **where))
+        return planner.insert(cl.read_insert(statement, **where))
     raise UnsupportedStatementError(
         f"{statement.verb} is not supported on the Hudi table {scope.table_label}"
     )
+
+
+def plan_merge(scope: StatementScope, clauses: cl.MergeClauses, source: SourceText) -> DmlPlan:
+    """`plan_dml` of a MERGE by its clauses. Raises what `plan_dml` raises."""
+    return _Planner(scope, source, count_all=False).merge(clauses)
 
 
 def touched_register_only(plan: DmlPlan) -> list[str]:
@@ -212,7 +217,7 @@ def touched_register_only(plan: DmlPlan) -> list[str]:
     assert predicate is not None
     prepared = query.prepare_query(
         scope.context,
-        matching.text,
+        st.Statement(matching.text),
         matching.origin,
         binder=scope.binder,
         filters={matching.target_at: predicate},
@@ -400,7 +405,7 @@ class _Planner:
         context, source = self.scope.context, text.source(self.source)
         prepared = query.prepare_query(
             context,
-            text.text,
+            st.Statement(text.text),
             source,
             binder=self.scope.binder,
             count_all=self.count_all,
@@ -412,7 +417,7 @@ class _Planner:
     def _schema_of(self, text: MappedSql) -> StructType:
         """The columns of a query, which is analyzed and not run."""
         context, source = self.scope.context, text.source(self.source)
-        bound = self.scope.binder.bind(text.text, source)
+        bound = self.scope.binder.bind(st.Statement(text.text), source)
         with query.placeholders(context, self.scope.binder, bound), query.bound_errors(bound, source):
             return context.spark.sql(bound.text).schema
 

@@ -12,18 +12,18 @@ from uuid import uuid4
 
 import pyarrow.compute as pc
 
-from hudisql.config.hudi_config import DRIVER_MAX_BYTES
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.sql.dml.statement_scope import StatementScope
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.query_plan import PreparedQuery
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.statements import Statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,14 @@ NEW: Final = internal_column("new")
 """The column that marks rows whose key none of the compared stored rows has."""
 _LITTLE_BYTES: Final = 32 << 20
 _BYTES_OF_A_VALUE: Final = 1 << 10
+
+
+def refresh_driver_bytes(scope: StatementScope) -> int:
+    """Up to how many bytes of file slices a refresh reads and writes on the driver.
+
+    That is 0 where statements have nothing of files on the driver.
+    """
+    return scope.settings.get(REFRESH_DRIVER_MAX_BYTES) if scope.settings.get(DRIVER_MAX_BYTES) else 0
 
 
 def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
@@ -160,5 +168,5 @@ def _prepare(
     scope: StatementScope, source: SourceText, binder: TableBinder, driver_bytes: int
 ) -> PreparedQuery:
     return query_plan.prepare_query(
-        scope.context, source.text, source, binder=binder, driver_bytes=driver_bytes
+        scope.context, Statement(source.text), source, binder=binder, driver_bytes=driver_bytes
     )

@@ -28,7 +28,7 @@ from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
+from hudisql.sql.incremental_tables.changed_rows import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices

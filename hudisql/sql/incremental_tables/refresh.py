@@ -7,17 +7,18 @@ killed is neither lost nor repeated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError, UnsupportedTableError
+from hudisql.errors import NoSuchStateError, RepeatedKeysError, UnsupportedTableError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.changes.change_capture import GroupChange, plan_capture
 from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.spark.task_errors import raising_expression
 from hudisql.sql.dml.dml_execution import execute
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_dml
+from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_merge
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
@@ -25,19 +26,20 @@ from hudisql.sql.incremental_tables.changed_rows import (
     DELETED,
     NEW,
     changed_rows,
+    refresh_driver_bytes,
     rows_of_table,
     rows_of_values,
 )
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes_on_driver
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
 from hudisql.sql.incremental_tables.rewritten_rows import column_of_rewritten_rows
 from hudisql.sql.incremental_tables.sources import QuerySources, check_ordering, in_database, read_sources
 from hudisql.sql.query import query_plan
-from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.clauses import Assignment, MergeAction, MergeClauses, SourceSpan, TargetClause
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.statements import Statement
 from hudisql.sql_literals import quote_string
 from hudisql.table.history.taken_changes import check_not_undone, place_at
 from hudisql.table.history.timeline_window import timeline_window
@@ -48,8 +50,9 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "nothing"
 WHOLE: Final = "whole"
-_STORED_KEY_TEXT: Final = "hudisql: the key is stored"
-_STORED_KEY: Final = re.compile(f"{_STORED_KEY_TEXT} (.*?) <-", re.DOTALL)
+# Offsets beyond the statement's empty text, so that errors show no place. The target is found by its own.
+_TARGET_AT: Final = 1
+_OTHERS_AT: Final = 2
 _OF_THE_MOMENT: Final = re.compile(
     r"\b(current_date|current_time|current_timestamp|current_timezone|localtimestamp|now|current_user|user"
     r"|session_user|current_database|current_catalog|current_schema)\("
@@ -175,7 +178,7 @@ def _plan_changes(
 
 def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
     """The query's analyzed plan over the rows of its sources, and these by the names in it."""
-    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
+    prepared = query_plan.prepare_query(scope.context, Statement(sources.text), binder=sources.binder)
     frame = query_plan.run_prepared(scope.context, prepared)
     return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
@@ -246,42 +249,55 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"
     plan.rows.createOrReplaceTempView(view)
     scope.resources.callback(spark.catalog.dropTempView, view)
-    statement: Any = parse_statement(_merge_text(scope, plan.checkpoint.definition, view, plan.values))
-    try:
-        return execute(plan_dml(scope, statement, SourceText(statement.text)), syncs=syncs)
-    except QueryError as error:
-        found = _STORED_KEY.search(error.message)
-        if found is None:
-            raise
-        raise RepeatedKeysError(
-            f"the query of {scope.entry.full_name} has the key {found[1]} for a new row and for one that did "
-            "not change; nothing was written",
-            hint="name a KEY that is unique in the query's result, or ORDERING to keep one row of each key",
-        ) from error
+    clauses = _merge_clauses(scope, plan.checkpoint.definition, view, plan.values)
+    return execute(plan_merge(scope, clauses, SourceText("")), syncs=syncs)
 
 
-def _merge_text(
+def _merge_clauses(
     scope: StatementScope, definition: IncrementalDefinition, view: str, values: MaintainedValues | None
-) -> str:
-    names = [quote_name(name) for name in scope.table.schema.names]
-    deleted = quote_name(DELETED)
+) -> MergeClauses:
+    """MERGE INTO the table AS t USING the view AS s; no clause has a place in a user's text."""
+    columns = [(name, f"s.{quote_name(name)}") for name in scope.table.schema.names]
     label = f"{quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     equal = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in definition.key)
-    stored = ""
+    is_deleted = f"s.{quote_name(DELETED)}"
+    actions = [
+        _action("matched", is_deleted, "DELETE", ()),
+        _action("matched", None, "UPDATE", columns),
+        _action("not_matched", f"NOT {is_deleted}", "INSERT", columns),
+    ]
     if values is not None and not {*map(str.lower, values.columns)} <= {*map(str.lower, definition.key)}:
         # The stored rows that were compared are not all that may have the key.
-        shown = f"CAST(named_struct({', '.join(_named_values(definition.key))}) AS STRING)"
-        fails = f"raise_error(concat('{_STORED_KEY_TEXT} ', {shown}, ' <-'))"
-        stored = f"WHEN MATCHED AND s.{quote_name(NEW)} THEN UPDATE SET {names[0]} = {fails} "
-    return (
-        f"MERGE INTO {label} AS t USING {view} AS s ON {equal} "
-        f"{stored}WHEN MATCHED AND s.{deleted} THEN DELETE "
-        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
-        f"WHEN NOT MATCHED AND NOT s.{deleted} THEN INSERT ({', '.join(names)}) "
-        f"VALUES ({', '.join(f's.{name}' for name in names)})"
+        fails = _stored_key_error(scope, definition)
+        actions.insert(0, _action("matched", f"s.{quote_name(NEW)}", "UPDATE", [(columns[0][0], fails)]))
+    return MergeClauses(
+        None,
+        TargetClause(SourceSpan(label, _TARGET_AT), "t"),
+        _span(view),
+        "s",
+        None,
+        _span(equal),
+        tuple(actions),
     )
 
 
-def _named_values(key: Sequence[str]) -> Iterator[str]:
-    for name in key:
-        yield f"{quote_string(name)}, s.{quote_name(name)}"
+def _stored_key_error(scope: StatementScope, definition: IncrementalDefinition) -> str:
+    key = ", ".join(f"{quote_string(name)}, s.{quote_name(name)}" for name in definition.key)
+    before = quote_string(f"the query of {scope.entry.full_name} has the key ")
+    behind = quote_string(" for a new row and for one that did not change; nothing was written")
+    return raising_expression(
+        RepeatedKeysError,
+        f"concat({before}, CAST(named_struct({key}) AS STRING), {behind})",
+        hint="name a KEY that is unique in the result of the query, or ORDERING to keep one row of each key",
+    )
+
+
+def _action(matched: str, condition: str | None, verb: str, values: Sequence[tuple[str, str]]) -> MergeAction:
+    assignments = tuple(Assignment((name,), _span(value), _OTHERS_AT) for name, value in values)
+    return MergeAction(
+        matched, None if condition is None else _span(condition), verb, assignments or None, _OTHERS_AT
+    )
+
+
+def _span(text: str) -> SourceSpan:
+    return SourceSpan(text, _OTHERS_AT)

@@ -16,6 +16,7 @@ from hudisql.options.unserved_settings import policy_of_places
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
+from hudisql.sql.text.statements import Statement
 from hudisql.sql_literals import quote_string
 from hudisql.table.history.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
 from hudisql.table.hudi_table import HudiTable
@@ -120,7 +121,7 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     Raises InvalidArgumentError, UnsupportedStatementError, HollowCommitError, NoSuchTableError.
     """
     binder = TableBinder(context)
-    bound = binder.bind(text)
+    bound = binder.bind(Statement(text))
     followed = [each for each in bound.hudi_relations if each.time_travel is None]
     for each in followed:
         _check(each)
@@ -182,7 +183,7 @@ def _as_of(
             clauses.append(((start, stop), f"{bound.original[start:stop]} TIMESTAMP AS OF {instant}"))
     if len(clauses) != len(at):
         raise UnsupportedStatementError("UP TO is not supported for this form of the query's table names")
-    return binder.bind(replace_spans(bound.original, clauses)), ends
+    return binder.bind(Statement(replace_spans(bound.original, clauses))), ends
 
 
 def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:

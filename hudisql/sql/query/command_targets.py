@@ -16,7 +16,7 @@ from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.jvm import class_name, items_of
 from hudisql.sql.query.relations import TableBinder, ViewRelation
 from hudisql.sql.query.target_table import find_hudi_entry
-from hudisql.sql.text.statements import TableName
+from hudisql.sql.text.statements import Statement, TableName
 
 if TYPE_CHECKING:
     from hudisql.catalog.metastore_table import MetastoreTable
@@ -98,7 +98,7 @@ def _identifiers(value: Any) -> Iterator[TableName]:
 
 def refuse_view_target(context: Context, name: TableName, verb: str) -> None:
     """Raise UnsupportedStatementError if `name` is a view (temporary ones too) that reads Hudi tables."""
-    bound = TableBinder(context).bind(f"SELECT * FROM {'.'.join(map(quote_name, name.parts))}")
+    bound = TableBinder(context).bind(Statement(f"SELECT * FROM {'.'.join(map(quote_name, name.parts))}"))
     view = next((each for each in bound.relations if isinstance(each, ViewRelation)), None)
     if view is None:
         return

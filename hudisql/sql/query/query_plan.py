@@ -44,6 +44,7 @@ from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, Vi
 from hudisql.sql.query.small_tables import plan_whole_table
 from hudisql.sql.query.table_functions import FunctionCall
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
+from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
@@ -88,12 +89,12 @@ class PreparedQuery:
 
 def references_hudi(context: Context, text: str) -> bool:
     """True if the statement reads a Hudi table, itself or through a view. Raises SqlSyntaxError."""
-    return bool(TableBinder(context).bind(text).relations)
+    return bool(TableBinder(context).bind(st.Statement(text)).relations)
 
 
 def prepare_query(
     context: Context,
-    text: str,
+    statement: st.Statement,
     source: SourceText | None = None,
     *,
     plan: Any = None,
@@ -105,7 +106,7 @@ def prepare_query(
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
-    `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
+    `source` places it in its script, for error messages; `plan` is its unresolved plan if it is parsed
     already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
     EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. With
     `driver_bytes` small scans are read when the query is run, before its rows are asked for. Of a query alone
@@ -114,7 +115,7 @@ def prepare_query(
     SettingsError, SourceChangedError.
     """
     binder = binder or TableBinder(context)
-    bound = binder.bind(text, source, plan)
+    bound = binder.bind(statement, source, plan)
     if not bound.relations:
         with bound_errors(bound, source):
             analyzed = print_analyzed_plan(context.spark, bound.plan)
@@ -184,7 +185,7 @@ def run_query(
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
     target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
     """
-    return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
+    return run_prepared(context, prepare_query(context, st.Statement(text), source, filters=filters), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
@@ -219,13 +220,13 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
     A view over Hudi tables is analyzed over their schemas and not run. Raises what `prepare_query` raises.
     """
     binder = TableBinder(context)
-    bound = binder.bind(text)
+    bound = binder.bind(st.Statement(text))
     if not bound.relations:
         with bound_errors(bound, source):
             context.spark.sql(text)
         return
     statement = bound.plan
-    query = binder.bind(query_text_of(statement))
+    query = binder.bind(st.Statement(query_text_of(statement)))
     if class_name(statement) == "CreateView":
         parts = [str(part) for part in items_of(statement.children().apply(0).nameParts())]
         binder.check_permanent_view(parts, query)

@@ -7,7 +7,7 @@ else: which of the tables are Hudi tables is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +15,9 @@ from hudisql.errors import SqlSyntaxError
 from hudisql.spark.jvm import items_of, session_state
 from hudisql.spark.versions import called_since, set_active_session
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
+from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
-from hudisql.sql.text.tokens import Token, tokenize
+from hudisql.sql.text.tokens import Token, tokenize, with_quoted_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,12 +72,12 @@ class TableReference:
 class StatementNames:
     """The tables that a statement reads, in order, and the aliases and CTE names it gives (lower case).
 
-    With `quoted_names` double quotes hold names in its text.
+    `tokens` are those of its text, if it reads tables.
     """
 
     references: tuple[TableReference, ...]
     aliases: frozenset[str]
-    quoted_names: bool = False
+    tokens: Sequence[Token] = ()
 
 
 def find_table_references(spark: SparkSession, text: str) -> tuple[TableReference, ...]:
@@ -86,18 +87,21 @@ def find_table_references(spark: SparkSession, text: str) -> tuple[TableReferenc
     the targets of INSERT are not relations to Spark's parser and not among them. Raises SqlSyntaxError with
     Spark's message if Spark cannot parse the text.
     """
-    return find_names(spark, text, parse_plan(spark, text)).references
+    return find_names(spark, st.Statement(text), parse_plan(spark, text)).references
 
 
-def find_names(spark: SparkSession, text: str, plan: Any) -> StatementNames:
-    """`find_table_references` of a parsed text, with the aliases given in the statement."""
+def find_names(spark: SparkSession, statement: st.Statement, plan: Any) -> StatementNames:
+    """`find_table_references` of a parsed statement, with the aliases given in it."""
     ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
-    walk = _ReferenceWalk(text, ignores_case)
+    walk = _ReferenceWalk(statement.text, ignores_case)
     walk.visit(plan, frozenset(), aliased=False, alias_at=0, parent="")
-    quoted_names = has_quoted_names(spark, text)
-    tokens = tokenize(text, quoted_names=quoted_names)
+    if not walk.found:
+        return StatementNames((), frozenset(walk.aliases))
+    tokens = statement.tokens
+    if has_quoted_names(spark, statement.text):
+        tokens = with_quoted_names(tokens)
     references = tuple(_with_form(found, tokens) for _, found in sorted(walk.found.items()))
-    return StatementNames(references, frozenset(walk.aliases), quoted_names)
+    return StatementNames(references, frozenset(walk.aliases), tokens)
 
 
 def has_quoted_names(spark: SparkSession, text: str) -> bool:
@@ -141,13 +145,11 @@ def replace_spans(text: str, replacements: Iterable[tuple[Span, str]]) -> str:
 
 
 def find_qualifiers(
-    text: str,
+    tokens: Sequence[Token],
     database: str,
     table: str,
     columns: Container[str],
     outside: Collection[Span],
-    *,
-    quoted_names: bool = False,
 ) -> list[Span]:
     """The spans of `[spark_catalog.]database.table` that qualify a column or a `*`, or stand in a hint.
 
@@ -155,7 +157,6 @@ def find_qualifiers(
     left out. A struct field path that looks alike (`database.table.x` of a column `database`) is told apart
     by `columns` only, as Spark prefers the table's column, too.
     """
-    tokens = tokenize(text, quoted_names=quoted_names)
     wanted = [database.lower(), table.lower()]
     spans: list[Span] = []
     in_hint = False
@@ -171,7 +172,7 @@ def find_qualifiers(
     return spans
 
 
-def _qualifier_at(tokens: list[Token], position: int, wanted: list[str]) -> int | None:
+def _qualifier_at(tokens: Sequence[Token], position: int, wanted: list[str]) -> int | None:
     """Where the qualifier starts whose `database` token is at `position`, or None if there is none."""
     three = tokens[position : position + 3]
     if len(three) < 3 or not (three[0].is_name and _at_mark(three[1:2], ".") and three[2].is_name):
@@ -184,17 +185,17 @@ def _qualifier_at(tokens: list[Token], position: int, wanted: list[str]) -> int 
     return position - 2 if is_catalog and (position < 3 or tokens[position - 3].text != ".") else None
 
 
-def _names_a_column(following: list[Token], columns: Container[str]) -> bool:
+def _names_a_column(following: Sequence[Token], columns: Container[str]) -> bool:
     if len(following) < 2 or not _at_mark(following[:1], "."):
         return False
     return following[1].text == "*" or (following[1].is_name and following[1].name.lower() in columns)
 
 
-def _at_mark(tokens: list[Token], mark: str) -> bool:
+def _at_mark(tokens: Sequence[Token], mark: str) -> bool:
     return bool(tokens) and tokens[0].text == mark
 
 
-def _with_form(found: TableReference, tokens: list[Token]) -> TableReference:
+def _with_form(found: TableReference, tokens: Sequence[Token]) -> TableReference:
     if found.form in ("subject", "function"):
         return found
     before = [token for token in tokens if token.end <= found.span[0]][-2:]

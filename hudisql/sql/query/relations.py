@@ -42,6 +42,7 @@ from hudisql.sql.query.views import (
     find_temporary_view,
     session_of_view,
 )
+from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.table.hudi_table import HudiTable
 
@@ -192,24 +193,24 @@ class TableBinder:
             self._states[relation.view_name] = state
         return self._states[relation.view_name]
 
-    def bind(self, text: str, source: SourceText | None = None, plan: Any = None) -> BoundText:
-        """Bind a user's statement; `source` places it in its script, `plan` is its unresolved plan if known.
+    def bind(self, statement: st.Statement, source: SourceText | None = None, plan: Any = None) -> BoundText:
+        """Bind a statement; `source` places it in its script, `plan` is its unresolved plan if known.
 
         Raises SqlSyntaxError, UnsupportedStatementError.
         """
-        given = _substituted(self._context.spark, text)
         spark = self._context.spark
-        if given != text:
-            plan, source = None, None
-        plan = parse_plan(spark, given, source) if plan is None else plan
-        return self._bind(given, plan, self._context.current_database, None, 0, spark)
+        text = _substituted(spark, statement.text)
+        if text != statement.text:
+            statement, plan, source = st.Statement(text), None, None
+        plan = parse_plan(spark, text, source) if plan is None else plan
+        return self._bind(statement, plan, self._context.current_database, None, 0, spark)
 
     def check_permanent_view(self, parts: Sequence[str], query: BoundText, what: str = "view") -> None:
         """Refuse a permanent view (or `what` is kept) that reads a temporary view or itself, as Spark does.
 
         `parts` is the view's name. Raises UnsupportedStatementError.
         """
-        for reference in find_names(self._context.spark, query.original, query.plan).references:
+        for reference in find_names(self._context.spark, st.Statement(query.original), query.plan).references:
             if len(reference.parts) == 1 and find_temporary_view(self._context.spark, reference.parts[0]):
                 raise UnsupportedStatementError(
                     f"the {what} {'.'.join(parts)} cannot read the temporary view {reference.parts[0]}, "
@@ -239,7 +240,7 @@ class TableBinder:
 
     def _bind(
         self,
-        text: str,
+        statement: st.Statement,
         plan: Any,
         database: str,
         view: ViewDefinition | None,
@@ -250,7 +251,7 @@ class TableBinder:
             raise UnsupportedStatementError(
                 f"views are nested more than {_MAX_VIEW_DEPTH} deep, or in a circle"
             )
-        names = find_names(session, text, plan)
+        names, text = find_names(session, statement, plan), statement.text
         relations: list[HudiRelation | ViewRelation] = []
         replacements: list[tuple[Span, str]] = []
         for reference in names.references:
@@ -282,7 +283,7 @@ class TableBinder:
                 relation = None
             if relation is not None:
                 relations.append(relation)
-                replacements += self._replace_reference(text, names, reference, parts, relation, database)
+                replacements += self._replace_reference(names, reference, parts, relation, database)
             elif view is not None and not view.is_temporary and len(parts) == 1:
                 # The body is run in the session's database, not in the view's.
                 full = f"{quote_name(database)}.{quote_name(parts[0])}"
@@ -300,7 +301,7 @@ class TableBinder:
         try:
             with active_session(own_session, session):
                 plan = parse_plan(own_session, view.text)
-                return self._bind(view.text, plan, view.database, view, depth, own_session)
+                return self._bind(st.Statement(view.text), plan, view.database, view, depth, own_session)
         except UnplacedSyntaxError as error:
             refused = QueryError(f"the query of the view {view.name}: {error.message}")
             refused.condition = error.condition
@@ -402,7 +403,6 @@ class TableBinder:
 
     def _replace_reference(
         self,
-        text: str,
         names: StatementNames,
         reference: TableReference,
         parts: tuple[str, ...],
@@ -418,12 +418,11 @@ class TableBinder:
             return [*changes, (reference.span, own_name)]
         table_database = parts[-2] if len(parts) > 1 else database
         qualifiers = find_qualifiers(
-            text,
+            names.tokens,
             table_database,
             parts[-1],
             _ColumnNames(lambda: self._column_names(relation)),
             [other.span for other in names.references],
-            quoted_names=names.quoted_names,
         )
         # Where `t` can mean something else, too, a qualified `db.t.column` must not be taken for that.
         others = [other.parts for other in names.references if not other.aliased and other.parts]

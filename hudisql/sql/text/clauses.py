@@ -2,7 +2,7 @@
 
 Reads the words between the expressions and leaves the expressions to Spark, so that they may hold any valid
 Spark SQL. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
-`quoted_names` is that of `tokenize`.
+With `quoted_names` double quotes hold a name, not a string.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hudisql.sql.text.statement_cursor import StatementCursor
-from hudisql.sql.text.tokens import tokenize
+from hudisql.sql.text.statements import Statement
+from hudisql.sql.text.tokens import with_quoted_names
 
 _DEFAULT: Final = "DEFAULT"
 _OPENING: Final = ("(", "[", "CASE")
@@ -113,9 +114,11 @@ class MergeClauses:
         return any(action.assignments is None and action.verb != "DELETE" for action in self.actions)
 
 
-def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> DeleteClauses:
+def read_delete(
+    statement: Statement, *, line: int = 1, column: int = 1, quoted_names: bool = False
+) -> DeleteClauses:
     """The clauses of a DELETE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names=quoted_names)
+    reader = _Reader(statement, line, column, quoted_names=quoted_names)
     reader.expect("DELETE")
     reader.expect("FROM")
     target = reader.target()
@@ -124,9 +127,11 @@ def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
     return DeleteClauses(target, condition)
 
 
-def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> UpdateClauses:
+def read_update(
+    statement: Statement, *, line: int = 1, column: int = 1, quoted_names: bool = False
+) -> UpdateClauses:
     """The clauses of an UPDATE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names=quoted_names)
+    reader = _Reader(statement, line, column, quoted_names=quoted_names)
     reader.expect("UPDATE")
     target = reader.target()
     reader.expect("SET")
@@ -136,9 +141,11 @@ def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
     return UpdateClauses(target, assignments, condition)
 
 
-def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> InsertClauses:
+def read_insert(
+    statement: Statement, *, line: int = 1, column: int = 1, quoted_names: bool = False
+) -> InsertClauses:
     """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names=quoted_names)
+    reader = _Reader(statement, line, column, quoted_names=quoted_names)
     if reader.at_keyword("FROM"):
         reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
     prefix = reader.with_clause("INSERT")
@@ -155,14 +162,14 @@ def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
         reader.fail("REPLACE WHERE is not supported on a Hudi table: DELETE, then INSERT")
     by_name = reader.skip("BY", "NAME")
     columns = None if by_name else reader.columns()
-    return InsertClauses(
-        prefix, target, overwrite, partition, columns, by_name, nulls_for_defaults(reader.rest())
-    )
+    return InsertClauses(prefix, target, overwrite, partition, columns, by_name, reader.query())
 
 
-def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> MergeClauses:
+def read_merge(
+    statement: Statement, *, line: int = 1, column: int = 1, quoted_names: bool = False
+) -> MergeClauses:
     """The clauses of a MERGE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names=quoted_names)
+    reader = _Reader(statement, line, column, quoted_names=quoted_names)
     prefix = reader.with_clause("MERGE")
     reader.expect("MERGE")
     evolves = reader.skip("WITH", "SCHEMA", "EVOLUTION")
@@ -186,6 +193,10 @@ def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool 
 class _Reader(StatementCursor):
     """Reads the clauses of a statement."""
 
+    def __init__(self, statement: Statement, line: int, column: int, *, quoted_names: bool) -> None:
+        tokens = with_quoted_names(statement.tokens) if quoted_names else statement.tokens
+        super().__init__(statement.text, tokens, line, column)
+
     def with_clause(self, verb: str) -> SourceSpan | None:
         """The common table expressions before the verb."""
         if not self.at_keyword("WITH"):
@@ -203,6 +214,25 @@ class _Reader(StatementCursor):
     def rest(self) -> SourceSpan:
         """Everything that is left."""
         return self.expression(())
+
+    def query(self) -> SourceSpan:
+        """The query that is left, the word DEFAULT as a value of its VALUES (…) replaced; offsets stay."""
+        tokens = self.tokens[self.at :]
+        query = self.rest()
+        if not tokens[0].is_keyword("VALUES"):
+            return query
+        text, depth = query.text, 0
+        for number, token in enumerate(tokens):
+            depth += 1 if token.is_keyword("(") else -1 if token.is_keyword(")") else 0
+            around = tokens[number - 1 : number + 2 : 2]
+            if (
+                depth == 1
+                and token.is_keyword(_DEFAULT)
+                and all(each.is_keyword("(", ",", ")") for each in around)
+            ):
+                start, end = token.start - query.start, token.end - query.start
+                text = text[:start] + "NULL".ljust(len(_DEFAULT)) + text[end:]
+        return replace(query, text=text)
 
     def name(self) -> SourceSpan:
         """A dotted name, or IDENTIFIER(…)."""
@@ -355,21 +385,3 @@ class _Reader(StatementCursor):
 def null_for_default(value: SourceSpan) -> SourceSpan:
     """The value, NULL for the word DEFAULT: no column of a Hudi table has another default."""
     return replace(value, text="NULL") if value.text.upper() == _DEFAULT else value
-
-
-def nulls_for_defaults(query: SourceSpan) -> SourceSpan:
-    """A query with the word DEFAULT as a value of its VALUES (…) replaced; offsets stay."""
-    tokens = tokenize(query.text)
-    if not tokens or not tokens[0].is_keyword("VALUES"):
-        return query
-    text, depth = query.text, 0
-    for number, token in enumerate(tokens):
-        depth += 1 if token.is_keyword("(") else -1 if token.is_keyword(")") else 0
-        around = tokens[number - 1 : number + 2 : 2]
-        if (
-            depth == 1
-            and token.is_keyword(_DEFAULT)
-            and all(each.is_keyword("(", ",", ")") for each in around)
-        ):
-            text = text[: token.start] + "NULL".ljust(len(_DEFAULT)) + text[token.end :]
-    return replace(query, text=text)

@@ -9,15 +9,19 @@ metastore.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.incremental_clauses import read_alter, read_create, read_refresh
 from hudisql.sql.text.script import position_at, split_script, syntax_error
 from hudisql.sql.text.statement_cursor import StatementCursor
+from hudisql.sql.text.tokens import Token, tokenize
 
 _QUERY_HEADS: Final = frozenset({"SELECT", "VALUES", "TABLE", "MAP", "REDUCE", "("})
 _DIRECTORY: Final = "INSERT OVERWRITE DIRECTORY"
+_SPLITS: Final = frozenset(";'\"`")
+"""The end of a statement, and what begins a string or name that is not closed."""
 _EXPLAIN_MODES: Final = frozenset({"EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"})
 
 
@@ -26,6 +30,12 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
 
     Raises SqlSyntaxError (line, column, marked text) if it is empty, more than one, or not to be understood.
     """
+    body = text.lstrip()
+    tokens = _tokens_up_to_end(body)
+    if tokens is not None:
+        line, column = position_at(text, len(text) - len(body), line, column)
+        end = tokens.pop().start if tokens[-1].text == ";" else len(body)
+        return _Parser(body[:end].rstrip(), tokens, line, column).parse()
     found = split_script(text)
     if not found:
         raise syntax_error("there is no statement here", text, 0, line=line, column=column)
@@ -35,13 +45,33 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
     only = found[0]
     column = column + only.column - 1 if only.line == 1 else only.column
     line += only.line - 1
-    return _Parser(only.text, line, column).parse()
+    return _Parser(only.text, tokenize(only.text), line, column).parse()
+
+
+def _tokens_up_to_end(text: str) -> list[Token] | None:
+    """The tokens of a text that is one statement, up to its first semicolon; None if that is not sure.
+
+    Of comments and blocks, and of what is not closed, `split_script` knows the rules.
+    """
+    if "/*" in text or text.startswith("--"):
+        return None
+    tokens = tokenize(text)
+    end = next((at for at, token in enumerate(tokens) if token.text in _SPLITS), len(tokens))
+    is_block = any(token.is_keyword("BEGIN") for token in tokens[:3])
+    if end == 0 or is_block or any(token.text != ";" for token in tokens[end:]):
+        return None
+    return tokens[: end + 1]
 
 
 class _Parser(StatementCursor):
     """Reads the tokens of one statement from left to right."""
 
     def parse(self) -> st.Statement:
+        statement = self._statement()
+        vars(statement)["tokens"] = self.tokens
+        return statement
+
+    def _statement(self) -> st.Statement:
         head = self.word()
         reader = _READERS.get(head)
         if reader is not None:
@@ -245,7 +275,10 @@ class _Parser(StatementCursor):
         start = self.tokens[self.at].start
         inner = self.text[start:]
         line, column = position_at(self.text, start, self.line, self.column)
-        explained = _Parser(inner, line, column).parse()
+        tokens = [
+            replace(each, start=each.start - start, end=each.end - start) for each in self.tokens[self.at :]
+        ]
+        explained = _Parser(inner, tokens, line, column).parse()
         return st.ExplainStatement(self.text, mode, explained)
 
     def show(self) -> st.Statement:

@@ -5,22 +5,20 @@ The parser of statements and the readers of their clauses share it. Of the gramm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from hudisql.context import split_identifier
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.script import syntax_error
-from hudisql.sql.text.tokens import TokenCursor, tokenize
+from hudisql.sql.text.tokens import Token, TokenCursor
 
 
 class StatementCursor(TokenCursor):
-    """A cursor over a statement's tokens; `line` and `column` say where the statement starts in its script.
+    """A cursor over a statement's tokens; it starts at `line` and `column` of its script."""
 
-    With `quoted_names` double quotes hold a name, not a string.
-    """
-
-    def __init__(self, text: str, line: int, column: int, *, quoted_names: bool = False) -> None:
-        super().__init__(tokenize(text, quoted_names=quoted_names))
+    def __init__(self, text: str, tokens: Sequence[Token], line: int, column: int) -> None:
+        super().__init__(tokens)
         self.text = text
         self.line = line
         self.column = column

@@ -6,8 +6,11 @@ untouched (Spark runs that, never regenerated SQL) and know neither Spark nor th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from hudisql.sql.text.tokens import Token, tokenize
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class Statement:
     """Any statement; `text` is the user's, without the closing semicolon."""
 
     text: str
+
+    @cached_property
+    def tokens(self) -> Sequence[Token]:
+        """The tokens of the text. The parser gives a statement those that it was read from."""
+        return tokenize(self.text)
 
 
 @dataclass(frozen=True)

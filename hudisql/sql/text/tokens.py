@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 TokenKind = Literal["word", "quoted", "string", "mark"]
@@ -112,11 +112,8 @@ class TokenCursor:
             self.at += 1
 
 
-def tokenize(text: str, *, quoted_names: bool = False) -> list[Token]:
-    """The tokens of `text` in order; white space and comments are left out. Never fails.
-
-    With `quoted_names` double quotes hold a name (`spark.sql.ansi.doubleQuotedIdentifiers`), not a string.
-    """
+def tokenize(text: str) -> list[Token]:
+    """The tokens of `text` in order; white space and comments are left out. Never fails."""
     tokens: list[Token] = []
     offset = 0
     while offset < len(text):
@@ -126,8 +123,7 @@ def tokenize(text: str, *, quoted_names: bool = False) -> list[Token]:
         if kind == "comment":
             end = end_of_comment(text, offset) or len(text)
         elif kind in ("raw", "string"):
-            is_name = quoted_names and match.group().startswith('"')
-            tokens.append(Token("quoted" if is_name else "string", match.group(), offset, end))
+            tokens.append(Token("string", match.group(), offset, end))
         elif kind == "quoted":
             tokens.append(Token("quoted", match.group(), offset, end))
         elif kind == "word":
@@ -136,6 +132,14 @@ def tokenize(text: str, *, quoted_names: bool = False) -> list[Token]:
             tokens.append(Token("mark", match.group(), offset, end))
         offset = end
     return tokens
+
+
+def with_quoted_names(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens if double quotes hold names (`spark.sql.ansi.doubleQuotedIdentifiers`), not strings."""
+    return [
+        replace(token, kind="quoted") if token.kind == "string" and token.text[0] == '"' else token
+        for token in tokens
+    ]
 
 
 def end_of_comment(text: str, start: int) -> int | None:

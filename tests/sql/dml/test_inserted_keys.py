@@ -9,6 +9,7 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, Str
 from hudisql.sql.dml.dml_rewrite import source_alias
 from hudisql.sql.dml.inserted_keys import equalities_that_miss_nulls
 from hudisql.sql.text.clauses import read_merge
+from hudisql.sql.text.statements import Statement
 
 SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("dt", pa.string())])
 SOURCE = StructType(
@@ -31,7 +32,7 @@ def missed(
     place: tuple[str, ...] = ("dt",),
     source: StructType = SOURCE,
 ) -> list[str] | None:
-    merge = read_merge(f"MERGE INTO lake.t AS t USING src AS s ON {condition} {clauses}")
+    merge = read_merge(Statement(f"MERGE INTO lake.t AS t USING src AS s ON {condition} {clauses}"))
     found = equalities_that_miss_nulls(merge, SCHEMA, source, source_alias(merge), key, place)
     return None if found is None else [equality.target.name for equality in found]
 

@@ -13,6 +13,7 @@ from hudisql.errors import QueryError, UnsupportedStatementError
 from hudisql.sql.query.query_plan import prepare_query, references_hudi, run_query
 from hudisql.sql.text.script import split_script
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.statements import Statement
 from tests.spark_versions import needs_spark
 from tests.sql.conftest import TablesInMemory
 
@@ -54,9 +55,11 @@ def target_database(spark: Any) -> Iterator[None]:
 def test_each_reference_to_a_table_has_its_own_columns_and_filters(context: Context) -> None:
     prepared = prepare_query(
         context,
-        "SELECT a.st.b, c._hoodie_file_name FROM db.t a "
-        "JOIN (SELECT id, _hoodie_file_name FROM db.t WHERE dt = '2024-03-03') c "
-        "ON a.id = c.id WHERE a.seq IN (SELECT max(seq) FROM db.t WHERE fare < 5)",
+        Statement(
+            "SELECT a.st.b, c._hoodie_file_name FROM db.t a "
+            "JOIN (SELECT id, _hoodie_file_name FROM db.t WHERE dt = '2024-03-03') c "
+            "ON a.id = c.id WHERE a.seq IN (SELECT max(seq) FROM db.t WHERE fare < 5)"
+        ),
     )
     first, second, third = (scan.plan for scan in prepared.scans)
     assert first is not None
@@ -90,7 +93,7 @@ def test_each_reference_to_a_table_has_its_own_columns_and_filters(context: Cont
 def test_filters_on_partition_columns_prune_partitions(
     context: Context, condition: str, partitions: int
 ) -> None:
-    prepared = prepare_query(context, f"SELECT id FROM db.t WHERE {condition}")
+    prepared = prepare_query(context, Statement(f"SELECT id FROM db.t WHERE {condition}"))
     plan = prepared.scans[0].plan
     assert plan is not None
     assert plan.partitions_read == partitions
@@ -99,7 +102,9 @@ def test_filters_on_partition_columns_prune_partitions(
 def test_a_tables_metadata_and_the_metastore_are_asked_once_a_statement(
     context: Context, golden_tables: TablesInMemory
 ) -> None:
-    prepared = prepare_query(context, "SELECT a.id FROM db.t a, db.T b, (SELECT max(t.id) FROM DB.t) c")
+    prepared = prepare_query(
+        context, Statement("SELECT a.id FROM db.t a, db.T b, (SELECT max(t.id) FROM DB.t) c")
+    )
     assert golden_tables.asked == ["db.t"]
     assert len({id(scan.table) for scan in prepared.scans}) == 1
 

@@ -155,7 +155,7 @@ def test_qualifiers_are_found_in_code_and_hints_but_not_in_strings_comments_or_o
         "select /*+ BROADCAST(db.t), MERGE(x) */ DB.t.a, 'db.t.a', `db`.`T`.b /* db.t.a */, "
         "spark_catalog.db.t.*, x.db.t.a, db.t.other, db.t.a.c from db.t"
     )
-    spans = find_qualifiers(text, "db", "t", {"a", "b"}, [(text.rindex("db.t"), len(text))])
+    spans = find_qualifiers(tokenize(text), "db", "t", {"a", "b"}, [(text.rindex("db.t"), len(text))])
     assert [text[slice(*span)] for span in spans] == [
         "db.t",
         "DB.t",

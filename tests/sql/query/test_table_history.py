@@ -24,6 +24,7 @@ from hudisql.errors import (
 )
 from hudisql.session import Session
 from hudisql.sql.query.query_plan import create_view, prepare_query, run_query
+from hudisql.sql.text.statements import Statement
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.sql.changed_tables import ChangedTable, setting
@@ -79,7 +80,7 @@ def test_times_are_constant_expressions_of_the_session(context: Context) -> None
     with pytest.raises((UnsupportedStatementError, QueryError)):
         run_query(context, "SELECT * FROM db.c TIMESTAMP AS OF 'yesterday evening'")
     text = f"SELECT id FROM db.c TIMESTAMP AS OF '{BOOTSTRAP}' WHERE dt = '2024-03-01'"
-    (scan,) = prepare_query(context, text).scans
+    (scan,) = prepare_query(context, Statement(text)).scans
     assert scan.plan is not None
     assert scan.plan.partitions_read == 1
     assert ("as of", BOOTSTRAP) in scan.plan.describe()
@@ -101,7 +102,7 @@ def test_changes_are_rows_of_the_table_with_its_columns_and_filters(
     assert {row[1] for row in found} == {changed[1]}
     assert len(found) > 1
     filtered = text.format("id", f"'{BOOTSTRAP}'", "WHERE dt = '2000-01-01'")
-    (scan,) = prepare_query(context, filtered).scans
+    (scan,) = prepare_query(context, Statement(filtered)).scans
     assert scan.plan is not None
     assert scan.plan.partitions_read == 0
     # Times are of the session's zone; arguments may be any constants.

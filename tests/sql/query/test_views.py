@@ -15,6 +15,7 @@ from hudisql.errors import QueryError, UnsupportedStatementError
 from hudisql.sql.dispatch import execute
 from hudisql.sql.query.query_plan import create_view, prepare_query, references_hudi, run_query
 from hudisql.sql.text.script import split_script
+from hudisql.sql.text.statements import Statement
 from tests.sources import fingerprint
 from tests.spark_versions import needs_spark
 from tests.sql.conftest import TablesInMemory
@@ -51,7 +52,7 @@ def test_a_created_view_keeps_the_users_text_and_settings_and_answers_by_its_nam
     assert references_hudi(context, f"SELECT * FROM {view_database}.v")
     text = f"SELECT V.k, v.`next seq` FROM {view_database}.V WHERE k = 'k000001' AND views.v.dt > '2024'"
     assert rows(context, text) == [("k000001", 2)]
-    prepared = prepare_query(context, f"SELECT k FROM {view_database}.v WHERE dt = '2024-03-02'")
+    prepared = prepare_query(context, Statement(f"SELECT k FROM {view_database}.v WHERE dt = '2024-03-02'"))
     (scan,) = prepared.scans
     assert scan.plan is not None
     assert scan.plan.columns.names == ["id", "dt"]
