@@ -55,7 +55,10 @@ def scan_inputs(
     options: Mapping[str, str],
     filters: Sequence[Predicate] = (),
 ) -> list[ScanInput]:
-    """One for each task that reads columns of the state. Raises what `plan_scan` raises."""
+    """One for each task that reads columns of the state.
+
+    Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, SourceChangedError.
+    """
     check_columns(output, state.table.full_schema)
     plan = plan_scan(
         state.table,
@@ -72,7 +75,10 @@ def scan_inputs(
 def capture_inputs(
     table: HudiTable, window: TimelineWindow, below: str, output: pa.Schema
 ) -> list[CaptureInput]:
-    """One for each file group that a commit of the window changed. Raises what `plan_capture` raises."""
+    """One for each file group that a commit of the window changed.
+
+    Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, CorruptTableError, StorageError.
+    """
     check_columns(output, CAPTURED_TEXTS)
     changes = plan_capture(table, window)
     sides = [(each, each.after or each.before) for each in changes]
@@ -84,7 +90,10 @@ def capture_inputs(
 
 
 def read_input(storage: Storage, work: InputPartition, output: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of one task as `output` says. Raises what `read_file_slice` raises."""
+    """The rows of one task as `output` says.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     if isinstance(work, CaptureInput):
         for change in work.changes:
             for batch in read_change_texts(storage, change, work.schema):

@@ -72,10 +72,7 @@ def prepare_write(
 
 
 def _of_several_processes(concurrency: Concurrency) -> Concurrency:
-    """The same without heartbeats, which need one process that lives as long as the write: there is none.
-
-    Raises InvalidArgumentError for tables whose writers rely on them.
-    """
+    """The same without heartbeats, which need one process that lives as long as the write: there is none."""
     if concurrency.names_lock or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
             "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
@@ -120,7 +117,7 @@ def _is_of_storage(name: str) -> bool:
 
 
 def _columns_of(table: HudiTable, schema: StructType) -> list[str]:
-    """The rows' columns in the order of the table's. Raises WriteRefusedError if they are not the same."""
+    """The rows' columns in the order of the table's."""
     fits = evolved_schema(table, schema, table.base_path).equals(table.schema)
     given = {field.name.lower(): field.name for field in schema}
     columns = [given[name.lower()] for name in table.schema.names if name.lower() in given]

@@ -72,7 +72,7 @@ def storage_of(options: Mapping[str, str]) -> Storage:
 def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
     """The table of the options' path, and which relative partition path below it was asked ("" for all).
 
-    Raises InvalidArgumentError, NoSuchTableError and what `open_table` raises.
+    Raises InvalidArgumentError, NoSuchTableError.
     """
     path = options.get("path")
     if not path:
@@ -103,7 +103,10 @@ def state_of_options(table: HudiTable, options: Mapping[str, str]) -> TableState
 
 
 def window_of_options(table: HudiTable, options: Mapping[str, str]) -> TimelineWindow:
-    """The window that the options of an incremental query ask for. Raises what `timeline_window` raises."""
+    """The window that the options of an incremental query ask for.
+
+    Raises InvalidArgumentError, HollowCommitError, NoSuchStateError.
+    """
     if not options.get(BEGIN_INSTANT):
         raise InvalidArgumentError(
             f"specify the begin instant time to pull from using option {BEGIN_INSTANT}",
@@ -114,7 +117,7 @@ def window_of_options(table: HudiTable, options: Mapping[str, str]) -> TimelineW
 
 
 def changes_of_options(table: HudiTable, window: TimelineWindow, options: Mapping[str, str]) -> TableState:
-    """The rows of the window. Raises what `changes_of_window` raises."""
+    """The rows of the window. Raises UnsupportedTableError, CorruptTableError, StorageError."""
     schema_of_end = HudiConfig(options.get).get(SCHEMA_OF_END)
     return changes_of_window(table, window, schema_of_end=schema_of_end, path_glob=options.get(PATH_GLOB, ""))
 

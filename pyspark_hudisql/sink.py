@@ -48,7 +48,7 @@ class HudiWriter(DataSourceArrowWriter):
     """One write; making it begins its commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
-        """Raises InvalidArgumentError, and what `begin_commit` raises."""
+        """Begin the commit. Raises InvalidArgumentError, UnsupportedTableError."""
         table, chosen = prepared.table, prepared.options
         if chosen.combines:
             raise InvalidArgumentError(

@@ -59,8 +59,8 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The table's schema with Hudi's meta columns first, or that of captured changes.
 
-        Raises what opening the table raises. Spark does not say whether a batch or a stream asks, which has
-        no begin: then that of the latest rows.
+        Raises InvalidArgumentError, NoSuchTableError. Spark does not say whether a batch or a stream asks,
+        which has no begin: then that of the latest rows.
         """
         with plain_errors():
             table, _ = open_table_of(self.options)
@@ -83,7 +83,7 @@ class DefaultSource(DataSource):
         return HudiStreamReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer into the table; see `sink` and `upsert`. Raises what these raise."""
+        """A writer into the table; see `sink` and `upsert`. Raises HudisqlError."""
         from pyspark_hudisql.sink import make_writer
 
         options = dict(self.options)
@@ -110,7 +110,7 @@ class HudiReader(DataSourceReader):
         self._filters: tuple[Predicate, ...] = ()
 
     def partitions(self) -> list[InputPartition]:
-        """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
+        """One per task. Raises InvalidArgumentError for options and columns."""
         with plain_errors():
             found = self._plan()
         # Spark calls a reader without partitions once, with a partition of its own making.
@@ -124,7 +124,10 @@ class HudiReader(DataSourceReader):
         return list(scan_inputs(state, below, self._output, self._options, self._filters))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
+        """The rows of one task, exactly as the schema says.
+
+        Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+        """
         yield from read_input(self._storage, partition, self._output)
 
 

@@ -38,7 +38,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     """One upsert or delete; making it begins its commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
-        """Raises InvalidArgumentError for a global index, and what `begin_commit` raises."""
+        """Begin the commit. Raises InvalidArgumentError for a global index."""
         index = prepared.options.index
         if index.is_global:
             raise InvalidArgumentError(

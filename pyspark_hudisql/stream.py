@@ -102,7 +102,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._newest()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End the stream with the commits that there are now. Raises as `latestOffset` does."""
+        """End the stream with the commits that there are now. Raises HollowCommitError."""
         self._last = self.latestOffset()
 
     def _newest(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The work for the commits after `start` up to and with `end`.
 
         Raises NoSuchStateError if files of them were cleaned, the commit `start` was undone or the table made
-        again, HollowCommitError if one of them is pending by now, and what `plan_scan` raises.
+        again, HollowCommitError if one of them is pending by now.
         """
         begin, last = start[_COMMIT_TIME], end[_COMMIT_TIME]
         with plain_errors():
@@ -133,7 +133,10 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return list(scan_inputs(state, below, self._output, self._options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task. Raises what `read_file_slice` raises."""
+        """The rows of one task.
+
+        Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+        """
         yield from read_input(self._storage, partition, self._output)
 
     def commit(self, end: dict[str, str]) -> None:

@@ -350,7 +350,7 @@ class MetastoreClient:
     ) -> tuple[int, bool]:
         """Ask for a lock on the table alone: its number, and whether it is there or waits for others.
 
-        `has_lock` tells when it is there. The table need not be. Raises as `lock_table`.
+        `has_lock` tells when it is there. The table need not be. Raises MetastoreError.
         """
         request = thrift_values.lock_request(database.lower(), name.lower(), user, host, agent)
         with _translated(f"lock {database}.{name}"):

@@ -113,7 +113,7 @@ def start_embedded_metastore(
 ) -> MetastoreStatus:
     """Start the warehouse's metastore (or find it) and keep it running without users until it is stopped.
 
-    Raises as `acquire_embedded_metastore`.
+    Raises MetastoreUnavailableError, SettingsError.
     """
     with acquire_embedded_metastore(warehouse, java_options=java_options, start_timeout=start_timeout):
         deadline = time.monotonic() + 10
@@ -169,7 +169,7 @@ def check_embedded_warehouse(warehouse: str | Path) -> None:
 
 
 def _directory_of(warehouse: str | Path) -> Path:
-    """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local directory."""
+    """Where the warehouse's metastore lives."""
     scheme = scheme_of(str(warehouse))
     if scheme:
         raise SettingsError(

@@ -109,8 +109,8 @@ class TableCall:
     def sync(self, metastore: MetastoreClient | None = None) -> None:
         """Sync the metastore if the settings say so (`hudisql.sync`) and the table was given by name.
 
-        `metastore` is the client to use, by default the context's. Raises SyncFailedError (what the service
-        did stands), SettingsError.
+        `metastore` is the client to use, by default the context's. Raises SyncFailedError, SettingsError. The
+        result of the service stays.
         """
         from hudisql.catalog.sync import sync_registered
         from hudisql.options.table_settings import syncs_after_commit
@@ -123,7 +123,7 @@ class TableCall:
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:
     """Open the table of a metastore entry; `storage` may be one that needs no Spark.
 
-    Raises as `open_table_call`.
+    Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
     from hudisql.options.table_settings import reads_changed_sources, settings_of
     from hudisql.table.hudi_table import open_table

@@ -74,8 +74,8 @@ def write_options_by(
 ) -> WriteOptions:
     """The options for writing to the table.
 
-    `more_locks` are lock providers by name besides those that need a file system alone. Raises as
-    `write_options`.
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError,
+    UnsupportedTableError.
     """
     refuse_unserved_writes(config, table.properties)
     ordering_fields = table.ordering_fields
@@ -119,7 +119,7 @@ def _given(config: HudiConfig, table: HudiTable, key: str) -> str | None:
 def writer_concurrency(context: Context, table: HudiTable, config: HudiConfig) -> Concurrency:
     """How writes share the table with other writers; settings as in `write_options`.
 
-    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
+    Raises SettingsError, UnsupportedTableError for features that hudisql lacks.
     """
     locks = _metastore_locks(context, table, config)
     return read_concurrency(config, table.storage, table.base_path, locks)

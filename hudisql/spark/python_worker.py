@@ -26,9 +26,9 @@ _frozen_modules = 0
 def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
     """Pass the batches of a task of `mapInArrow` on; to be called in the task itself.
 
-    Raises StorageError if they were cut short, since what is made of a part of the rows is wrong. Before
-    PySpark 4.0 batches of another Python function that were cut short end as if they were complete; the
-    files of the attempt are then found as those of an attempt that does not count.
+    Raises StorageError if the rows were cut short. Before PySpark 4.0 batches of another Python function that
+    were cut short end as if they were complete; the files of the attempt are then found as those of an
+    attempt that does not count.
     """
     stream = _worker_input()
     yield from batches

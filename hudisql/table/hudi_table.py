@@ -99,7 +99,8 @@ class HudiTable(TableMetaClient):
     def reopened(self) -> HudiTable:
         """The table as it stands now, read as this one.
 
-        Raises what `open_table` raises, and WriteConflictError if it has another table version by now.
+        Raises WriteConflictError if the table has another table version by now, NoSuchTableError,
+        StorageError.
         """
         opened = open_table(
             self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources

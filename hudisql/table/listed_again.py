@@ -15,7 +15,7 @@ T = TypeVar("T")
 def read_listed_again(table: HudiTable, read: Callable[[HudiTable], T]) -> T:
     """What `read` gives of the table; with its timeline listed again if files are gone since the listing.
 
-    `read` must not keep what it read of an attempt that failed. Raises what `read` and `open_table` raise.
+    `read` must not keep what it read of an attempt that failed.
     """
     for _ in range(_LISTINGS - 1):
         try:

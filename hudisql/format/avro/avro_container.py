@@ -123,7 +123,7 @@ def _decode_plain(content: bytes) -> dict[str, Any] | None:
 
 
 def _read_record(stream: io.BytesIO, schema: Any) -> Any:
-    """The record of a block that has one alone. Raises ValueError if it ends before, what fastavro raises."""
+    """The record of a block that has one alone."""
     body = io.BytesIO(_read_avro_bytes(stream))
     record = fastavro.schemaless_reader(body, schema, None)
     if body.read(1):

@@ -142,7 +142,7 @@ def scan_log_blocks(
 ) -> Iterator[LogBlockHead | CorruptBlock]:
     """The blocks of an open log file in order, without their contents: memory is bounded by the window.
 
-    About one read a block. Raises as `parse_log_blocks`, and what the file raises.
+    About one read a block. Raises UnsupportedTableError, StorageError.
     """
     return _scan(_Window(source, window_bytes).peek, source.size(), name)
 

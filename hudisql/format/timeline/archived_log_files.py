@@ -136,8 +136,9 @@ def parse_archive_file(
 
 
 def parse_archived_instants(content: bytes, path: str) -> Iterator[Instant]:
-    """The instants of an archive file's entries, whose payloads are skipped. Raises as
-    `parse_archive_file`.
+    """The instants of an archive file's entries, whose payloads are skipped.
+
+    Raises CorruptTableError, UnsupportedTableError.
     """
     for block in _data_blocks(content, path):
         for record in _records(block, path, names_alone=True):

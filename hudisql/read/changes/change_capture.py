@@ -197,8 +197,8 @@ def read_changes(
 
     A row of the commit is an update if it takes the place of a row of its record key; a row that is no longer
     there, and whose place none took, is a delete. A key may have several rows on both sides. Memory: record
-    keys and sequence numbers of both sides and the rows that changed, if there are both sides. Raises what
-    `read_file_slice` raises.
+    keys and sequence numbers of both sides and the rows that changed, if there are both sides. Raises
+    UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
 
     sides = _Sides(storage, change, calendars)
@@ -317,7 +317,10 @@ def _count(read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]) -> int:
 
 
 def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """`read_changes` as `CAPTURED_TEXTS`, without Spark. Raises what `read_file_slice` raises."""
+    """`read_changes` as `CAPTURED_TEXTS`, without Spark.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     for batch in read_changes(storage, change, schema):
         images = [render_json(batch.column(name)) for name in (BEFORE, AFTER)]
         yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *images], schema=CAPTURED_TEXTS)

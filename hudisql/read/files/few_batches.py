@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def few_batches(batches: Iterable[pa.RecordBatch], most_bytes: int) -> list[pa.RecordBatch] | None:
-    """All batches; None as soon as they have more than `most_bytes` in memory. Raises what reading raises."""
+    """All batches; None as soon as they have more than `most_bytes` in memory."""
     found: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -132,7 +132,7 @@ def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
 
 
 def _record_merge_mode(table: HudiTable) -> RecordMergeMode:
-    """The mode of a table of version 8 or 9. Raises UnsupportedTableError for custom mergers."""
+    """The mode of a table of version 8 or 9."""
     properties = table.properties
     named = properties.record_merge_mode
     ordering_fields = _ordering_fields(table)

@@ -93,7 +93,10 @@ def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
 
 def read_plan(plan: ScanPlan, calendars: CalendarSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of all the plan's tasks, read here, one after the other. Raises as `read_task`."""
+    """The rows of all the plan's tasks, read here, one after the other.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     for task in plan.tasks:
         yield from read_task(
             plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
@@ -109,7 +112,10 @@ def read_task(
     log_merge_config: LogMergeConfig | None = None,
     read_slice: SliceReader = read_file_slice,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all the task's pieces, one after the other. Raises what `read_slice` raises."""
+    """The rows of all the task's pieces, one after the other.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     for work in task.works:
         read = SliceRead(
             work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_merge_config

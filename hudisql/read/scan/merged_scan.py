@@ -50,8 +50,8 @@ MATCHES: Final = MatchCache()
 def merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The plan's rows; all of its slices have log files. See `scan_to_dataframe` for the columns.
 
-    Keys are matched now, once Spark's scan is known to work. Raises as `native_dataframe_of` and
-    `match_log_records`.
+    Keys are matched now, once Spark's scan is known to work. Raises UnsupportedTableError,
+    SourceChangedError, CorruptTableError, StorageError.
     """
     if not plan.columns.names and plan.predicate is None:
         return _counted_dataframe(spark, plan)

@@ -74,8 +74,10 @@ class ScannedFiles:
     _index: Any
 
     def where(self, condition: Callable[[Column], Column]) -> DataFrame:
-        """The rows that meet a condition on the `_metadata` column. Raises SourceChangedError if the files
-        have other lengths than the plan says."""
+        """The rows that meet a condition on the `_metadata` column.
+
+        Raises SourceChangedError if the files have other lengths than the plan says.
+        """
         if self._index.sizeInBytes() != sum(self._plan.scanned_bytes()):
             raise SourceChangedError(f"files of {self._plan.base_path} have other lengths than planned")
         return self.frame.where(condition(self._metadata))
@@ -137,7 +139,7 @@ def _names_in_files(plan: ScanPlan) -> list[str]:
 
 
 def _scan_files(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
-    """The files' rows, and Spark's index of the files. Raises QueryError, SourceChangedError."""
+    """The files' rows, and Spark's index of the files."""
     from py4j.protocol import Py4JError
 
     try:
@@ -228,7 +230,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tup
 
 
 def _uris(spark: SparkSession, plan: ScanPlan, index: Any) -> dict[str, str]:
-    """Each file's URI as `_metadata.file_path` has it, by its path. Raises QueryError."""
+    """Each file's URI as `_metadata.file_path` has it, by its path."""
     strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
     listed = str(strings.join("\0", index.inputFiles())).split("\0")
     # Of local files `_metadata` has Hadoop's form, with one slash.

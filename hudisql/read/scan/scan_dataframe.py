@@ -57,7 +57,7 @@ def _read(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
 
 
 def _by_method(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
-    """The rows of all slices, each read by its method. Raises as `native_dataframe`."""
+    """The rows of all slices, each read by its method."""
     from pyspark.sql import DataFrame
 
     from hudisql.read.scan.arrow_scan import arrow_dataframe

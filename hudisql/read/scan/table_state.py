@@ -36,7 +36,7 @@ def changes_of_window(
 ) -> TableState:
     """The rows that the window's commits wrote; with the latest schema, or that of the window's last commit.
 
-    Raises what `incremental_read` raises.
+    Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     read = incremental_read(table, window, path_glob)
     if schema_of_end and window.commits:

@@ -35,7 +35,10 @@ class LogMatch:
 
 
 def match_log_records(storage: Storage, read: SliceRead) -> LogMatch:
-    """Match the slice's log records with the keys of its base. Raises as `read_file_slice`."""
+    """Match the slice's log records with the keys of its base.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     merge = LogMerge(_records_of(storage, read, pa.schema([])), _mode_of(read))
     schema = merge_schema(pa.schema([]), merge.mode)
     replaced, shown = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -54,7 +57,8 @@ def read_log_rows(
     """The rows of log records that stand for rows of the base, and those of new keys, as `read.schema`.
 
     `shown` is what `match_log_records` found; without it keys are matched here. Rows for which
-    `read.predicate` is not TRUE are left out. Raises as `read_file_slice`.
+    `read.predicate` is not TRUE are left out. Raises UnsupportedTableError, SourceChangedError,
+    CorruptTableError, StorageError.
     """
     if shown is None:
         shown = match_log_records(storage, read).shown

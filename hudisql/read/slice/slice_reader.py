@@ -129,7 +129,8 @@ def _rows_of(batch: pa.RecordBatch, instants: frozenset[str] | None) -> pa.Recor
 
 def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of the slice's base, log files left aside, by `schema`: meta and data columns, no values of
-    the partition. Row groups that the predicate rules out are left out. Raises as `read_file_slice`.
+    the partition. Row groups that the predicate rules out are left out. Raises UnsupportedTableError,
+    SourceChangedError, CorruptTableError, StorageError.
     """
     if read.file_slice.external_file is None:
         is_empty = read.file_slice.base_file is None

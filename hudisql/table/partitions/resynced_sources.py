@@ -186,7 +186,7 @@ def _tidy(table: HudiTable, lists: ResyncLists, number: int) -> None:
     """Delete lists of commits that were rolled back, and merge those of archived commits into list `number`.
 
     It is higher than those of `lists` and of the resync's own list: the highest list of a table is never
-    deleted, and so no number is used twice. Raises StorageError.
+    deleted, and so no number is used twice.
     """
     storage, base_path = table.storage, table.base_path
     storage.delete_files([_path(base_path, each.number) for each in lists.in_state(ResyncState.GONE)])

@@ -93,7 +93,8 @@ def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
     """What an upgrade from version 6 or 8 changes (None: is removed), as Hudi 1.2 does it.
 
     In version 6 a copy-on-write table without a payload class, and a merge-on-read table with an ordering
-    column, order rows by event time from then on. Raises UnsupportedTableError for what is not upgraded.
+    column, order rows by event time from then on. Raises UnsupportedTableError for tables that hudisql does
+    not upgrade.
     """
     _check_upgradable(properties)
     payload = properties.payload_class
@@ -153,7 +154,7 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     """What a downgrade from version 8 or 9 changes (None: is removed), as Hudi 1.2 does it.
 
     Which rows win stays: the payload class says in version 6 what the merge mode said. Raises
-    UnsupportedTableError for what version 6 does not have.
+    UnsupportedTableError for features that version 6 does not have.
     """
     mode, types = properties.record_merge_mode, {value: key for key, value in _GENERATOR_TYPES.items()}
     payload = properties.payload_class or properties.get(keys.LEGACY_PAYLOAD_CLASS)

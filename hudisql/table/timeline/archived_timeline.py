@@ -81,7 +81,10 @@ class ArchiveReader:
     _history: Sequence[HistoryInstant] = ()
 
     def completed_instants(self) -> dict[Instant, str]:
-        """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
+        """The completed instants and the archive file of each.
+
+        Raises CorruptTableError, UnsupportedTableError, StorageError.
+        """
         if self.table.timeline.layout.has_completion_times:
             return {
                 instant: file.path
@@ -96,8 +99,9 @@ class ArchiveReader:
         }
 
     def entry(self, instant: Instant, path: str, payload: str | None) -> ArchivedEntry | None:
-        """The instant's entry in this file, if it has this payload (None: any). Raises as
-        `read_archived_entries`.
+        """The instant's entry in this file, if it has this payload (None: any).
+
+        Raises CorruptTableError, UnsupportedTableError, StorageError.
         """
         if self.table.timeline.layout.has_completion_times:
             entries = (
@@ -111,9 +115,10 @@ class ArchiveReader:
         return next((each for each in found if each.instant == instant), None)
 
     def content(self, instant: Instant, path: str) -> bytes | None:
-        """The content that the instant's file had, if it is in this file. Raises as `read_archived_entries`.
+        """The content that the instant's file had, if it is in this file.
 
-        Of a commit in timeline layout 1 it is what archives keep: not the log files that it wrote.
+        Of a commit in timeline layout 1 it is what archives keep: not the log files that it wrote. Raises
+        CorruptTableError, UnsupportedTableError, StorageError.
         """
         if self.table.timeline.layout.has_completion_times:
             for each in self._history_of(path):
@@ -136,8 +141,9 @@ class ArchiveReader:
 
 
 def archive_paths_of(table: TableMetaClient, instant_time: str) -> list[str]:
-    """The archive files that may have instants of this time, the newest first. Raises CorruptTableError,
-    StorageError.
+    """The archive files that may have instants of this time, the newest first.
+
+    Raises CorruptTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
         files = history_files(table)
@@ -156,7 +162,8 @@ def archived_commits(table: TableMetaClient, timeline: Timeline) -> frozenset[st
 def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[str]:
     """Instant times of the completed commits in the archive, those from the instant time `since` on for sure.
 
-    Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
+    Where archiving was interrupted some are on the active timeline, too. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
         files = [each for each in history_files(table) if each.last >= since]
@@ -194,7 +201,7 @@ def archived_cleans_after(table: TableMetaClient, instant_time: str) -> Iterator
 def archived_replacements(table: TableMetaClient) -> dict[tuple[str, str], str]:
     """Partition path and file id of the file groups that archived commits replaced, and when.
 
-    Raises as `read_archived_entries`.
+    Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
     return {
         (partition, file_id): entry.instant.timestamp

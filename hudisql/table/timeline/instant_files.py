@@ -25,7 +25,7 @@ _LISTINGS: Final = 10
 
 
 def read_instant(table: TableMetaClient, instant: Instant) -> bytes:
-    """The content of the instant's file. Raises as `read_instants`."""
+    """The content of the instant's file. Raises TimelineChangedError, CorruptTableError, StorageError."""
     return next(read_instants(table, [instant]))
 
 
@@ -47,12 +47,12 @@ def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterat
 
 
 def read_commit(table: TableMetaClient, commit: Instant) -> CommitMetadata:
-    """What a completed commit says. Raises as `read_instants`."""
+    """What a completed commit says. Raises TimelineChangedError, CorruptTableError, StorageError."""
     return next(read_commits(table, [commit]))
 
 
 def read_commits(table: TableMetaClient, commits: Sequence[Instant]) -> Iterator[CommitMetadata]:
-    """What each of the completed commits says. Raises as `read_instants`."""
+    """The metadata of each completed commit. Raises TimelineChangedError, CorruptTableError, StorageError."""
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield commit_metadata_in(content, table.instant_path(commit))
 
@@ -62,7 +62,7 @@ def read_extra_metadata(
 ) -> Iterator[dict[str, str | None]]:
     """Only the key-value pairs of commits: much cheaper than their thousands of write statistics.
 
-    Raises as `read_instants`.
+    Raises TimelineChangedError, CorruptTableError, StorageError.
     """
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield extra_metadata_in(content, table.instant_path(commit))
@@ -73,7 +73,7 @@ def read_replaced_file_ids(
 ) -> Iterator[dict[str, list[str]]]:
     """Only the file groups that each replacecommit has replaced, as file ids by partition path.
 
-    Raises as `read_instants`.
+    Raises TimelineChangedError, CorruptTableError, StorageError.
     """
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield replaced_file_ids_in(content, table.instant_path(commit))

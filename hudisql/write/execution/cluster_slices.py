@@ -237,11 +237,11 @@ class _ClusteringHandle:
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows with their meta columns. Raises StorageError."""
+        """Take rows with their meta columns."""
         self._writer.write(rows.column(RECORD_KEY), rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Close the files. Raises WriteConflictError if the commit is no longer inflight, StorageError."""
+        """Close the files."""
         partition_path = self._task.file_naming.partition_path
         written = [new_group_file(file, partition_path, 0) for file in self._writer.finish()]
         fence_late_attempt(self._job.context, written)

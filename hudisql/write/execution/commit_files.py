@@ -75,8 +75,7 @@ def commit_files(
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
     files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. After any error
-    the commit is rolled back. Raises what `begun` and `write` raise, WriteConflictError,
-    UnsupportedTableError, StorageError.
+    the commit is rolled back. Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
         table,

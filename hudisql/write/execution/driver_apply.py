@@ -110,7 +110,10 @@ def profile_few_changes(
 
 
 def is_small(table: HudiTable, few: FewChanges, options: WriteOptions, paths: PartitionPaths) -> bool:
-    """True if the file slices that the changes go to are few and small. Raises as `plan_few_changes`."""
+    """True if the file slices that the changes go to are few and small.
+
+    Raises WriteRefusedError, UnsupportedTableError.
+    """
     if not options.driver_max_bytes:
         return False
     plan = plan_few_changes(table, few, options, paths)[1]
@@ -146,7 +149,7 @@ def write_few_changes(
     paths: PartitionPaths,
     calendars: CalendarSettings,
 ) -> list[WrittenFile]:
-    """Write all changes, one slice after another. Raises what `write_buckets` raises.
+    """Write all changes, one slice after another. Raises WriteRefusedError, WriteConflictError, StorageError.
 
     Memory: the changes, and what `write_buckets` takes for one slice.
     """

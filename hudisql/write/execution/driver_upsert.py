@@ -82,8 +82,9 @@ def upsert_newest_on_driver(
     """Write the rows that `precombine_rows` gives, by key. Keys that `tag` does not know are looked up in the
     slices of their partitions.
 
-    Memory: the rows twice, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises,
-    and UnsupportedTableError for rows of file groups with a pending clustering.
+    Memory: the rows twice, and what `write_buckets` takes for one slice. Raises WriteRefusedError,
+    WriteConflictError, StorageError, and UnsupportedTableError for rows of file groups with a pending
+    clustering.
     """
     table = commit.table
     few = profile_few_changes(
@@ -169,7 +170,7 @@ def tag_few_rows(
 
     Keys are looked up in those of `slices` that are in the row's partition: known ones are updated, others
     inserted. Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of
-    their key. Raises what `read_file_slice` raises.
+    their key. Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     of_path: Mapping[str, list[FileSlice]] = defaultdict(list)
     for each in slices:

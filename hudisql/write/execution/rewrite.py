@@ -84,7 +84,7 @@ def rewrite_slices(
     Without Spark this process writes one after the other.
 
     Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
-    of the same name. Raises what `commit_files` may raise while files are written.
+    of the same name. Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
     if not slices:
         return []

@@ -219,7 +219,7 @@ def _tag_on_driver(
 
 
 def _keyed_rows(table: HudiTable, few: pa.Table, options: WriteOptions) -> pa.Table:
-    """Few rows with keys and paths. Raises WriteRefusedError."""
+    """Few rows with keys and paths."""
     paths = PartitionPaths(table, options.key_generator)
     batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
@@ -273,7 +273,7 @@ def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:
 def _keyed_batch(
     batch: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
 ) -> pa.RecordBatch:
-    """The rows with keys and paths, rendered as the tasks that write them do. Raises WriteRefusedError."""
+    """The rows with keys and paths, rendered as the tasks that write them do."""
     fields = table.properties.record_key_fields
     rendered = render_record_keys(batch, fields, complex_keys=options.complex_keys)
     if rendered.null_keys.count:

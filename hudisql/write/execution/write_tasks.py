@@ -40,7 +40,7 @@ def write_buckets(
 ) -> Iterator[WrittenFile]:
     """Write the slices of the buckets whose changes are in `batches`, the rows of one Spark partition.
 
-    `attempt` distinguishes the files of several task attempts. Raises what `merge_slice` raises,
+    `attempt` distinguishes the files of several task attempts. Raises WriteRefusedError, WriteConflictError,
     StorageError.
     """
     schema = change_schema(write_context.schema)
@@ -74,7 +74,7 @@ def write_buckets(
 
 
 def rewrite_slice(write_context: WriteContext, task: WriteTask) -> list[WrittenFile]:
-    """Write the task's slice as a base file, unchanged. Raises what `merge_slice` raises, StorageError."""
+    """Write the task's slice as a base file, unchanged. Raises WriteConflictError, StorageError."""
     written = _merge(write_context, task, change_schema(write_context.schema).empty_table())
     fence_late_attempt(write_context, written)
     return written

@@ -124,8 +124,8 @@ def merge_slice(
 
     `create_marker` is called with the file's name before the file is created; an unfinished file is deleted.
     Memory: a row group and the changes. Raises WriteRefusedError if several changes match one row or a new
-    key is null, WriteConflictError if a row to change is missing, what `read_file_slice` raises,
-    StorageError.
+    key is null, WriteConflictError if a row to change is missing, UnsupportedTableError, SourceChangedError,
+    CorruptTableError, StorageError.
     """
     prepared = _prepare(task, changes)
     path = join(task.file_naming.directory, task.file_name)

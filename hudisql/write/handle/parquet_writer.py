@@ -63,7 +63,7 @@ class _GzipWriter:
         self.close()
 
     def write_table(self, table: pa.Table, row_group_size: int) -> None:
-        """Write one row group. Raises OSError and pyarrow.ArrowException; the file then gets no footer."""
+        """Write one row group."""
         self._is_whole = False
         self._writer.write_table(table, row_group_size=row_group_size)
         self._is_whole = True

@@ -50,8 +50,8 @@ def find_keys(
 ) -> Iterator[pa.RecordBatch]:
     """Which of `keys` (distinct) the slice holds, each once: the record key and `lookup.columns`.
 
-    With `prunes_by_footer` the base file is read only if its footer does not rule all keys out. Raises what
-    `read_file_slice` raises.
+    With `prunes_by_footer` the base file is read only if its footer does not rule all keys out. Raises
+    UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     file_slice = lookup.file_slice
     wanted = keys
@@ -77,9 +77,10 @@ def find_keys(
 
 
 def read_keys(storage: Storage, lookup: SliceLookup) -> Iterator[pa.RecordBatch]:
-    """All record keys of the slice, each once, with `lookup.columns`. Raises what `read_file_slice` raises.
+    """All record keys of the slice, each once, with `lookup.columns`.
 
-    Memory: the slice's keys.
+    Memory: the slice's keys. Raises UnsupportedTableError, SourceChangedError, CorruptTableError,
+    StorageError.
     """
     batches = list(_read(storage, lookup))
     if not batches:

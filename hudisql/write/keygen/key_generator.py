@@ -71,7 +71,7 @@ def generates_paths(table: HudiTable) -> bool:
 def key_generator_of(table: HudiTable, setting: Setting) -> KeyGenerator | None:
     """The generator of a table whose directory names are not the columns' values; None for all others.
 
-    Raises UnsupportedTableError naming what hudisql does not know or what no setting says.
+    Raises UnsupportedTableError for an unknown key generator or a missing setting.
     """
     if not generates_paths(table):
         return None
@@ -83,7 +83,7 @@ def key_generator_from(
 ) -> KeyGenerator | None:
     """The generator of a table with these properties; None if they name none that transforms values.
 
-    `table_label` names the table in errors. Raises as `key_generator_of`.
+    `table_label` names the table in errors. Raises UnsupportedTableError.
     """
     generator = (properties.key_generator_class or properties.key_generator_type or "").rsplit(".", 1)[-1]
     names = properties.partition_fields

@@ -153,7 +153,7 @@ def _prepare_table(
     """Roll back failed writes, delete stale files and the metadata table; check for conflicts.
 
     `opened` is the table as the statement has read it. Gives the table as it is now, and whether a metadata
-    table was dropped. Raises as `begin_commit` does.
+    table was dropped.
     """
     table = opened.reopened()
     check_not_restored(table, table.timeline)
@@ -192,8 +192,8 @@ def publish_commit(
 ) -> Instant:
     """Complete the instant under the lock; `check` gets the table as it is now and raises if it must not.
 
-    It is asked again after the completion if other writers have changed the timeline. Raises what `check`
-    raises, and otherwise as `complete_commit`.
+    It is asked again after the completion if other writers have changed the timeline. Raises
+    WriteConflictError, TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
@@ -221,7 +221,7 @@ def publish_commit(
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
-    """The table as it is now. Raises WriteConflictError if it has been upgraded or downgraded meanwhile."""
+    """The table as it is now."""
     try:
         return replace(commit.table, listing=None).reopened()
     except (UnsupportedTableError, WriteConflictError) as error:
@@ -325,7 +325,7 @@ def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) ->
 def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
     """True if the instant's writer has a live heartbeat (writers with a lock or the LAZY policy have one).
 
-    Raises WriteConflictError then if this writer's policy is EAGER.
+    A live writer is an error if this writer's policy is EAGER.
     """
     tolerance = concurrency.heartbeat_tolerance_ms
     is_eager = concurrency.failed_writes is FailedWrites.EAGER

@@ -55,7 +55,7 @@ def roll_back_instant(
     back, too; the caller knows that no later commit builds on them, and looks again by `check` once the
     rollback is on the timeline, where their writers see it. A rollback that was interrupted is completed as
     it began. Raises UnsupportedTableError for table versions that are not written, CorruptTableError for
-    recorded files outside of the table, StorageError, and what `check` raises: nothing is rolled back then.
+    recorded files outside of the table, StorageError. If `check` raises, nothing is rolled back.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path

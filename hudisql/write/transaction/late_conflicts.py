@@ -34,8 +34,8 @@ def withdraw_if_in_conflict(
 
     `seen` is the table as it was when `check` let the inflight `instant` pass; `check` is asked again if the
     timeline has changed, about the table without the completion. Commits that were requested after it are
-    left out: their writers have seen it. Raises WriteConflictError and what `check` raises; without a lock
-    also StorageError and CorruptTableError (the commit stands), since nobody knows then whether another does.
+    left out: their writers have seen it. Raises WriteConflictError; without a lock also StorageError and
+    CorruptTableError: the commit then stands, since it is unknown whether another one is in conflict with it.
     """
     # Before the look: what is requested later was requested by a writer that finds the completed instant.
     after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))

@@ -96,8 +96,8 @@ def find_files(
 def _version_6_logs(table: HudiTable, logs: Collection[str], instant_time: str) -> set[str]:
     """Those of the log files, named after earlier instants, that the instant has written before an upgrade.
 
-    Raises RollbackRefusedError for one with blocks of other instants, too: no rollback block follows a log
-    file that is older than the upgrade.
+    A log file that also has blocks of other instants is refused: no rollback block follows a log file that
+    is older than the upgrade.
     """
     own, shared = _split_log_files(table, logs, instant_time)
     if shared:

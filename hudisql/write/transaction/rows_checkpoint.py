@@ -33,8 +33,8 @@ def find_newest(table: HudiTable, key: str, value_of: Callable[[str], T | None])
     """What `value_of` makes of the newest commit's extra metadata of this key; None if no commit has some.
 
     A commit of which it makes None is passed over. Archived commits are read last, and only those that name
-    `key` are decoded. Commits that are archived meanwhile are found in the archive. Raises what `value_of`
-    raises, CorruptTableError, UnsupportedTableError, StorageError.
+    `key` are decoded. Commits that are archived meanwhile are found in the archive. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
 
     def find(current: HudiTable) -> T | None:
