@@ -14,7 +14,7 @@ import pyarrow as pa
 from hudisql.format.schema.internal_columns import internal_column
 
 OPERATION: Final = internal_column("operation")
-"""tinyint, an `Operation`."""
+"""tinyint, a `RowOperation`."""
 PARTITION: Final = internal_column("partition")
 """The partition path of the row that is changed; NULL for a new row, whose partition its columns say."""
 FILE_GROUP: Final = internal_column("file_group")
@@ -31,7 +31,7 @@ LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
 """The location of a stored row: NULL for new rows, except generated keys of rows that move."""
 
 
-class Operation(IntEnum):
+class RowOperation(IntEnum):
     """What is done with a row."""
 
     INSERT = 0
@@ -47,15 +47,15 @@ class Operation(IntEnum):
     @property
     def is_new_row(self) -> bool:
         """True if the row goes where its own key and partition columns say."""
-        return self in (Operation.INSERT, Operation.MOVE_IN)
+        return self in (RowOperation.INSERT, RowOperation.MOVE_IN)
 
     @property
     def removes(self) -> bool:
         """True if the stored row goes."""
-        return self in (Operation.DELETE, Operation.MOVE_OUT)
+        return self in (RowOperation.DELETE, RowOperation.MOVE_OUT)
 
 
-NEW_ROWS: Final = tuple(int(each) for each in Operation if each.is_new_row)
+NEW_ROWS: Final = tuple(int(each) for each in RowOperation if each.is_new_row)
 """The operations of rows that go where their own key and partition columns say."""
 
 

@@ -20,7 +20,7 @@ from hudisql.table.timeline.instant_files import read_commit
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineRow:
+class QueryTimelineRow:
     """One instant with what its commit metadata count; the fields are Hudi's columns, in order."""
 
     Timestamp: str
@@ -51,7 +51,7 @@ class FileSystemViewRow:
     Log_File_Unscheduled: int
 
 
-def timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
+def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
     """The instants of the active timeline, oldest first; each action stands once, in its latest state.
 
     `Completion_Time` is when the file of that state was written; actions that write no rows count -1. Raises
@@ -61,7 +61,7 @@ def timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
     infos = table.storage.infos([table.instant_path(each) for each in instants])
     for instant, info in zip(instants, infos, strict=True):
         counts = _counts_of(_metadata_of(table, instant)) if instant.action in COMMIT_ACTIONS else (-1,) * 6
-        yield TimelineRow(
+        yield QueryTimelineRow(
             instant.timestamp,
             instant.completed_action if instant.is_completed else instant.action,
             instant.state.name,

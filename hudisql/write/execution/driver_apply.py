@@ -29,7 +29,7 @@ from hudisql.write.changes import (
     NEW_ROWS,
     OPERATION,
     PARTITION,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.changed_slices import check_slices_found
@@ -195,7 +195,7 @@ def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
     operations = rows.column(OPERATION)
     is_new = np.asarray(pc.is_in(operations, value_set=pa.array(NEW_ROWS, pa.int8())).to_numpy(), dtype=bool)
     is_inserted = np.asarray(
-        pc.equal(operations, pa.scalar(int(Operation.INSERT), pa.int8())).to_numpy(), bool
+        pc.equal(operations, pa.scalar(int(RowOperation.INSERT), pa.int8())).to_numpy(), bool
     )
     has_group = np.asarray(rows.column(FILE_GROUP).is_valid().to_numpy(), dtype=bool)
     goes_anywhere: npt.NDArray[np.bool_] = is_new & ~(is_inserted & has_group)

@@ -29,7 +29,7 @@ from hudisql.write.changes import (
     OPERATION,
     PARTITION,
     RECORD_KEY,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
@@ -121,7 +121,7 @@ def insert_on_driver(
     For tables whose record keys are generated. Memory and errors as `upsert_on_driver`.
     """
     table = commit.table
-    operations = np.full(rows.num_rows, int(Operation.INSERT))
+    operations = np.full(rows.num_rows, int(RowOperation.INSERT))
     changes = _changes(rows, table.schema, operations, pa.nulls(rows.num_rows, pa.string()))
     few = profile_few_changes(table, changes, table.schema, options, paths)
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
@@ -190,14 +190,14 @@ def tag_few_rows(
             for batch in find_keys(table.storage, lookup, keys, prunes_by_footer=prunes):
                 at = pc.index_in(batch.column(0), value_set=keys).to_numpy()
                 is_known[at] = True
-                operations = np.where(is_deleted[at], int(Operation.DELETE), int(Operation.UPSERT))
+                operations = np.where(is_deleted[at], int(RowOperation.DELETE), int(RowOperation.UPSERT))
                 chosen = incoming.take(pa.array(at))
                 file_ids = pa.repeat(pa.scalar(file_slice.file_id, pa.string()), chosen.num_rows)
                 found.append(_changes(chosen, table.schema, operations, file_ids))
         is_new = ~is_known & ~is_deleted
         if is_new.any():
             new = incoming.filter(pa.array(is_new))
-            operations = np.full(new.num_rows, int(Operation.INSERT))
+            operations = np.full(new.num_rows, int(RowOperation.INSERT))
             found.append(_changes(new, table.schema, operations, pa.nulls(new.num_rows, pa.string())))
     return pa.concat_tables(found)
 
@@ -223,8 +223,8 @@ def _tag_by_index(
         if found.is_stored is not None:
             is_stored = is_stored & found.is_stored
         is_deleted = _deleted(incoming, deletes=deletes)
-        operations = np.where(is_deleted, int(Operation.DELETE), int(Operation.UPSERT))
-        operations[~is_stored] = int(Operation.INSERT)
+        operations = np.where(is_deleted, int(RowOperation.DELETE), int(RowOperation.UPSERT))
+        operations[~is_stored] = int(RowOperation.INSERT)
         changes = _changes(incoming, table.schema, operations, found.file_ids)
         stays = is_stored | ~is_deleted
         tagged.append(changes if stays.all() else changes.filter(pa.array(stays)))

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import WriteRefusedError
-from hudisql.write.changes import OPERATION, Operation
+from hudisql.write.changes import OPERATION, RowOperation
 
-_WITHOUT_VALUES = pa.array([int(Operation.DELETE), int(Operation.MOVE_OUT)], pa.int8())
+_WITHOUT_VALUES = pa.array([int(RowOperation.DELETE), int(RowOperation.MOVE_OUT)], pa.int8())
 
 
 def check_ordering_values(rows: pa.RecordBatch, event_time_fields: Sequence[str]) -> None:

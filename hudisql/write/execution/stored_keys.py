@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, RowOperation
 from hudisql.write.execution.upsert import incoming_rows, refuse_keys_of_registered
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_lookup import STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
@@ -46,7 +46,7 @@ def refuse_stored_keys(
     """
     from pyspark.sql import functions as sf
 
-    inserted = changes.filter(sf.col(OPERATION) == int(Operation.INSERT))
+    inserted = changes.filter(sf.col(OPERATION) == int(RowOperation.INSERT))
     if where_null:
         inserted = inserted.filter(reduce(or_, [sf.col(quote_name(name)).isNull() for name in where_null]))
     rows = inserted.select(*map(quote_name, table.schema.names))
@@ -61,7 +61,7 @@ def refuse_stored_keys(
     if not options.index.is_global:
         is_stored = is_stored & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
     stored = incoming.frame.join(located, is_stored).select(STORED_KEY, STORED_PARTITION, STORED_GROUP)
-    removes = sf.col(OPERATION).isin(int(Operation.DELETE), int(Operation.MOVE_OUT))
+    removes = sf.col(OPERATION).isin(int(RowOperation.DELETE), int(RowOperation.MOVE_OUT))
     removed = changes.filter(removes).select(
         sf.col(RECORD_KEY).alias(STORED_KEY),
         sf.col(PARTITION).alias(STORED_PARTITION),

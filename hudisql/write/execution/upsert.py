@@ -34,7 +34,7 @@ from hudisql.write.changes import (
     PARTITION,
     RECORD_KEY,
     SEQUENCE_NUMBER,
-    Operation,
+    RowOperation,
 )
 from hudisql.write.execution.driver_upsert import precombine_rows, slices_of_rows, tag_few_rows
 from hudisql.write.execution.writer_config import WriteOptions
@@ -102,15 +102,15 @@ def tag_locations(
     deleted = sf.lit(deletes)
     if IS_DELETED in table.schema.names:
         deleted = deleted | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
-    of_known = _operations(Operation.UPSERT)
+    of_known = _operations(RowOperation.UPSERT)
     if index.is_global and index.moves_rows:
         joined = joined.withColumn(_IS_FIRST, _is_first_of_key())
         of_known = _operations_of_a_global_key(table)
     operations = (
-        sf.when(known & deleted, _operations(Operation.DELETE))
+        sf.when(known & deleted, _operations(RowOperation.DELETE))
         .when(deleted, sf.array().cast("array<tinyint>"))
         .when(known, of_known)
-        .otherwise(_operations(Operation.INSERT))
+        .otherwise(_operations(RowOperation.INSERT))
     )
     columns = [sf.col(quote_name(name)) for name in table.schema.names]
     if index.is_global and not index.moves_rows:
@@ -164,13 +164,13 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     from pyspark.sql import functions as sf
 
     stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
-    operations = sf.when(stays, _operations(Operation.UPSERT))
-    operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
+    operations = sf.when(stays, _operations(RowOperation.UPSERT))
+    operations = operations.when(~sf.col(_IS_FIRST), _operations(RowOperation.DELETE))
     fields = event_time_fields_of(table)
     if fields:
         is_late_arriving = is_newer_column(fields, STORED)
-        operations = operations.when(is_late_arriving, _operations(Operation.UPSERT))
-    return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
+        operations = operations.when(is_late_arriving, _operations(RowOperation.UPSERT))
+    return operations.otherwise(_operations(RowOperation.MOVE_OUT, RowOperation.MOVE_IN))
 
 
 def _is_first_of_key() -> Column:
@@ -196,7 +196,7 @@ def _with_stored_partition(table: HudiTable, known: Column) -> list[Column]:
     ]
 
 
-def _operations(*operations: Operation) -> Column:
+def _operations(*operations: RowOperation) -> Column:
     from pyspark.sql import functions as sf
 
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])

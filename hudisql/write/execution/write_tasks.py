@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.files.conform import conform_batch
-from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.ordering_values import check_ordering_values
@@ -57,7 +57,9 @@ def write_buckets(
                         continue
                     if number not in writers:
                         writers[number] = CreateHandle(write_context, task, write_context.row_keys(number))
-                    moved_in = int(pc.sum(pc.equal(rows.column(OPERATION), Operation.MOVE_IN)).as_py() or 0)
+                    moved_in = int(
+                        pc.sum(pc.equal(rows.column(OPERATION), RowOperation.MOVE_IN)).as_py() or 0
+                    )
                     own = rows.drop_columns(list(CHANGE_COLUMNS))
                     writers[number].write(own, moved_in, rows.column(RECORD_KEY))
             for number in buffer.numbers:

@@ -24,7 +24,7 @@ from hudisql.read.files.predicates import And, Comparison
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
-from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
 from hudisql.write.handle.log_file import (
     LogFileConfig,
     data_blocks,
@@ -60,7 +60,7 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
         return False
-    has_updates = bool((operations == Operation.UPDATE).any())
+    has_updates = bool((operations == RowOperation.UPDATE).any())
     if has_updates and (task.event_time_fields or _orders_log_rows(task)):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
@@ -148,7 +148,7 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
     """The blocks, encoded one after the other; deletes come last."""
     file_naming = task.file_naming
     operations = chosen.column(OPERATION).to_numpy()
-    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    removes = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     if not removes.all():
         rows = _log_rows(task, chosen.filter(pa.array(~removes)))
         for block, count in data_blocks(
@@ -159,8 +159,8 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
         yield _EncodedBlock(
             delete_block(keys, file_naming.partition_path, task.avro_schema, file_naming.instant_time),
-            deleted=int((operations == Operation.DELETE).sum()),
-            moved=int((operations == Operation.MOVE_OUT).sum()),
+            deleted=int((operations == RowOperation.DELETE).sum()),
+            moved=int((operations == RowOperation.MOVE_OUT).sum()),
         )
 
 

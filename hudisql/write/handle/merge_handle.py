@@ -26,7 +26,7 @@ from hudisql.read.merge.precombine import comparable, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
-from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
 from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
@@ -190,7 +190,7 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
         new_keys=new_keys,
         new_rows=new_rows,
-        moved_in=int((operations == Operation.MOVE_IN).sum()),
+        moved_in=int((operations == RowOperation.MOVE_IN).sum()),
     )
 
 
@@ -214,7 +214,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     distinct = pc.unique(rows)
     if len(distinct) == len(rows):
         return changes
-    if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
+    if (changes.column(OPERATION).to_numpy() == RowOperation.DELETE).all():
         return changes.take(pc.index_in(distinct, value_set=rows))
     if not task.ordering_fields:
         raise _repeated_error(task, rows)
@@ -226,7 +226,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
         values = comparable(ordered.column(field).combine_chunks())
         tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True)
         is_tie[1:] &= tied.to_numpy(zero_copy_only=False)
-    moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
+    moved = ordered.column(OPERATION).to_numpy() == RowOperation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
     return ordered.drop_columns([_ROW]).filter(pa.array(starts))
@@ -310,10 +310,10 @@ def _merge_batch(
     if not len(at):
         return pa.Table.from_batches([batch]), 0
     operations = changes.operations[change]
-    removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    removed = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     late_arriving = _late_arriving(task, batch, changes, at, change, operations)
-    counts.deleted += int((operations == Operation.DELETE).sum())
-    counts.moved += int((operations == Operation.MOVE_OUT).sum())
+    counts.deleted += int((operations == RowOperation.DELETE).sum())
+    counts.moved += int((operations == RowOperation.MOVE_OUT).sum())
     counts.late_arriving += int(late_arriving.sum())
     replaced = ~removed & ~late_arriving
     counts.updated += int(replaced.sum())
@@ -337,7 +337,7 @@ def _late_arriving(
     operations: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.bool_]:
     """True for the UPSERTs that are older than the stored rows of their keys."""
-    is_upsert = operations == Operation.UPSERT
+    is_upsert = operations == RowOperation.UPSERT
     if not task.event_time_fields or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
     stored = [batch.column(each).take(pa.array(at)) for each in task.event_time_fields]
@@ -399,7 +399,7 @@ def _check_matched_rows(task: MergeTask, changes: _Changes) -> None:
         )
     if not changes.stored.are_single:
         return
-    deletes_all = (changes.operations == Operation.DELETE) & (changes.merged_changes % matched == 0)
+    deletes_all = (changes.operations == RowOperation.DELETE) & (changes.merged_changes % matched == 0)
     alike = np.flatnonzero((matched > 1) & ~deletes_all)
     if len(alike):
         keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
