@@ -1,5 +1,4 @@
-"""The timeline and the file slices of a table as rows: what `hudi_query_timeline` and
-`hudi_filesystem_view` show.
+"""The rows of `hudi_query_timeline` and `hudi_filesystem_view`: the timeline and the file slices of a table.
 
 Follows `TimelineRelation` and `FileSystemRelation` of Hudi 1.x (0.15 has neither); values only.
 """
@@ -21,7 +20,7 @@ from hudisql.table.timeline.instant_files import read_commit
 
 @dataclass(frozen=True, slots=True)
 class QueryTimelineRow:
-    """One instant with what its commit metadata count; the fields are Hudi's columns, in order."""
+    """One instant with the counts of its commit metadata; the fields are Hudi's columns, in order."""
 
     Timestamp: str
     Action: str
@@ -54,8 +53,8 @@ class FileSystemViewRow:
 def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
     """The instants of the active timeline, oldest first; each action stands once, in its latest state.
 
-    `Completion_Time` is when the file of that state was written; actions that write no rows count -1. Raises
-    CorruptTableError, StorageError.
+    `Completion_Time` is when the file of that state was written; the counts of actions that write no rows are
+    -1. Raises CorruptTableError, StorageError.
     """
     instants = table.timeline.instants
     infos = table.storage.infos([table.instant_path(each) for each in instants])

@@ -83,7 +83,7 @@ def test_times_are_constant_expressions_of_the_session(context: Context) -> None
     assert scan.plan is not None
     assert scan.plan.partitions_read == 1
     assert ("as of", BOOTSTRAP) in scan.plan.describe()
-    with pytest.raises(NoSuchStateError, match="the earliest state there is, is that of"):
+    with pytest.raises(NoSuchStateError, match="the earliest remaining state is that of"):
         run_query(context, f"SELECT * FROM db.cleaned TIMESTAMP AS OF '{BOOTSTRAP}'")
     with pytest.raises(NoSuchStateError, match=f"its first commit, {BOOTSTRAP}, is the earliest state"):
         run_query(context, "SELECT * FROM db.c TIMESTAMP AS OF '00000000000000'")

@@ -40,7 +40,7 @@ def test_begin_is_exclusive_and_end_inclusive(directory) -> None:
     assert times(directory, SECOND, SECOND) == times(directory, THIRD) == []
     assert times(directory, "000", "20250101000000000") == []
     for begin, end in (("yesterday", None), ("000", "")):
-        with pytest.raises(InvalidArgumentError, match="is no instant time"):
+        with pytest.raises(InvalidArgumentError, match="is not an instant time"):
             times(directory, begin, end)
 
 
