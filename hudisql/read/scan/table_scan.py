@@ -1,8 +1,7 @@
 """Plan a scan of a Hudi table.
 
-`plan_scan` decides everything that can be decided without Spark: which partitions and file slices, which
-columns and row filters, and how the work is cut into tasks. The plan is a value that EXPLAIN prints and
-`scan_dataframe` runs.
+`plan_scan` chooses partitions, file slices, columns, row filters and tasks without Spark. The plan is a value
+that EXPLAIN prints and `scan_dataframe` runs.
 """
 
 from __future__ import annotations
@@ -60,15 +59,15 @@ _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names th
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What one reference to a table reads.
+    """The plan of one reference to a table.
 
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
-    and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters. In `native` mode each slice is read by the method that `scan_methods` gives, in
-    `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read row
-    by row. With `on_driver` the slice reader runs when the plan is put into the query, and Spark gets the
-    rows, unless these are too many.
+    and not from files. `predicate` and `partition_predicate` are the pushed-down filters; the query still
+    applies all of its filters. In `native` mode each slice is read by the method that `scan_methods` gives,
+    in `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read
+    row by row. With `on_driver` the slice reader runs on the driver when the query is built, unless there are
+    too many rows.
     """
 
     base_path: str
@@ -100,7 +99,7 @@ class ScanPlan:
 
     @property
     def needs_data(self) -> bool:
-        """True if columns are read that are neither meta columns nor the partition's."""
+        """True if columns are read that are neither meta nor partition columns."""
         return needs_data_columns(self.columns, [each.name for each in self.partition_columns])
 
     def methods(self) -> list[ScanMethod]:
@@ -116,7 +115,7 @@ class ScanPlan:
         )
 
     def scanned_files(self) -> list[str]:
-        """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
+        """The paths of the files that Spark's own scan reads; every slice must have a base file."""
         paths = [scanned_file(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
         return [path for path in paths if path is not None]
 
@@ -176,18 +175,18 @@ def plan_scan(
     pruned_slices: Collection[tuple[str, str]] = (),
     driver_bytes: int = 0,
 ) -> ScanPlan:
-    """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
+    """Plan the read of `columns` (any of the table's, structs may be pruned) of the latest snapshot.
 
-    Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
-    over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
+    Predicates that cannot be pushed down are left out of the plan; this affects only speed. Conjuncts over
+    partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
     `as_of` is an instant time; with `changes` only rows that its window's commits wrote are read. `below` is
-    a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
-    tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path,
-    file id) are known to hold nothing that the query looks for. Slices of together at most `driver_bytes`
-    are read on the driver, all columns, if meta columns are wanted or Spark's scan cannot read them. Raises
-    NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files that merge
-    by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing or its
-    length or modification time differ from the bootstrap index.
+    a relative partition path that limits the scan, `read_optimized` ignores log files (Hudi's `_ro` tables),
+    `count_all` also counts pruned files (EXPLAIN). `pruned_slices` (partition path, file id) have no rows for
+    the query. If the slices have together at most `driver_bytes`, and meta columns are needed or Spark's scan
+    cannot read them, all columns are read on the driver. Raises NoSuchStateError if the state is gone,
+    UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
+    SourceChangedError if the external file of a slice is missing or its length or modification time differ
+    from the bootstrap index.
     """
     wanted_names = set(columns.names)
     if changes is not None:
@@ -218,7 +217,7 @@ def plan_scan(
         chosen = prune_partitions(inside, partition_columns, conjunction(partition_parts))
         if not registered.by_path:
             return prune_by_path(chosen, row_parts)
-        # Rows of register-only partitions have no path.
+        # Rows of register-only partitions have no `_hoodie_partition_path`.
         with_path = [each for each in chosen if each.path not in registered.by_path]
         kept = {each.path for each in prune_by_path(with_path, row_parts)} | registered.by_path.keys()
         return [each for each in chosen if each.path in kept]
@@ -250,7 +249,7 @@ def plan_scan(
     is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
     on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
     if on_driver:
-        # Spark evaluates what stands for missing columns at once if it has the rows.
+        # If Spark's plan has the rows, Spark evaluates the stand-ins of missing columns at once.
         mode, wanted = "stitched", table.full_schema
     split = partial(
         plan_splits,
@@ -293,7 +292,7 @@ def plan_scan(
 
 
 def can_vectorize(table: HudiTable) -> bool:
-    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    """False if external files have decimals that Spark 4's vectorised reader cannot read."""
     return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
@@ -302,7 +301,7 @@ def prune_partitions(
     partition_columns: Sequence[pa.Field],
     predicate: Predicate | None,
 ) -> list[TablePartition]:
-    """The partitions whose typed values make the predicate TRUE; all of them without one."""
+    """The partitions whose typed values make the predicate TRUE; all partitions without a predicate."""
     columns = [
         pa.array([each.values[position] for each in partitions], column.type)
         for position, column in enumerate(partition_columns)
@@ -315,7 +314,7 @@ def prune_by_path(
 ) -> list[TablePartition]:
     """The partitions whose rows can match: every writer gives each row the path of its partition.
 
-    For tables whose key generator makes the directories, whose names are not column values.
+    For tables whose key generator computes directory names, which are not column values.
     """
     of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
     paths = pa.array([each.path for each in partitions], pa.string())
@@ -380,7 +379,7 @@ def _slices_of(
 def _fits_driver(
     table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], driver_bytes: int
 ) -> bool:
-    """True for few bytes of columns that Spark's plans hold as they are."""
+    """True for few bytes of columns whose types Spark's plans can hold."""
     if driver_bytes <= 0 or any(pa.types.is_nested(field.type) for field in table.full_schema):
         return False
     return sum(file_slice.length for file_slice, _ in slices) <= driver_bytes
