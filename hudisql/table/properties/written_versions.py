@@ -57,7 +57,7 @@ def unwritten_rule(table: HudiTable) -> str | None:
     if len(fields) > 1 and not set(fields) <= set(table.schema.names):
         return f"it orders rows by several columns, of which some are nested ({', '.join(fields)})"
     if properties.record_merge_mode == "CUSTOM":
-        return "it merges rows by rules of its own (hoodie.record.merge.mode=CUSTOM)"
+        return "it merges rows by its own rules (hoodie.record.merge.mode=CUSTOM)"
     if properties.partial_update_mode is not None:
         return (
             f"it updates rows partially (hoodie.table.partial.update.mode={properties.partial_update_mode})"

@@ -1,9 +1,8 @@
 """Merge-on-read: the changed rows of a file slice become new log files on top of it.
 
-Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, or several that follow each other
-where one would grow too large, rows in data blocks, deletes in a delete block, both found again by record key
-when the slice is read. Of the stored rows the record keys are read at most.
-Works on Arrow tables inside one task; knows no Spark.
+Follows `HoodieAppendHandle` of Hudi 0.15: one log file for each slice and commit, or several if one would
+grow too large. Rows go to data blocks, deletes to a delete block; readers find both by record key. Of the
+stored rows at most the record keys are read. Works on Arrow tables inside one task; knows no Spark.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file has the same effect as a merge.
 
     New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
-    value would lose against an earlier log row, with event-time payloads also against the base row, so then
-    the slice is merged. A log record replaces all base rows of its key, so a slice is also merged if a
-    statement selects some of them. Reads the base file's record keys for that; raises CorruptTableError,
+    value would lose against an earlier log row, with event-time payloads also against the base row: the slice
+    is then merged. A log record replaces all base rows of its key, so the slice is also merged if a statement
+    selects only some of them. Reads the base file's record keys to check that; raises CorruptTableError,
     StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
@@ -165,7 +164,7 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
 
 
 def _files(blocks: Iterable[_EncodedBlock], max_bytes: int) -> Iterator[list[_EncodedBlock]]:
-    """The pieces of each log file; one that is larger than a file may be has a file of its own."""
+    """The pieces of each log file; a piece that exceeds the file size gets a separate file."""
     together: list[_EncodedBlock] = []
     length = 0
     for block in blocks:

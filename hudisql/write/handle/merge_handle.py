@@ -45,9 +45,9 @@ _FILE_NAME_POSITION = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
 class MergeTask:
     """A slice to merge, and the configuration of its new base file.
 
-    `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with a
-    higher values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide
-    between several changes of one row. `log_merge_config` is needed for slices with log files,
+    `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with higher
+    values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide between
+    several changes of one row. `log_merge_config` is needed for slices with log files,
     `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
     rows.
     """
@@ -77,7 +77,7 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """The result of a merge: the new base file, and the rows by what was done with them."""
+    """The result of a merge: the new base file, and the row counts by operation."""
 
     path: str
     rows: int
@@ -203,10 +203,10 @@ def _count_merged(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
-    """One change for each stored row: of several the newest, by `task.ordering_fields`.
+    """One change for each stored row: the newest of several, by `task.ordering_fields`.
 
-    Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
-    which of several changes is the newest.
+    Two source rows may delete the same row. Raises WriteRefusedError if no ordering field decides which of
+    several changes is the newest.
     """
     if len(pc.unique(changes.column(RECORD_KEY))) == changes.num_rows:
         return changes
@@ -241,7 +241,7 @@ def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = Fa
         f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
         f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_file_group_text(task)}",
         hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
-        "that nothing tells apart; nothing was written",
+        "that cannot be told apart; nothing was written",
     )
 
 
@@ -281,7 +281,7 @@ def _merged_tables(
 ) -> Iterator[pa.Table]:
     """The new file's rows: stored ones in their order, changed in their places, new ones at the end.
 
-    `schema` has all columns of the file but its name.
+    `schema` has all columns of the file except the file name.
     """
     read = SliceRead(
         task.file_slice,
@@ -304,7 +304,7 @@ def _merged_tables(
 def _merge_batch(
     task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
 ) -> tuple[pa.Table, int]:
-    """The batch with its changes done, and how many rows of it were replaced."""
+    """The batch with its changes applied, and the number of replaced rows."""
     keys = batch.column(meta_columns.RECORD_KEY)
     at, change = changes.stored.find(batch)
     if not len(at):
@@ -336,7 +336,7 @@ def _late_arriving(
     change: npt.NDArray[np.int32],
     operations: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.bool_]:
-    """True for the UPSERTs that are older than the stored rows of their keys."""
+    """True for UPSERTs that are older than the stored rows of their keys."""
     is_upsert = operations == RowOperation.UPSERT
     if not task.event_time_fields or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
@@ -357,7 +357,7 @@ def _with_file_name(rows: pa.Table, file_name: str) -> pa.Table:
 
 
 def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
-    """The meta columns of new rows, but the file's name."""
+    """The meta columns of new rows, except the file name."""
     arrays = meta_arrays_of_new_rows(
         keys,
         instant_time=task.file_naming.instant_time,
@@ -406,5 +406,5 @@ def _check_matched_rows(task: MergeTask, changes: _Changes) -> None:
         raise WriteRefusedError(
             f"one change matches several rows that share a record key and a commit sequence number: key(s) "
             f"{_quoted(keys)} {_file_group_text(task)}",
-            hint="DELETE all rows of the key and INSERT what is to stay; nothing was written",
+            hint="DELETE all rows of the key and INSERT the rows to keep; nothing was written",
         )
