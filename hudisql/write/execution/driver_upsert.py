@@ -46,8 +46,8 @@ from hudisql.write.transaction.pending_table_services import check_not_clustered
 class KeyLocations:
     """The id of the file group of each key, null where it has none.
 
-    `is_stored` is false for keys that are not in that file group yet: their rows are inserted there. None:
-    all keys that have a file group are in it, or need not be.
+    `is_stored` is false for keys that are not yet in that file group: their rows are inserted there. None:
+    all keys with a file group may be treated as stored in it.
     """
 
     file_ids: pa.Array
@@ -79,10 +79,10 @@ def upsert_newest_on_driver(
     deletes: bool = False,
     tag: TagKeys = lambda _table, _path, _keys: None,
 ) -> list[WrittenFile]:
-    """Write the rows that `precombine_rows` gives, by key. Keys that `tag` does not know are looked up in the
-    slices of their partitions.
+    """Write the result of `precombine_rows` by key. Keys that `tag` does not know are looked up in the slices
+    of their partitions.
 
-    Memory: the rows twice, and what `write_buckets` takes for one slice. Raises WriteRefusedError,
+    Memory: the rows twice, and that of `write_buckets` for one slice. Raises WriteRefusedError,
     WriteConflictError, StorageError, and UnsupportedTableError for rows of file groups with a pending
     clustering.
     """
@@ -107,7 +107,7 @@ def _tagged_changes(
     *,
     deletes: bool,
 ) -> pa.Table:
-    """The rows as changes of stored rows: by the index where it knows their partition, else by a look-up."""
+    """The rows as changes of stored rows: by the index if it knows their partition, else by a look-up."""
     tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
     looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
     return pa.concat_tables([*tagged, looked_up])
@@ -130,10 +130,10 @@ def insert_on_driver(
 def with_keys(
     rows: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
 ) -> tuple[pa.RecordBatch, NullKeys]:
-    """The rows (the table's columns) with RECORD_KEY and PARTITION, and those whose key Hudi refuses.
+    """The rows (the table's columns) with RECORD_KEY and PARTITION, and the rows whose key Hudi refuses.
 
     Keys that are generated when the rows are written are null here. Raises WriteRefusedError for partition
-    values that no directory can stand for.
+    values that a directory cannot have.
     """
     if table.properties.generates_record_keys:
         keys = pa.nulls(rows.num_rows, pa.string())
@@ -152,8 +152,8 @@ def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> l
 def precombine_rows(
     rows: pa.Table, ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> pa.Table:
-    """One row for each key and partition: the one with the highest ordering values; of equal ones, and
-    without fields, the first, or with `last_of_equals` the last.
+    """One row for each key and partition: the one with the highest ordering values. If values are equal or
+    there are no fields, it is the first, or with `last_of_equals` the last.
     """
     if not rows.num_rows:
         return rows
@@ -241,7 +241,7 @@ def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
 def _changes(
     rows: pa.Table, schema: pa.Schema, operations: npt.NDArray[np.int64], file_ids: pa.Array
 ) -> pa.Table:
-    """The rows as `change_schema` has them; those without a file id go to one that is chosen later."""
+    """The rows in the form of `change_schema`; the file group of rows without a file id is chosen later."""
     is_known = file_ids.is_valid()
     nothing = pa.scalar(None, pa.string())
     locations = {

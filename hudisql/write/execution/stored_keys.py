@@ -1,7 +1,7 @@
-"""The check that new rows have record keys which the table does not store yet.
+"""The check that the record keys of new rows are not stored yet.
 
-For new rows of a MERGE, whose condition need not be on the record key. The index finds the keys as for an
-upsert: in the partitions of the rows, or in the whole table if it is a global one.
+For new rows of a MERGE, whose condition may be on other columns. The index finds the keys as for an upsert:
+in the partitions of the rows, or in the whole table for a global index.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def refuse_stored_keys(
     *,
     where_null: Sequence[str] = (),
 ) -> None:
-    """Raise WriteRefusedError if the changes insert a row whose record key is stored and stays.
+    """Raise WriteRefusedError if the changes insert a row whose record key is already stored.
 
     With `where_null` only rows that are NULL in one of these columns are looked up. Stored rows that the
-    changes delete or move do not count. `changes` are computed several times, so they should be cached;
+    changes delete or move are ignored. `changes` are computed several times, so they should be cached;
     incoming keys stay cached until `resources` is closed. Raises RegisterOnlyError if the keys may be in
     register-only partitions.
     """

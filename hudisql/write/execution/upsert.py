@@ -1,7 +1,7 @@
 """Tag incoming rows with the locations of their record keys, for upserts and deletes by key.
 
 Follows `HoodieIndex.tagLocation` of Hudi 0.15: the keys of the incoming rows are looked up by the table's
-index (`key_lookup`), and the operation of each row depends on where its key is stored. Of several incoming
+index (`key_lookup`), and the operation of each row depends on the location of its key. Of several incoming
 rows with one key the one with the highest ordering value is kept (`HoodieRecordPayload.preCombine`).
 """
 
@@ -71,11 +71,11 @@ def tag_locations(
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
     The second result is the number of rows replaced by others of their key. Rows stay cached until
-    `resources` is closed; few changes of small slices are a table in memory.
+    `resources` is closed; few changes of small slices are returned as a table in memory.
 
-    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
-    A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
-    are generated, and in the tasks for rows without a record key.
+    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key. A
+    global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys are
+    generated, and in the tasks for rows without a record key.
     """
     from pyspark.sql import functions as sf
 
@@ -140,14 +140,14 @@ def refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteO
 
 
 def event_time_fields_of(table: HudiTable) -> tuple[pa.Field, ...]:
-    """The columns by which the table compares incoming rows with stored ones; none if it does not."""
+    """The columns by which the table compares incoming rows with stored ones, if it does."""
     if not table.properties.keeps_later_event_times:
         return ()
     return tuple(table.schema.field(each) for each in table.ordering_fields if each in table.schema.names)
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
-    """The columns of stored rows that the operations depend on."""
+    """The columns of stored rows that determine the operations."""
     if not index.is_global:
         return pa.schema([])
     if not index.moves_rows:
@@ -156,10 +156,11 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
-    """The operations for a stored row whose key comes in, if rows move to the partition that they name.
+    """The operations for a stored row with an incoming row of its key, if rows move to the incoming
+    partition.
 
-    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: a row that is older than the stored one does
-    not move it. A key has one row: where it has several, the one in the right partition stays.
+    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: an incoming row that is older than the stored
+    one does not move it. If a key has several rows, the one in the incoming row's partition stays.
     """
     from pyspark.sql import functions as sf
 
@@ -174,7 +175,7 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
 
 
 def _is_first_of_key() -> Column:
-    """True for the first of the stored rows of a key: one in the right partition if there is any."""
+    """True for one of the stored rows of a key, if possible one in the incoming row's partition."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
@@ -205,7 +206,7 @@ def _operations(*operations: RowOperation) -> Column:
 def _tag_on_driver(
     table: HudiTable, keyed: pa.Table, options: WriteOptions, *, deletes: bool
 ) -> tuple[pa.Table, int] | None:
-    """`tag_locations` in this process if the file slices of the rows' partitions are small, else None."""
+    """`tag_locations` on the driver if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
     rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
     newest = precombine_rows(rows, table.ordering_fields)
@@ -238,7 +239,9 @@ def incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> C
 def _newest_rows(
     table: HudiTable, chosen: DataFrame, few: pa.Table | None, options: WriteOptions
 ) -> CachedRows:
-    """The newest row of each key, with keys and paths; `few` are the rows with these, if there are few."""
+    """The newest row of each key, with keys and paths; `few` are the same rows on the driver, or None if
+    there are many.
+    """
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
     is_global = options.index.is_global
     spark = chosen.sparkSession

@@ -1,8 +1,8 @@
 """The work of one Spark task of a commit: write the file slices of its buckets.
 
 A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
-rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
-`mapInArrow`.
+rows are written directly into new base files. Results are small pickled values. Of Spark it knows only the
+signature of `mapInArrow`.
 """
 
 from __future__ import annotations
