@@ -1,8 +1,8 @@
 """The `hoodie.*` settings that hudisql follows: each with type, default, meaning, and where it may be set.
 
 Follows `ConfigProperty` and `HoodieConfig` of Hudi. `docs/settings.md` lists `CONFIG_KEYS`; a `HudiConfig`
-gives their values, typed. Where the texts come from (a session, TBLPROPERTIES, a data source's options) is
-known to the look-up. Values that are not understood are errors that name the setting.
+gives their values, typed. The look-up function knows the sources of texts (a session, TBLPROPERTIES, a data
+source's options). Invalid values are errors that name the setting.
 """
 
 from __future__ import annotations

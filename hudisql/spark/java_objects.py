@@ -1,7 +1,7 @@
 """Java and Scala objects behind py4j: classes by their full name, sequences, maps, class names.
 
-`spark._jvm.org.apache.spark…` asks the JVM about each part of the name, some eight round trips for one class;
-a query makes dozens of such calls. Knows no particular class.
+`spark._jvm.org.apache.spark…` asks the JVM about each part of the name, about eight round trips for one
+class, and a query uses dozens of classes. Knows no particular class.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def remembered(java_object: Any, name: str, ask: Callable[[Any], _T]) -> _T:
-    """What `ask` tells of an object that never changes, asked once for each proxy of the object."""
+    """The result of `ask` for an immutable object, cached for each proxy of the object."""
     known = java_object.__dict__.setdefault("_hudisql_known", {})
     if name not in known:
         known[name] = ask(java_object)
@@ -27,7 +27,7 @@ def remembered(java_object: Any, name: str, ask: Callable[[Any], _T]) -> _T:
 def java_class(spark: SparkSession, name: str) -> Any:
     """The class of the full `name` in Spark's JVM, for its constructors and static methods.
 
-    Nothing is asked of the JVM: where there is no such class, its first use raises a Py4JError.
+    Makes no JVM call: if the class does not exist, its first use raises a Py4JError.
     """
     from py4j.java_gateway import JavaClass
 
