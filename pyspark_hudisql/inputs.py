@@ -1,6 +1,6 @@
 """The work of Spark's tasks: planned in Spark's planning process, pickled, and read in a task.
 
-Spark pickles a reader before it asks for the partitions, so these carry all that the plan found.
+Spark pickles a reader before it requests the partitions, so partitions contain the whole plan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScanInput(InputPartition):
 
 @dataclass(frozen=True)
 class CaptureInput(InputPartition):
-    """What commits changed in some file groups, of tables with the columns `schema`."""
+    """The changes of commits in some file groups, of a table with the columns `schema`."""
 
     changes: tuple[GroupChange, ...]
     schema: pa.Schema
@@ -55,7 +55,7 @@ def scan_inputs(
     options: Mapping[str, str],
     filters: Sequence[Predicate] = (),
 ) -> list[ScanInput]:
-    """One for each task that reads columns of the state.
+    """The inputs of the tasks that read columns of the state.
 
     Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, SourceChangedError.
     """
@@ -75,7 +75,7 @@ def scan_inputs(
 def capture_inputs(
     table: HudiTable, window: TimelineWindow, below: str, output: pa.Schema
 ) -> list[CaptureInput]:
-    """One for each file group that a commit of the window changed.
+    """One input for each file group that a commit of the window changed.
 
     Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, CorruptTableError, StorageError.
     """

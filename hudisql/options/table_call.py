@@ -1,7 +1,7 @@
-"""The table of a call: by its name in the metastore or its path, opened, with the settings that hold for it.
+"""The table of a procedure call: opened by name or path, with the settings that apply to it.
 
-Procedures, table services and ingest find and open their tables here. Stands for what
-`HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15 give Hudi's procedures.
+Procedures, table services and ingest find and open their tables here. Replaces
+`HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NamesTable(Protocol):
-    """Arguments that name a table of the metastore, or else a table's directory."""
+    """Arguments with a table's name in the metastore, or else its directory."""
 
     @property
     def table(self) -> str | None:
@@ -49,7 +49,7 @@ def find_table(context: Context, table: str | None, path: str | None = None) -> 
 def find_entry(context: Context, table: str) -> MetastoreTable:
     """The metastore entry of the Hudi table of that name.
 
-    Raises NoSuchTableError if there is no such entry, or it is none of a Hudi table.
+    Raises NoSuchTableError if there is no such entry, or it is not that of a Hudi table.
     """
     database, name = context.qualify_table_name(table)
     entry = context.metastore.get_table(database, name)
@@ -87,7 +87,7 @@ def location_of(entry: MetastoreTable) -> str:
 
 @dataclass(frozen=True)
 class TableCall:
-    """One call on one table, which is as it was opened; `entry` is None for a table given by its path."""
+    """One call on one opened table; `entry` is None for a table given by its path."""
 
     context: Context
     table: HudiTable
@@ -144,8 +144,8 @@ def open_table_call(
 ) -> TableCall:
     """Open the table that `table` or `path` names.
 
-    `options` is the text of the call's parameter of that name, `settings` are those that other parameters
-    stand for; both hold before the settings of the session and the table, `settings` first. Raises
+    `options` is the text of the call's parameter of that name, `settings` are the settings of other
+    parameters; both override the settings of the session and the table, `settings` first. Raises
     InvalidArgumentError, NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
     from hudisql.options.table_settings import reads_changed_sources, settings_of
