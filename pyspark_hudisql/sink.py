@@ -39,7 +39,7 @@ _MOST_OPEN: Final = 8
 
 @dataclass(frozen=True)
 class WrittenFiles(WriterCommitMessage):
-    """What one task wrote."""
+    """The files that one task wrote."""
 
     files: tuple[WrittenFile, ...]
 

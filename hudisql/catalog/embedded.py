@@ -124,7 +124,7 @@ def start_embedded_metastore(
 
 
 def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> MetastoreStatus:
-    """End a kept metastore: at once if nobody uses it, else with its last user.
+    """Stop a kept metastore: at once if nobody uses it, else after its last user.
 
     `force` waits for no users, and also ends one that is starting. Returns once the server has ended, or with
     a status that says that it still runs. Does nothing if no server runs.

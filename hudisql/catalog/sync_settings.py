@@ -41,7 +41,9 @@ _OWN_PROPERTIES: Final = "it is in the table's own properties"
 SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting("table.strategy", _FOLLOWED, "ALL, RO or RT: entries of a merge-on-read table"),
     SyncSetting("skip_ro_suffix", _FOLLOWED, "the plain name shows base files only"),
-    SyncSetting("support_timestamp", _FOLLOWED, "timestamps are no bigints in Hive, which fails on them"),
+    SyncSetting(
+        "support_timestamp", _FOLLOWED, "timestamps are declared as such, and Hive 2.3 fails on them"
+    ),
     SyncSetting("sync_comment", _FOLLOWED, "comments of columns; default true"),
     SyncSetting("schema_string_length_thresh", _FOLLOWED, "characters of a part of Spark's schema"),
     SyncSetting("table_properties", _FOLLOWED, "`key=value`, one each line: properties of the entries"),
@@ -73,7 +75,7 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting(
         "sync_as_datasource", _ONE, "Spark would read all file versions, replaced ones too", ("true",)
     ),
-    SyncSetting("omit_metadata_fields", _ONE, "later syncs could not tell why they are missing", ("false",)),
+    SyncSetting("omit_metadata_fields", _ONE, "later syncs could not know why they are missing", ("false",)),
 )
 _BY_NAME: Final[Mapping[str, SyncSetting]] = {SYNC_PREFIX + each.name: each for each in SYNC_SETTINGS}
 

@@ -27,7 +27,7 @@ _SMALLEST_BLOCK = 4 + 4 + 4 + 8 + 4 + _LENGTH_BYTES
 
 
 class BlockType(IntEnum):
-    """What a block holds (Hudi's `HoodieLogBlockType`, by ordinal)."""
+    """The kind of a block's content (Hudi's `HoodieLogBlockType`, by ordinal)."""
 
     COMMAND = 0
     DELETE = 1

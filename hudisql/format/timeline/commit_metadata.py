@@ -43,7 +43,7 @@ class LogWriteStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What one commit did to one file; sizes in bytes, `path` relative to the table's base path."""
+    """The write of one commit to one file; sizes in bytes, `path` relative to the table's base path."""
 
     file_id: str
     path: str | None

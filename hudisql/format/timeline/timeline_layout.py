@@ -98,7 +98,7 @@ class TimelineLayout(Protocol):
         """The name of the file that stands for the instant in its state."""
 
     def parse_file_name(self, name: str) -> Instant | None:
-        """The instant that a file of the timeline's directory stands for, or None if it is another file."""
+        """The instant of a file in the timeline's directory, or None for other files."""
 
     def __hash__(self) -> int:
         """Layouts are values."""

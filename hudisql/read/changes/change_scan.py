@@ -36,7 +36,7 @@ _TEXT = "to_json({0}, map('ignoreNullFields', 'false')) AS {0}"
 def captured_changes(spark: SparkSession, table: HudiTable, changes: Sequence[GroupChange]) -> DataFrame:
     """The changes as rows (op, ts_ms, before, after), all of them texts.
 
-    Errors of reading are raised by the tasks. The rows come in no promised order.
+    Errors of reading are raised by the tasks. The order of the rows is not defined.
     """
     texts = [OPERATION, COMMIT, _TEXT.format(BEFORE), _TEXT.format(AFTER)]
     return _captured(spark, table, table.schema, changes).selectExpr(*texts)

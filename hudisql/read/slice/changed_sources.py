@@ -23,7 +23,7 @@ def warn_of_changed_sources(paths: Sequence[str]) -> None:
     if paths:
         warnings.warn(
             f"{len(paths):,} source files were modified after they were bootstrapped, such as {paths[0]}: "
-            f"they are read all the same, as {CHANGED_SOURCES} says",
+            f"they are read nevertheless, as {CHANGED_SOURCES} says",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -180,8 +180,8 @@ def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo 
             f"{_partition(file_slice)}: the source file {external.path} was modified at "
             f"{utc_text(info.modification_time_ms)}, and at {utc_text(external.modification_time_ms)} when "
             "it was bootstrapped: it has the same length, but may hold other rows",
-            hint="put the original file back with its modification time (cp -p, distcp -pt), or drop the "
-            "table's entry and bootstrap the source anew; if it is a copy of the same content, "
+            hint="restore the original file with its modification time (cp -p, distcp -pt), or drop the "
+            "table's entry and bootstrap the source again; if it is a copy of the same content, "
             f"{CHANGED_SOURCES}=warn (SET, or an option of the hudi data source) reads it",
         )
     return False
@@ -190,7 +190,7 @@ def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo 
 def _source_changed(file_slice: FileSlice, what: str) -> SourceChangedError:
     return SourceChangedError(
         f"{_partition(file_slice)}: {what}",
-        hint="put the original file back, or drop the table's entry and bootstrap the source anew; "
+        hint="restore the original file, or drop the table's entry and bootstrap the source again; "
         "until then the other partitions can be read with a filter on the partition columns",
     )
 

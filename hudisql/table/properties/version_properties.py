@@ -165,7 +165,7 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
         generator = f"{KEY_GENERATORS}.{types[properties.key_generator_type]}"
     if generator is None or payload is None or len(properties.ordering_fields) > 1:
         raise UnsupportedTableError(
-            "table version 6 has no such table: it merges rows by a rule of its own, orders them by several "
+            "table version 6 has no such table: it merges rows by its own rule, orders them by several "
             "columns, or has a key generator that hudisql does not know",
             hint="downgrade it with Hudi 1.x",
         )

@@ -30,7 +30,7 @@ def read_instant(table: TableMetaClient, instant: Instant) -> bytes:
 
 
 def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterator[bytes]:
-    """The contents of the instants' files, which are read side by side, some at a time.
+    """The contents of the instants' files, read in parallel, some at a time.
 
     Raises TimelineChangedError if one is no longer on the timeline or in the archive, CorruptTableError,
     StorageError.

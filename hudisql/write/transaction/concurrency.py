@@ -63,7 +63,7 @@ LockFactory = Callable[[], TableLock]
 
 
 class FailedWrites(StrEnum):
-    """Who rolls back failed writes (Hudi's `HoodieFailedWritesCleaningPolicy`).
+    """The policy for rolling back failed writes (Hudi's `HoodieFailedWritesCleaningPolicy`).
 
     EAGER: the next writer; LAZY: the next writer after the heartbeat has expired; NEVER: nobody.
     """

@@ -50,7 +50,7 @@ def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_
         raise CorruptTableError(
             f"{recorded_in} names the file '{relative}', which is not a data file of the Hudi table at "
             f"{base_path}",
-            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+            hint="nothing was deleted; find out who wrote that file, and delete it by hand",
         )
     return join(base_path, relative)
 
