@@ -102,7 +102,7 @@ def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable,
     ("options", "said"),
     [
         ({BEGIN: "000", "hoodie.datasource.query.type": "incremental"}, f"{BEGIN} is an option of batches"),
-        ({"hoodie.datasource.query.type": "read_optimized"}, "it does not take the query type 'read_optimized'"),
+        ({"hoodie.datasource.query.type": "read_optimized"}, "does not take the query type 'read_optimized'"),
         (
             {POLICY: "USE_TRANSITION_TIME"},
             "a stream's offsets are instant times",
