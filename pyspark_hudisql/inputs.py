@@ -55,10 +55,7 @@ def scan_inputs(
     options: Mapping[str, str],
     filters: Sequence[Predicate] = (),
 ) -> list[ScanInput]:
-    """The inputs of the tasks that read columns of the state.
-
-    Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, SourceChangedError.
-    """
+    """The inputs of the tasks that read columns of the state."""
     check_columns(output, state.table.full_schema)
     plan = plan_scan(
         state.table,
@@ -75,10 +72,7 @@ def scan_inputs(
 def capture_inputs(
     table: HudiTable, window: TimelineWindow, below: str, output: pa.Schema
 ) -> list[CaptureInput]:
-    """One input for each file group that a commit of the window changed.
-
-    Raises InvalidArgumentError, NoSuchStateError, UnsupportedTableError, CorruptTableError, StorageError.
-    """
+    """One input for each file group that a commit of the window changed."""
     check_columns(output, CAPTURED_TEXTS)
     changes = plan_capture(table, window)
     sides = [(each, each.after or each.before) for each in changes]
@@ -90,10 +84,7 @@ def capture_inputs(
 
 
 def read_input(storage: Storage, work: InputPartition, output: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of one task as `output` says.
-
-    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
-    """
+    """The rows of one task with the columns of `output`."""
     if isinstance(work, CaptureInput):
         for change in work.changes:
             for batch in read_change_texts(storage, change, work.schema):

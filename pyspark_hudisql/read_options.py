@@ -95,9 +95,7 @@ def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
 
 
 def state_of_options(table: HudiTable, options: Mapping[str, str]) -> TableState:
-    """The state of the table that the options of a batch ask for. Raises InvalidArgumentError,
-    NoSuchStateError.
-    """
+    """The table's state by the options of a batch. Raises InvalidArgumentError, NoSuchStateError."""
     if query_type_of_options(options) == INCREMENTAL:
         return changes_of_options(table, window_of_options(table, options), options)
     as_of = instant_time(options.get(AS_OF_INSTANT))

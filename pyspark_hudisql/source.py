@@ -71,9 +71,7 @@ class DefaultSource(DataSource):
             return spark_struct(table.full_schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns of `schema`, a part of the table's; accepts filters if Spark pushes
-        them.
-        """
+        """A reader of `schema`, a part of the table's columns; accepts filters if Spark pushes them."""
         if _spark_pushes_filters():
             return FilteringHudiReader(dict(self.options), schema)
         return HudiReader(dict(self.options), schema)
@@ -93,9 +91,7 @@ class DefaultSource(DataSource):
             return make_writer(storage_of(options), options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802
-        """Refuse the Hudi table as the sink of a stream. Raises HudisqlError, whose hint names an
-        alternative.
-        """
+        """A Hudi table is not the sink of a stream. Raises HudisqlError with the alternative as hint."""
         with plain_errors():
             raise HudisqlError(
                 "a Hudi table cannot be the sink of a stream (writeStream): nothing was written",
@@ -128,10 +124,7 @@ class HudiReader(DataSourceReader):
         return list(scan_inputs(state, below, self._output, self._options, self._filters))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, exactly as the schema says.
-
-        Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
-        """
+        """The rows of one task, exactly as the schema says."""
         yield from read_input(self._storage, partition, self._output)
 
 
@@ -139,9 +132,7 @@ class FilteringHudiReader(HudiReader):
     """A reader that also takes filters: needs `spark.sql.python.filterPushdown.enabled=true`."""
 
     def pushFilters(self, filters: list[Filter]) -> Sequence[Filter]:  # noqa: N802
-        """Use translatable filters to skip partitions, row groups and rows; Spark applies all filters
-        again.
-        """
+        """Use translatable filters to skip partitions, row groups and rows; Spark applies all again."""
         from pyspark_hudisql.filters import predicate_from_filter
 
         translated = (predicate_from_filter(each) for each in filters)

@@ -134,10 +134,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return list(scan_inputs(state, below, self._output, self._options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task.
-
-        Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
-        """
+        """The rows of one task."""
         yield from read_input(self._storage, partition, self._output)
 
     def commit(self, end: dict[str, str]) -> None:

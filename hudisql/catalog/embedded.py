@@ -341,9 +341,7 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _is_watched(directory: Path) -> bool:
-    """True if a watcher runs: only a watcher locks this file exclusively, and this check shares the lock
-    briefly.
-    """
+    """True if a watcher runs: only a watcher locks this file exclusively; this check shares it briefly."""
     return not _can_lock(directory / "watcher.lock", fcntl.LOCK_SH)
 
 

@@ -46,9 +46,7 @@ class _Server:
         staged.replace(self._directory / "state.json")
 
     def start(self) -> bool:
-        """Start Java and wait until it accepts connections. False if it failed; the state then has the
-        reason.
-        """
+        """Start Java and wait until it accepts connections. False if it failed; the state has the reason."""
         port_file = self._directory / "port"
         port_file.unlink(missing_ok=True)
         with (self._directory / "metastore.log").open("wb") as output:

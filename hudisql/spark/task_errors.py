@@ -29,9 +29,7 @@ _T = TypeVar("_T")
 
 
 class TaskError(RuntimeError):
-    """The exception that a task raises in place of a HudisqlError; its text carries the error to the
-    driver.
-    """
+    """Raised by a task in place of a HudisqlError; its text carries the error to the driver."""
 
 
 def carry_errors(rows: Iterable[_T]) -> Iterator[_T]:

@@ -142,9 +142,7 @@ def _collect_with_progress(
     count: int,
     describe: Callable[[int, int, float], str] | None = None,
 ) -> list[Any]:
-    """The outcomes of the tasks in their order; `totals` has the finished items of `count` and the sums of
-    both amounts.
-    """
+    """The tasks' outcomes in order; `totals` are the finished items of `count` and both amounts."""
     with console.progress(label, count) as progress:
         started = time.monotonic()
         done = 0

@@ -58,9 +58,7 @@ def called_since(version: tuple[int, int], owner: Any, method: str, default: Any
 
 @dataclass(frozen=True)
 class AlteredColumn:
-    """The clauses of ALTER COLUMN for one column, as JVM objects: a `FieldName`, and an `Option` of each
-    clause.
-    """
+    """ALTER COLUMN of one column, as JVM objects: a `FieldName`, and an `Option` for each clause."""
 
     field: Any
     data_type: Any
@@ -114,9 +112,7 @@ def _called_if_there(owner: Any, method: str) -> bool:
 
 
 def columns_of_create_table(plan: Any) -> Sequence[Any] | None:
-    """The `ColumnDefinition`s (JVM objects) of a parsed CREATE TABLE; None before Spark 4, which has a schema
-    instead.
-    """
+    """The `ColumnDefinition`s (JVM objects) of a parsed CREATE TABLE; None before Spark 4."""
     return list(items_of(plan.columns())) if pyspark_version() >= _SPARK_4 else None
 
 
@@ -133,9 +129,7 @@ def check_statement_since(version: tuple[int, int], what: str, hint: str) -> Non
 
 
 def limit_of_widened_files(widened: pa.DataType) -> str:
-    """The addition to a warning about files whose columns are narrower than the table's; empty if Spark can
-    scan them.
-    """
+    """A limit to warn of, for files with narrower columns than the table; empty if Spark can scan them."""
     import pyarrow as pa
 
     if pyspark_version() >= _SPARK_4 or widened not in (pa.int64(), pa.float64()):
@@ -149,9 +143,7 @@ def has_scalar_subqueries() -> bool:
 
 
 def message_of_captured(error: BaseException) -> str | None:
-    """The message of an exception that PySpark caught from the JVM, without the stack trace; None for
-    others.
-    """
+    """The message, without stack trace, of an exception that PySpark caught from the JVM; None for others."""
     described = _captured(error, "desc")
     return str(described) if described else None
 

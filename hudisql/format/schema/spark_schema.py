@@ -42,9 +42,7 @@ _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
 def spark_json_from_arrow(schema: pa.Schema) -> str:
-    """Spark's JSON of a schema, compact as Spark prints it. Raises UnsupportedTableError for types without a
-    Spark type.
-    """
+    """Spark's JSON of a schema, compact as Spark prints it. Raises UnsupportedTableError for other types."""
     return json.dumps(_struct_to_json(list(schema)), separators=(",", ":"), ensure_ascii=False)
 
 

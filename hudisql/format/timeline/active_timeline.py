@@ -65,9 +65,7 @@ class Timeline:
 
     @cached_property
     def latest_time(self) -> str | None:
-        """The greatest time of all instants, with pending instants and completion times: a new instant comes
-        after it.
-        """
+        """The greatest instant or completion time, with pending instants: a new instant comes after it."""
         return max((max(each.timestamp, each.completion_time) for each in self.instants), default=None)
 
     @cached_property

@@ -185,9 +185,7 @@ def _records(
 
 
 def _nulls_before(schema: Any, payload: str) -> bytes:
-    """The first bytes of a record whose first payload is this field; empty if the schema does not determine
-    them.
-    """
+    """The first bytes of a record with this field as first payload; empty if the schema leaves them open."""
     fields = schema["fields"]
     names = [each["name"] for each in fields]
     before = fields[: names.index(payload)] if payload in names else []

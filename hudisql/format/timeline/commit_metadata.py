@@ -310,9 +310,7 @@ def _scalar(value: Any) -> str:
 
 
 def _jackson_parts(value: Any, indent: str) -> Iterator[str]:
-    """`_jackson` piece by piece, one write statistic at a time, so that memory holds only the text of a large
-    commit.
-    """
+    """`_jackson` in pieces, one write statistic at a time: memory holds only the text of a large commit."""
     if isinstance(value, WriteStat):
         yield _jackson(_stat_to_json(value), indent)
     elif isinstance(value, Mapping) and value:

@@ -74,9 +74,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """A commit's metadata of a file group: the version before ("" if none), its own ("" if replaced), and the
-    number of deleted rows.
-    """
+    """A file group in a commit: version before ("" if none), its own ("" if replaced), deleted rows."""
 
     previous: str
     version: str

@@ -69,9 +69,7 @@ def _render_map(values: pa.MapArray) -> pa.Array:
 
 
 def _in_use(values: pa.Array, elements: pa.Array) -> pa.Array:
-    """Only the elements of these lists or maps: a slice of an array shares the elements of the whole
-    array.
-    """
+    """Only the elements of these lists or maps: a slice of an array shares those of the whole array."""
     first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
     return elements.slice(first, last - first)
 

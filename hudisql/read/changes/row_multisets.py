@@ -15,8 +15,7 @@ RowNumbers = npt.NDArray[np.int64]
 
 
 def equal_row_numbers(tables: Sequence[pa.Table]) -> list[RowNumbers]:
-    """A number for each row of several tables with the same columns: equal rows have equal numbers, nulls are
-    equal.
+    """A number for each row of tables with the same columns: equal rows have equal numbers, nulls are equal.
 
     Nested values are compared by their JSON texts.
     """

@@ -75,10 +75,7 @@ def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordB
 
 
 def conform_batch(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The columns of `wanted`, found by name, with its types.
-
-    Raises pa.ArrowInvalid, pa.ArrowNotImplementedError, UnsupportedTableError.
-    """
+    """The columns of `wanted`, found by name, with its types."""
     columns = [conform_array(batch.column(each.name), each.type) for each in wanted]
     return batch_of(columns, wanted, batch.num_rows)
 

@@ -73,9 +73,7 @@ class LogMerge:
         return touched, self._without_deletes(records.row_of_key[key_numbers]), is_newer
 
     def merge_parts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch merged with its records; the winner takes the columns that it lacks from the other
-        side.
-        """
+        """The batch merged with its records; the winner takes missing columns from the other side."""
         touched, rows, is_newer = self._match(batch)
         if not len(touched):
             return batch

@@ -86,9 +86,7 @@ class RecordMergeMode:
 
 @dataclass(frozen=True, slots=True)
 class LogMergeConfig:
-    """The configuration of tasks that read slices with log files: the blocks to read, and how records
-    merge.
-    """
+    """The configuration for reading slices with log files: the blocks to read, and how records merge."""
 
     instant_range: InstantRange
     merge_mode: RecordMergeMode = field(default_factory=RecordMergeMode)

@@ -359,9 +359,7 @@ def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
 def _values_of(
     wrapped: pa.RecordBatch, ordering_type: pa.DataType, mode: RecordMergeMode
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The deletes' values of an ordering field, and a mask of those without a value that compares with
-    rows.
-    """
+    """The deletes' values of an ordering field, and a mask of those that do not compare with rows."""
     count = wrapped.num_rows
     wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
     if mode.orders_deletes and pa.types.is_string(ordering_type):

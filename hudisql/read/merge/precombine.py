@@ -40,7 +40,7 @@ def comparable(values: pa.Array) -> pa.Array:
 
 
 def is_higher(values: pa.Array, others: pa.Array, *, null_is_lowest: bool = False) -> npt.NDArray[np.bool_]:
-    """True for rows in which a value is higher than the other one.
+    """True where a value is higher than the other one.
 
     A comparison with a null is false, or with `null_is_lowest` true if only the other one is null.
     """
@@ -50,8 +50,7 @@ def is_higher(values: pa.Array, others: pa.Array, *, null_is_lowest: bool = Fals
 
 
 def come_after(values: Sequence[pa.Array], others: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """True for rows in which the values of several ordering fields are higher than the others; null is
-    lowest.
+    """True where the values of several ordering fields are higher than the others; null is lowest.
 
     The first field decides unless its values are equal, then the next one.
     """

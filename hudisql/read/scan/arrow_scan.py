@@ -93,10 +93,7 @@ def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
 
 def read_plan(plan: ScanPlan, calendars: CalendarSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of all the plan's tasks, read here, one after the other.
-
-    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
-    """
+    """The rows of all the plan's tasks, read here, one after the other."""
     for task in plan.tasks:
         yield from read_task(
             plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config

@@ -24,9 +24,7 @@ from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
 @dataclass(frozen=True)
 class IncrementalRead:
-    """The rows of a window: `groups` are the file groups written in it, `path_glob` selects partition
-    paths.
-    """
+    """The rows of a window: `groups` are its written file groups, `path_glob` selects partition paths."""
 
     window: TimelineWindow
     groups: ChangedGroups

@@ -74,9 +74,8 @@ class ScannedFiles:
     _index: Any
 
     def where(self, condition: Callable[[Column], Column]) -> DataFrame:
-        """The rows that satisfy a condition on the `_metadata` column.
-
-        Raises SourceChangedError if the files have other lengths than the plan says.
+        """The rows by a condition on `_metadata`. Raises SourceChangedError if a file's length has
+        changed.
         """
         if self._index.sizeInBytes() != sum(self._plan.scanned_bytes()):
             raise SourceChangedError(f"files of {self._plan.base_path} have other lengths than planned")

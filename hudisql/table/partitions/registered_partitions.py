@@ -163,9 +163,7 @@ def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: st
 
 
 def refuse_any_registered(table: HudiTable) -> None:
-    """Raise RegisterOnlyError if a partition is register-only and has files: upgrades do not keep such
-    partitions.
-    """
+    """Raise RegisterOnlyError if a partition is register-only and has files: no upgrade keeps those."""
     registered = registered_partitions(table)
     if filled := _with_files(table, registered.among(registered.by_path)):
         raise RegisterOnlyError(

@@ -151,9 +151,7 @@ def _write_files(
 
 
 def slices_until_known(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
-    """The table's slices, lazily: further partitions are listed only after the first one has been
-    consumed.
-    """
+    """The table's slices, lazily: further partitions are listed only after the first is consumed."""
     for some in (partitions[:1], partitions[1:]):
         yield from load_file_slices(table, some) if some else ()
 

@@ -122,9 +122,7 @@ def cluster_slices(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The values that all tasks share: the groups, their partition values, and how files are read and
-    written.
-    """
+    """Shared by all tasks: the groups, their partition values, and how files are read and written."""
 
     context: WriteContext
     groups: tuple[SliceGroup, ...]

@@ -41,9 +41,7 @@ class StoredColumn:
         self._dictionary = dictionary
 
     def take(self, rows: np.ndarray) -> pa.Array:
-        """The values in these rows, in the column's type (texts with offsets of 64 bits) or as a
-        dictionary.
-        """
+        """The values in these rows: in the column's type (texts with 64-bit offsets) or as a dictionary."""
         values = pc.take(self._values, pa.array(rows), boundscheck=False)
         if self._valid is not None:
             bits = pa.py_buffer(np.packbits(self._valid[rows], bitorder="little"))

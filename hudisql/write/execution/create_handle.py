@@ -107,8 +107,7 @@ def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
 def _lacks_marker(write_context: WriteContext, path: str) -> bool:
     """True if the partition's marker file is missing or empty.
 
-    Happens if a writer was killed before it wrote the file, or a clean deleted the partition after the
-    listing.
+    A killed writer has not written it, or a clean deleted the partition after the listing.
     """
     marker = write_context.storage.info(path)
     return marker is None or marker.length == 0

@@ -110,10 +110,7 @@ def profile_few_changes(
 
 
 def is_small(table: HudiTable, few: FewChanges, options: WriteOptions, paths: PartitionPaths) -> bool:
-    """True if the file slices that the changes go to are few and small.
-
-    Raises WriteRefusedError, UnsupportedTableError.
-    """
+    """True if the file slices that the changes go to are few and small."""
     if not options.driver_max_bytes:
         return False
     plan = plan_few_changes(table, few, options, paths)[1]

@@ -156,8 +156,7 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
-    """The operations for a stored row with an incoming row of its key, if rows move to the incoming
-    partition.
+    """The operations for a stored row whose key comes in, if rows move to the incoming partition.
 
     Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: an incoming row that is older than the stored
     one does not move it. If a key has several rows, the one in the incoming row's partition stays.
@@ -239,9 +238,7 @@ def incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> C
 def _newest_rows(
     table: HudiTable, chosen: DataFrame, few: pa.Table | None, options: WriteOptions
 ) -> CachedRows:
-    """The newest row of each key, with keys and paths; `few` are the same rows on the driver, or None if
-    there are many.
-    """
+    """The newest row of each key, with keys and paths; `few` are these rows on the driver, None if many."""
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
     is_global = options.index.is_global
     spark = chosen.sparkSession

@@ -58,9 +58,7 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
 
 
 def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:
-    """Keys of a base file of each instant, or of the newest log files with rows if no slice has a base
-    file.
-    """
+    """Keys of a base file of each instant, or without base files of the newest log files with rows."""
     samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
     if samples:
         with ThreadPoolExecutor(min(len(samples), _THREADS)) as threads:

@@ -92,9 +92,7 @@ class Concurrency:
 
     @property
     def names_lock(self) -> bool:
-        """True if the table's settings name its lock: writers of other engines and hosts may use the
-        table.
-        """
+        """True if the table's settings name its lock: writers of other engines may use the table."""
         return self.lock is not None and not (isinstance(self.lock, FileSystemLock) and self.lock.is_default)
 
     @property

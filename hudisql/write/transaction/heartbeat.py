@@ -47,9 +47,7 @@ def is_alive(
 
 
 def _has_ended(storage: Storage, path: str) -> bool:
-    """True if the file belongs to a process of this host that has ended, or this process has stopped the
-    heartbeat.
-    """
+    """True if a process of this host wrote the file and has ended, or this process has stopped it."""
     try:
         values = json.loads(storage.read(path) or b"{}")
     except NoSuchPathError:

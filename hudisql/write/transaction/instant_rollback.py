@@ -176,9 +176,7 @@ def _append_rollback_block(
 
 
 def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -> InstantFiles:
-    """Delete files that a task created after its writer died, while the instant still existed; they have
-    markers.
-    """
+    """Delete files that a task created after its writer died; by now they have markers."""
     storage, known = table.storage, files.deleted | files.truncated | files.shared
     late = {
         path

@@ -20,9 +20,7 @@ _NO_PROC = "?"
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process of some host. `space` identifies its boot and container, `start` is its start time in
-    ticks.
-    """
+    """A process of some host. `space` identifies boot and container, `start` is the start time in ticks."""
 
     host: str
     space: str
@@ -99,9 +97,7 @@ def process_space() -> str:
 
 
 def process_start(process: int) -> str | None:
-    """The start time of a process of this machine in ticks; None if there is none, `?` if /proc does not have
-    it.
-    """
+    """The start time of a process of this machine in ticks; None without one, `?` if /proc lacks it."""
     try:
         fields = _stat_fields(process)
         # A killed process is a zombie until its parent reaps it, and its last threads may still run.

@@ -61,9 +61,7 @@ def render_restore_metadata(
     plan: RestorePlan,
     rollbacks: Mapping[str, Mapping[str, Any]],
 ) -> bytes:
-    """The content of a completed restore; `rollbacks` are `HoodieRollbackMetadata` by the instant that they
-    undid.
-    """
+    """The content of a completed restore; `rollbacks` are `HoodieRollbackMetadata` by undone instant."""
     record = {
         "startRestoreTime": restore_time,
         "timeTakenInMillis": milliseconds,

@@ -162,9 +162,7 @@ def _list_files(table: HudiTable, partitions: Sequence[str], instant_time: str) 
 def _split_log_files(
     table: HudiTable, paths: Collection[str], instant_time: str
 ) -> tuple[set[str], set[str]]:
-    """The log files with blocks of this instant only (or without blocks), and those with blocks of others,
-    too.
-    """
+    """The log files without blocks of other instants, and those with blocks of others, too."""
     truncated, shared = set(), set()
     for path in sorted(paths):
         writers = instants_of_log_file(table.storage, path)
