@@ -308,7 +308,7 @@ class MetastoreClient:
     def drop_partitions(
         self, table: MetastoreTable, values: Sequence[Sequence[str]], batch: int = DROP_BATCH
     ) -> None:
-        """Drop the partitions with these values, `batch` in each call; files stay."""
+        """Drop the partitions with these values, `batch` a call; files stay, missing ones are ignored."""
         names = [thrift_values.partition_name(table, value) for value in values]
         with _translated(f"drop partitions of {table.full_name}"):
             for part in _batches(names, batch):
