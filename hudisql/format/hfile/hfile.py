@@ -52,7 +52,7 @@ class ByteSink(Protocol):
         """Append bytes."""
 
 
-class ByteSource(Protocol):
+class SeekableSource(Protocol):
     """The input of an HFile: a seekable file."""
 
     def seek(self, position: int, /) -> object:
@@ -214,7 +214,7 @@ class HFileReader:
     CorruptTableError, naming `name`, for all other files and for damaged bytes.
     """
 
-    def __init__(self, source: ByteSource, length: int, name: str = "HFile") -> None:
+    def __init__(self, source: SeekableSource, length: int, name: str = "HFile") -> None:
         self._source = source
         self._name = name
         if length < _TRAILER_BYTES:

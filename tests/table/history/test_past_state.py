@@ -1,4 +1,4 @@
-"""Past states that are gone: one error that names the earliest state there is."""
+"""Past states that are gone: one error that names the earliest state that can be read."""
 
 from __future__ import annotations
 
