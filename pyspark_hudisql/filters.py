@@ -1,6 +1,6 @@
 """Spark's data-source filters as hudisql's predicates.
 
-What has no counterpart gives None: it is left to Spark, which applies every filter anyway.
+Filters without a counterpart give None: Spark applies every filter anyway.
 """
 
 from __future__ import annotations

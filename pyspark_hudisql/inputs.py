@@ -1,6 +1,6 @@
 """The work of Spark's tasks: planned in Spark's planning process, pickled, and read in a task.
 
-Spark pickles a reader before it asks for the partitions, so these carry all that the plan found.
+Spark pickles a reader before it requests the partitions, so partitions contain the whole plan.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScanInput(InputPartition):
 
 @dataclass(frozen=True)
 class CaptureInput(InputPartition):
-    """What commits changed in some file groups, of tables with the columns `schema`."""
+    """The changes of commits in some file groups, of a table with the columns `schema`."""
 
     changes: tuple[GroupChange, ...]
     schema: pa.Schema
@@ -55,7 +55,7 @@ def scan_inputs(
     options: Mapping[str, str],
     filters: Sequence[Predicate] = (),
 ) -> list[ScanInput]:
-    """One for each task that reads columns of the state. Raises what `plan_scan` raises."""
+    """The inputs of the tasks that read columns of the state."""
     check_columns(output, state.table.full_schema)
     plan = plan_scan(
         ScanRequest(
@@ -74,7 +74,7 @@ def scan_inputs(
 def capture_inputs(
     table: HudiTable, window: TimelineWindow, below: str, output: pa.Schema
 ) -> list[CaptureInput]:
-    """One for each file group that a commit of the window changed. Raises what `plan_capture` raises."""
+    """One input for each file group that a commit of the window changed."""
     check_columns(output, CAPTURED_TEXTS)
     changes = plan_capture(table, window)
     sides = [(each, each.after or each.before) for each in changes]
@@ -86,7 +86,7 @@ def capture_inputs(
 
 
 def read_input(storage: Storage, work: InputPartition, output: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of one task as `output` says. Raises what `read_file_slice` raises."""
+    """The rows of one task with the columns of `output`."""
     if isinstance(work, CaptureInput):
         for change in work.changes:
             for batch in read_change_texts(storage, change, work.schema):

@@ -1,4 +1,4 @@
-"""What a write of `df.write.format("hudi")` needs to know of its table, checked before its commit begins."""
+"""The checks of a `df.write.format("hudi")` before its commit begins, and their result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WHOLE_TABLE: Final = "insert_overwrite_table"
 
 @dataclass(frozen=True)
 class PreparedWrite:
-    """A write that agrees with its table; `columns` are the rows' in the order of the table's."""
+    """A write that fits its table; `columns` are the rows' columns in the order of the table's."""
 
     operation: str
     table: HudiTable
@@ -63,7 +63,7 @@ def prepare_write(
     check_insert_dup_policy(config)
     if chosen.index.buckets is not None:
         raise WriteRefusedError(
-            f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
+            f"{table.base_path} has a bucket index, which this writer does not support",
             hint="use hudisql.write_table(df, table, **options)",
         )
     paths = PartitionPaths(table, chosen.key_generator)
@@ -72,14 +72,11 @@ def prepare_write(
 
 
 def _of_several_processes(concurrency: Concurrency) -> Concurrency:
-    """The same without heartbeats, which need one process that lives as long as the write: there is none.
-
-    Raises InvalidArgumentError for tables whose writers rely on them.
-    """
+    """The same without heartbeats, which need one process that runs during the whole write: there is none."""
     if concurrency.names_lock or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
-            "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
-            hint="hudisql.write_table(df, 'db.table') shares the table",
+            "df.write.format('hudi') uses neither locks nor heartbeats: it is for tables with one writer",
+            hint="hudisql.write_table(df, 'db.table') uses them",
         )
     return replace(concurrency, has_heartbeats=False)
 
@@ -95,7 +92,7 @@ def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
     if overwrite and operation != _WHOLE_TABLE:
         raise InvalidArgumentError(
             f"mode('overwrite') replaces the whole table, but {OPERATION} = '{operation}'",
-            hint="mode('append') goes with every operation",
+            hint="mode('append') works with every operation",
         )
     return operation
 
@@ -120,7 +117,7 @@ def _is_of_storage(name: str) -> bool:
 
 
 def _columns_of(table: HudiTable, schema: StructType) -> list[str]:
-    """The rows' columns in the order of the table's. Raises WriteRefusedError if they are not the same."""
+    """The rows' columns in the order of the table's."""
     fits = evolved_schema(table, schema, table.base_path).equals(table.schema)
     given = {field.name.lower(): field.name for field in schema}
     columns = [given[name.lower()] for name in table.schema.names if name.lower() in given]

@@ -1,6 +1,6 @@
-"""What the options of a read ask for: which table, which state of it, by Hudi's names.
+"""The options of a read, with Hudi's names: the table and its state.
 
-For batches and streams. `DataSourceReadOptions` of Hudi 0.15 has the names.
+For batches and streams. The names are those of `DataSourceReadOptions` of Hudi 0.15.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from hudisql.table.hudi_table import HudiTable, open_table
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Keep Spark from putting a Python traceback around hudisql's own errors.
+    """Prevent Spark from adding a Python traceback to hudisql's own errors.
 
-    For calls in Spark's planning processes, which run no code of the user's.
+    For calls in Spark's planning processes, which run no user code.
     """
     try:
         yield
     except HudisqlError as error:
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         if isinstance(error, NotImplementedError):
-            # Spark takes this class for "has no partitions" and would go on.
+            # Spark reads this class as "has no partitions" and would continue.
             raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
         raise
 
 
 def instant_time(text: str | None) -> str | None:
-    """The instant time that the option `as.of.instant` means, in Hudi's forms; None if it is not given.
+    """The instant time of the option `as.of.instant`, in one of Hudi's forms; None without the option.
 
     `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd HH:mm:ss[.SSS]` or `yyyy-MM-dd`, in the time zone of the table's
     timeline. Raises InvalidArgumentError.
@@ -57,28 +57,28 @@ def instant_time(text: str | None) -> str | None:
     found = None if text is None else parse_point_in_time(text)
     if text is not None and found is None:
         raise InvalidArgumentError(
-            f"{AS_OF_INSTANT} is '{text}', which is no point in time",
+            f"{AS_OF_INSTANT} is '{text}', which is not a point in time",
             hint="write it as '2024-03-01', '2024-03-01 12:00:00' or as an instant time",
         )
     return found
 
 
 def storage_of(options: Mapping[str, str]) -> Storage:
-    """The storage that the options configure."""
+    """The storage with the file system settings in the options."""
     # Spark's planning process for Python data sources sees no Hadoop configuration: options carry it.
     return Storage({key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))})
 
 
 def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
-    """The table of the options' path, and which relative partition path below it was asked ("" for all).
+    """The table of the options' path, and the requested relative partition path ("" for all).
 
-    Raises InvalidArgumentError, NoSuchTableError and what `open_table` raises.
+    Raises InvalidArgumentError, NoSuchTableError.
     """
     path = options.get("path")
     if not path:
         raise InvalidArgumentError(
-            "the hudi data source got no path; of a table that is named, Spark's own catalog tells a Python "
-            "data source neither its location nor its properties",
+            "the hudi data source got no path: for a named table Spark's own catalog gives a Python data "
+            "source neither its location nor its properties",
             hint="session.sql('SELECT … FROM <table>').df in hudisql, or spark.read.format('hudi')"
             ".load('<location>'), or spark.sql(\"SELECT … FROM <table> WITH (path = '<location>')\")",
         )
@@ -95,7 +95,7 @@ def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
 
 
 def state_of_options(table: HudiTable, options: Mapping[str, str]) -> TableState:
-    """What the options of a batch ask for of the table. Raises InvalidArgumentError, NoSuchStateError."""
+    """The table's state by the options of a batch. Raises InvalidArgumentError, NoSuchStateError."""
     if query_type_of_options(options) == INCREMENTAL:
         return changes_of_options(table, window_of_options(table, options), options)
     as_of = instant_time(options.get(AS_OF_INSTANT))
@@ -103,7 +103,10 @@ def state_of_options(table: HudiTable, options: Mapping[str, str]) -> TableState
 
 
 def window_of_options(table: HudiTable, options: Mapping[str, str]) -> TimelineWindow:
-    """The window that the options of an incremental query ask for. Raises what `timeline_window` raises."""
+    """The window that the options of an incremental query ask for.
+
+    Raises InvalidArgumentError, HollowCommitError, NoSuchStateError.
+    """
     if not options.get(BEGIN_INSTANT):
         raise InvalidArgumentError(
             f"specify the begin instant time to pull from using option {BEGIN_INSTANT}",
@@ -114,13 +117,13 @@ def window_of_options(table: HudiTable, options: Mapping[str, str]) -> TimelineW
 
 
 def changes_of_options(table: HudiTable, window: TimelineWindow, options: Mapping[str, str]) -> TableState:
-    """The rows of the window. Raises what `changes_of_window` raises."""
+    """The rows of the window. Raises UnsupportedTableError, CorruptTableError, StorageError."""
     schema_of_end = HudiConfig(options.get).get(SCHEMA_OF_END)
     return changes_of_window(table, window, schema_of_end=schema_of_end, path_glob=options.get(PATH_GLOB, ""))
 
 
 def check_columns(asked: pa.Schema, present: pa.Schema) -> None:
-    """Raise InvalidArgumentError unless the asked columns are a part of those that are present."""
+    """Raise InvalidArgumentError if a requested column does not exist."""
     for field in asked:
         index = present.get_field_index(field.name)
         if index < 0:

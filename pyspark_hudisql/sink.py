@@ -1,9 +1,9 @@
 """Writing by `df.write.format("hudi")` on plain PySpark: one commit of new rows in new file groups.
 
-It follows PySpark's `DataSourceArrowWriter`: made in a process of Spark's driver, pickled into tasks, and
-committed or aborted in another process. Such a writer gets the rows where Spark has them, sees neither
-SparkSession nor metastore. Here it loads and overwrites; `upsert` has what must find stored rows. Whatever
-makes a table or changes its columns is `hudisql.write_table`'s.
+Follows PySpark's `DataSourceArrowWriter`: created in a process of Spark's driver, pickled into tasks, and
+committed or aborted in another process. Such a writer gets rows in Spark's partitions and has neither
+SparkSession nor metastore. This module inserts and overwrites; `source_upsert` finds stored rows. Only
+`hudisql.write_table` creates tables or changes columns.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from pyspark_hudisql.prepared_write import PreparedWrite, prepare_write
 from pyspark_hudisql.source_upsert import HudiUpsertWriter
 
 _LOADS: Final[Mapping[str, Overwrite | None]] = {"insert": None, **LOADS}
-# Rows come in any order: so many partitions of the table are written side by side.
+# Rows come in any order: the number of table partitions that are written at the same time.
 _MOST_OPEN: Final = 8
 
 
 @dataclass(frozen=True)
 class WrittenFiles(WriterCommitMessage):
-    """What one task wrote."""
+    """The files that one task wrote."""
 
     files: tuple[WrittenFile, ...]
 
 
 class HudiWriter(DataSourceArrowWriter):
-    """One write; making it begins its commit."""
+    """One write; its constructor begins the commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
-        """Raises InvalidArgumentError, and what `begin_commit` raises."""
+        """Begin the commit. Raises InvalidArgumentError, UnsupportedTableError."""
         table, chosen = prepared.table, prepared.options
         if chosen.combines:
             raise InvalidArgumentError(
-                f"df.write.format('hudi') gets rows where they are, and cannot do {COMBINE_BEFORE_INSERT}",
+                f"df.write.format('hudi') does not redistribute rows, and cannot do {COMBINE_BEFORE_INSERT}",
                 hint=f"hudisql.write_table(df, 'db.table', '{prepared.operation}', …) does it",
             )
         self._columns, self._paths = prepared.columns, prepared.paths
@@ -102,5 +102,5 @@ def make_writer(
         prepared = prepare_write(storage, options, schema, overwrite=overwrite)
         return HudiWriter(prepared) if prepared.operation in _LOADS else HudiUpsertWriter(prepared)
     except NotImplementedError as error:
-        # Spark takes this class for "cannot be written" and says nothing else.
+        # Spark reports this class only as "cannot be written".
         raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None

@@ -1,7 +1,7 @@
-"""The data source's two sides: schema and plan in Spark's planning process, rows in tasks.
+"""The data source: schema and plan in Spark's planning process, rows in tasks.
 
 It follows PySpark's `DataSource` API and Hudi's names of read options. Planning and reading are hudisql's own
-(`hudisql.read`); this module only translates options, schemas and filters. `stream` has the streams.
+(`hudisql.read`); this module only translates options, schemas and filters. `stream` implements streams.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The table's schema with Hudi's meta columns first, or that of captured changes.
 
-        Raises what opening the table raises. Spark does not say whether a batch or a stream asks, which has
-        no begin: then that of the latest rows.
+        Raises InvalidArgumentError, NoSuchTableError. Spark does not say whether the schema is for a batch or
+        a stream, which has no begin: without a begin it is the schema of the latest rows.
         """
         with plain_errors():
             table, _ = open_table_of(self.options)
@@ -71,7 +71,7 @@ class DefaultSource(DataSource):
             return spark_struct(table.full_schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns of `schema`, a part of the table's; takes filters if Spark pushes them."""
+        """A reader of `schema`, a part of the table's columns; accepts filters if Spark pushes them."""
         if _spark_pushes_filters():
             return FilteringHudiReader(dict(self.options), schema)
         return HudiReader(dict(self.options), schema)
@@ -83,7 +83,7 @@ class DefaultSource(DataSource):
         return HudiStreamReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer into the table; see `sink` and `upsert`. Raises what these raise."""
+        """A writer into the table; see `sink` and `source_upsert`. Raises HudisqlError."""
         from pyspark_hudisql.sink import make_writer
 
         options = dict(self.options)
@@ -91,7 +91,7 @@ class DefaultSource(DataSource):
             return make_writer(storage_of(options), options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802
-        """A Hudi table is not the sink of a stream. Raises HudisqlError, which says what works instead."""
+        """A Hudi table is not the sink of a stream. Raises HudisqlError with the alternative as hint."""
         with plain_errors():
             raise HudisqlError(
                 "a Hudi table cannot be the sink of a stream (writeStream): nothing was written",
@@ -110,10 +110,10 @@ class HudiReader(DataSourceReader):
         self._filters: tuple[Predicate, ...] = ()
 
     def partitions(self) -> list[InputPartition]:
-        """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
+        """One per task. Raises InvalidArgumentError for options and columns."""
         with plain_errors():
             found = self._plan()
-        # Spark calls a reader without partitions once, with a partition of its own making.
+        # Spark calls a reader without partitions once, with an artificial partition.
         return found or [ScanInput(ScanTask(()), self._output, None, None)]
 
     def _plan(self) -> list[InputPartition]:
@@ -124,7 +124,7 @@ class HudiReader(DataSourceReader):
         return list(scan_inputs(state, below, self._output, self._options, self._filters))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
+        """The rows of one task, exactly as the schema says."""
         yield from read_input(self._storage, partition, self._output)
 
 
@@ -132,7 +132,7 @@ class FilteringHudiReader(HudiReader):
     """A reader that also takes filters: needs `spark.sql.python.filterPushdown.enabled=true`."""
 
     def pushFilters(self, filters: list[Filter]) -> Sequence[Filter]:  # noqa: N802
-        """Use what can be translated to skip partitions, row groups and rows; Spark applies all again."""
+        """Use translatable filters to skip partitions, row groups and rows; Spark applies all again."""
         from pyspark_hudisql.filters import predicate_from_filter
 
         translated = (predicate_from_filter(each) for each in filters)
@@ -141,8 +141,8 @@ class FilteringHudiReader(HudiReader):
 
 
 def _spark_pushes_filters() -> bool:
-    # Spark refuses a reader with pushFilters unless it pushes filters, and tells the source of it only by
-    # which of its planning workers calls.
+    # Spark refuses a reader with pushFilters if filter pushdown is off. The source can detect that only from
+    # the planning worker that calls.
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.endswith(_PUSHDOWN_WORKER):

@@ -1,8 +1,8 @@
 """`df.write.format("hudi").mode("append")` by Hudi's default: upserts, and deletes, by record key.
 
-A Python data source's tasks get rows where Spark has them, and its commit runs in a process without a
-SparkSession. So the tasks send their rows to that process, which looks the keys up and writes the file slices
-itself: for as many rows as the driver can hold. `hudisql.write_table` does the same by Spark's tasks.
+A Python data source's tasks get rows in Spark's partitions, and its commit runs in a process without a
+SparkSession. So the tasks send their rows to that process, which looks up the keys and writes the file
+slices: for as many rows as fit on the driver. `hudisql.write_table` does the same by Spark's tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hudisql.write.keygen.new_row_keys import null_key_error
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
 from pyspark_hudisql.prepared_write import PreparedWrite
 
-# What a task may send: Spark pickles it several times on its way.
+# The most bytes that a task may send: Spark pickles them several times.
 _MOST_BYTES: Final = 256 << 20
 
 
@@ -35,10 +35,10 @@ class SentRows(WriterCommitMessage):
 
 
 class HudiUpsertWriter(DataSourceArrowWriter):
-    """One upsert or delete; making it begins its commit."""
+    """One upsert or delete; its constructor begins the commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
-        """Raises InvalidArgumentError for a global index, and what `begin_commit` raises."""
+        """Begin the commit. Raises InvalidArgumentError for a global index."""
         index = prepared.options.index
         if index.is_global:
             raise InvalidArgumentError(
@@ -54,7 +54,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         self._commit: OpenCommit = begin_commit(table, prepared.operation.upper(), concurrency=concurrency)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send the rows of one task, of each key the newest. Raises WriteRefusedError."""
+        """Send the rows of one task, the newest row of each key. Raises WriteRefusedError."""
         keyed = [self._with_keys(batch) for batch in complete_input(iterator) if batch.num_rows]
         sink = pa.BufferOutputStream()
         if keyed:
@@ -80,7 +80,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         return keyed
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Look the keys up, write, and make it visible.
+        """Look up the keys, write, and make the commit visible.
 
         Raises WriteRefusedError, WriteConflictError, StorageError; the written files are then deleted.
         """
@@ -105,5 +105,5 @@ class HudiUpsertWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Take the commit back. Raises StorageError."""
+        """Roll the commit back. Raises StorageError."""
         rollback_commit(self._commit)

@@ -1,8 +1,8 @@
-"""A Hudi table as the source of a stream: each micro batch has what was committed since the one before.
+"""A Hudi table as the source of a stream: each micro batch has the rows committed since the previous one.
 
-Follows `HoodieStreamSource` of Hudi 0.15: an offset is the instant time of a commit, as JSON
-`{"commitTime": "…"}`, and a micro batch is an incremental query between two of them. `bootstrap` beside it is
-hudisql's own (`Place`). Spark keeps the offsets in the checkpoint directory of the stream and asks for the
+Follows `HoodieStreamSource` of Hudi 0.15: an offset is the instant time of a commit, as JSON `{"commitTime":
+"…"}`, and a micro batch is an incremental query between two of them. The additional field `bootstrap` is
+hudisql's own (`Place`). Spark stores the offsets in the checkpoint directory of the stream and requests the
 same window again after a failure.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ImportError:
-    # PySpark 4.1 has no such class: there `availableNow` is one batch.
+    # PySpark 4.1 lacks this class: there `availableNow` is one batch.
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
 START_OFFSET: Final = "hoodie.datasource.streaming.startOffset"
@@ -52,7 +52,7 @@ _COMMIT_TIME: Final = "commitTime"
 _BOOTSTRAP: Final = "bootstrap"
 _BEFORE_ALL: Final = "00000000000000"
 _WAIT: Final = (
-    "wait until it is completed or rolled back, then start the stream again: it goes on where it was"
+    "wait until it is completed or rolled back, then start the stream again: it continues where it stopped"
 )
 
 
@@ -60,7 +60,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The micro batches of a stream over a table, or one partition path of it."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        # Spark hides what is raised here: options are checked later.
+        # Spark hides exceptions of the constructor, so options are checked later.
         self._options = options
         self._output = arrow_from_spark_json(schema.json())
         self._storage = storage_of(options)
@@ -68,9 +68,9 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: dict[str, str] | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Where a new stream begins: before all commits, after the newest, or after an instant.
+        """The offset at which a new stream begins: before all commits, after the newest, or after an instant.
 
-        Raises InvalidArgumentError for options that streams do not take.
+        Raises InvalidArgumentError for options that streams do not support.
         """
         with plain_errors():
             _check_options(self._options)
@@ -85,24 +85,25 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start: dict[str, str] | None = None,  # noqa: ARG002
         limit: ReadLimit | None = None,  # noqa: ARG002
     ) -> dict[str, str]:
-        """The newest commit, but nothing before the begin that the options name.
+        """The newest commit, but at least the begin in the options.
 
-        Raises HollowCommitError if a commit before it is pending, and the policy says so.
+        Raises HollowCommitError if a commit before it is pending and the policy is FAIL.
 
-        There are no read limits: rows that later commits have replaced are in no batch, so that a longer
-        window has fewer rows than its parts.
+        There are no read limits: rows that later commits have replaced are in no batch, so a longer window
+        has fewer rows than its parts together.
         """
         if self._last is not None:
             return self._last
         if self._begin is not None:
-            # Spark keeps the end of the first batch, not its begin: nothing may lie between "latest" and it.
+            # Spark stores the end of the first batch, not its begin: no commit may lie between "latest" and
+            # that end.
             begin, self._begin = self._begin, None
             return begin
         with plain_errors():
             return self._newest()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End the stream with the commits that there are now. Raises as `latestOffset` does."""
+        """End the stream with the commits that exist now. Raises HollowCommitError."""
         self._last = self.latestOffset()
 
     def _newest(self) -> dict[str, str]:
@@ -116,7 +117,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The work for the commits after `start` up to and with `end`.
 
         Raises NoSuchStateError if files of them were cleaned, the commit `start` was undone or the table made
-        again, HollowCommitError if one of them is pending by now, and what `plan_scan` raises.
+        again, HollowCommitError if one of them is pending by now.
         """
         begin, last = start[_COMMIT_TIME], end[_COMMIT_TIME]
         with plain_errors():
@@ -125,7 +126,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 check_not_undone(table, Place(begin, start.get(_BOOTSTRAP, "")))
             if begin >= last:
                 return []
-            # Spark goes on after `end`: what a pending commit hides now would never be read.
+            # Spark continues after `end`: the rows of a pending commit before it would never be read.
             window = timeline_window(table, begin, last, "FAIL", _WAIT)
             if is_cdc_query(self._options):
                 return list(capture_inputs(table, window, below, self._output))
@@ -133,11 +134,11 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return list(scan_inputs(state, below, self._output, self._options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task. Raises what `read_file_slice` raises."""
+        """The rows of one task."""
         yield from read_input(self._storage, partition, self._output)
 
     def commit(self, end: dict[str, str]) -> None:
-        """Nothing is kept outside of the stream's checkpoint directory."""
+        """Nothing is stored outside of the stream's checkpoint directory."""
 
     def stop(self) -> None:
         """Nothing is held between micro batches."""
@@ -152,7 +153,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _policy(self) -> str:
-        # Hudi's streams wait for a pending commit unless told otherwise, its batches fail.
+        # By default Hudi's streams wait for a pending commit, while its batches fail.
         config = HudiConfig(self._options.get)
         return config.get(HOLLOW_COMMITS) if config.is_set(HOLLOW_COMMITS) else "BLOCK"
 
@@ -166,7 +167,7 @@ def _check_options(options: Mapping[str, str]) -> None:
     query_type = query_type_of_options(options)
     if query_type == "read_optimized":
         raise InvalidArgumentError(
-            "a stream has the rows of base and log files: it takes no query type 'read_optimized'",
+            "a stream has the rows of base and log files: it does not take the query type 'read_optimized'",
             hint="leave the option out",
         )
     for name in (AS_OF_INSTANT, BEGIN_INSTANT, END_INSTANT):

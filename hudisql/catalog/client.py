@@ -1,8 +1,8 @@
 """The Hive Metastore in hudisql's terms: databases, tables, partitions as values, over Thrift.
 
-The same code serves the embedded metastore and others of Hive 2.3, 3.1 and 4.0. Every call that can carry it
-has DO_NOT_UPDATE_STATS, else the server lists the directories it is told of (and Hive answers count(*) from
-stale statistics). Server errors come out as MetastoreError and its subclasses, with the server's own words.
+The same code serves the embedded metastore and others of Hive 2.3, 3.1 and 4.0. Every call that supports it
+has DO_NOT_UPDATE_STATS: otherwise the server lists the directories (and Hive answers count(*) from stale
+statistics). Server errors become MetastoreError and its subclasses, with the server's message.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MetastoreClient:
         self.close()
 
     def another(self, *, timeout: float) -> MetastoreClient:
-        """A client of the same metastore with a connection of its own, for calls that must not wait."""
+        """A client of the same metastore with a separate connection, for calls that must not wait."""
         return MetastoreClient(self.uris, security=self._security, timeout=timeout)
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class MetastoreClient:
             return sorted(self._connection.call(lambda client: client.get_all_databases()))
 
     def create_database(self, name: str, location: str | None = None, description: str | None = None) -> bool:
-        """Make a database (`location` a URI, default: below the warehouse). False if it was there."""
+        """Create a database (`location` a URI, default: below the warehouse). False if it exists."""
         value = thrift_values.database_to_thrift(name.lower(), location, description)
         try:
             with _translated(f"create database {name}"):
@@ -106,7 +106,7 @@ class MetastoreClient:
 
     def drop_database(self, name: str) -> bool:
         """Drop an empty database. False if there is none. Raises MetastoreError if it has tables."""
-        # Old servers answer a NullPointerException for an absent database.
+        # Old servers raise a NullPointerException for a missing database.
         if self.get_database(name) is None:
             return False
         with _translated(f"drop database {name}"):
@@ -123,7 +123,7 @@ class MetastoreClient:
     def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
         """The tables of all databases that have the property, whatever its value; its name has no dots.
 
-        The server looks for them, with one call per database and one for each batch of tables. Raises
+        The server searches, with one call per database and one for each batch of tables. Raises
         MetastoreError.
         """
         found = []
@@ -162,7 +162,7 @@ class MetastoreClient:
         return None if found is None else thrift_values.table_from_thrift(found)
 
     def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
-        """Those of the tables and views that are there, fetched in batches. Raises MetastoreError."""
+        """The existing tables and views of these names, fetched in batches. Raises MetastoreError."""
         from thrift.Thrift import TApplicationException
 
         found: list[MetastoreTable] = []
@@ -180,7 +180,7 @@ class MetastoreClient:
 
     def create_table(self, table: MetastoreTable) -> None:
         """Make a table. Raises TableExistsError, and NoSuchTableError if the database is missing."""
-        # Hive 2.3 looks for this among the parameters of a table without partitions, and takes it off there.
+        # Hive 2.3 reads this from the parameters of a table without partitions, and removes it.
         mark = {} if table.partition_columns else _NO_STATS
         value = thrift_values.table_to_thrift(replace(table, parameters={**table.parameters, **mark}))
         context = thrift_values.environment(_NO_STATS)
@@ -191,7 +191,7 @@ class MetastoreClient:
                     repeatable=False,
                 )
             except Exception as error:
-                # Hive 4.0 says MetaException where others say AlreadyExistsException.
+                # Hive 4.0 raises MetaException instead of AlreadyExistsException.
                 if "already exists" in str(getattr(error, "message", "")).lower():
                     raise TableExistsError(f"table {table.full_name} exists already") from error
                 raise
@@ -204,12 +204,12 @@ class MetastoreClient:
         name: str | None = None,
         expected: tuple[str, str] | None = None,
     ) -> None:
-        """Store `table` as the new state of the entry of its name (or of `name`: a renaming).
+        """Store `table` as the new state of the entry with its name (or with `name`, to rename it).
 
-        What `table` does not describe stays as its `raw` has it. `cascade` hands new columns on to the
-        partitions. `expected` is a property that the entry must still have with this value (servers before
-        Hive 2.3.10 do not look). Raises NoSuchTableError, EntryChangedError if it has another one, and
-        MetastoreError for changes that the server refuses.
+        Everything that `table` does not describe stays as in its `raw`. `cascade` adds new columns to the
+        partitions, too. `expected` is a property that the entry must still have with this value (servers
+        before Hive 2.3.10 do not check it). Raises NoSuchTableError, EntryChangedError if the value differs,
+        and MetastoreError for changes that the server refuses.
         """
         value = thrift_values.table_to_thrift(table)
         properties = {**_NO_STATS, "CASCADE": "true"} if cascade else _NO_STATS
@@ -239,7 +239,7 @@ class MetastoreClient:
             with _translated(f"list partitions of {database}.{name}"):
                 names = self._connection.call(methodcaller("get_partition_names", database, name, -1))
         except MetastoreError as error:
-            # For an absent table Hive 2.3 knows no better than "Internal error".
+            # For a missing table Hive 2.3 only raises "Internal error".
             if self.get_table(database, name) is None:
                 raise NoSuchTableError(f"there is no table {database}.{name}") from error
             raise
@@ -269,7 +269,7 @@ class MetastoreClient:
     def find_partitions(
         self, table: MetastoreTable, values: Sequence[Sequence[str]]
     ) -> list[MetastorePartition]:
-        """Of the partitions with these values those that are there. Raises MetastoreError."""
+        """The existing partitions among those with these values. Raises MetastoreError."""
         names = [thrift_values.partition_name(table, value) for value in values]
         with _translated(f"look up partitions of {table.full_name}"):
             found: list[MetastorePartition] = []
@@ -281,7 +281,7 @@ class MetastoreClient:
     def add_partitions(
         self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
     ) -> None:
-        """Add partitions, `batch` a call; those that exist already are left as they are."""
+        """Add partitions, `batch` in each call; existing partitions are not changed."""
         with _translated(f"add partitions to {table.full_name}"):
             for part in _batches(partitions, batch):
                 request = thrift_values.add_partitions_request(table, part)
@@ -290,7 +290,7 @@ class MetastoreClient:
     def alter_partitions(
         self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
     ) -> None:
-        """Store a new state of existing partitions (found by their values), `batch` a call."""
+        """Store a new state of existing partitions (found by their values), `batch` in each call."""
         context = thrift_values.environment(_NO_STATS)
         with _translated(f"alter partitions of {table.full_name}"):
             for part in _batches(partitions, batch):
@@ -308,7 +308,7 @@ class MetastoreClient:
     def drop_partitions(
         self, table: MetastoreTable, values: Sequence[Sequence[str]], batch: int = DROP_BATCH
     ) -> None:
-        """Drop the partitions with these values, `batch` a call; files stay, absent ones are no error."""
+        """Drop the partitions with these values, `batch` a call; files stay, missing ones are ignored."""
         names = [thrift_values.partition_name(table, value) for value in values]
         with _translated(f"drop partitions of {table.full_name}"):
             for part in _batches(names, batch):
@@ -327,7 +327,7 @@ class MetastoreClient:
             return found
 
     def add_grants(self, table: MetastoreTable, grants: Sequence[TableGrant]) -> None:
-        """Grant privileges on the table; those that exist already are refused. Raises MetastoreError."""
+        """Grant privileges on the table; existing ones are refused. Raises MetastoreError."""
         if not grants:
             return
         bag = thrift_values.grants_to_thrift(table, grants, getpass.getuser())
@@ -335,9 +335,9 @@ class MetastoreClient:
             self._connection.call(methodcaller("grant_privileges", bag), repeatable=False)
 
     def lock_table(self, database: str, name: str, user: str, host: str) -> int | None:
-        """Lock the table for this client alone; the lock's number, None if others have it.
+        """Lock the table exclusively; returns the lock's number, None if others hold it.
 
-        Raises MetastoreError, also if the server has no tables for locks.
+        Raises MetastoreError, also if the server's database has no tables for locks.
         """
         lock_id, is_acquired = self.queue_lock(database, name, user, host)
         if is_acquired:
@@ -348,9 +348,9 @@ class MetastoreClient:
     def queue_lock(
         self, database: str, name: str, user: str, host: str, agent: str = "hudisql"
     ) -> tuple[int, bool]:
-        """Ask for a lock on the table alone: its number, and whether it is there or waits for others.
+        """Request an exclusive lock on the table: its number, and whether it is acquired or waits for others.
 
-        `has_lock` tells when it is there. The table need not be. Raises as `lock_table`.
+        `has_lock` shows when it is acquired. The table need not exist. Raises MetastoreError.
         """
         request = thrift_values.lock_request(database.lower(), name.lower(), user, host, agent)
         with _translated(f"lock {database}.{name}"):
@@ -376,7 +376,7 @@ class MetastoreClient:
                 return False
 
     def unlock(self, lock_id: int) -> None:
-        """Give a lock back; one that the server knows no more is no error."""
+        """Release a lock; a lock that the server no longer knows is ignored."""
         from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
 
         _, unlock = thrift_values.lock_reference(lock_id)
@@ -384,7 +384,7 @@ class MetastoreClient:
             self._connection.call(methodcaller("unlock", unlock))
 
     def _find(self, request: Callable[[Any], Any]) -> Any:
-        """The answer, or None where the server says that there is no such object."""
+        """The response, or None if the server says that there is no such object."""
         from hmsclient.genthrift.hive_metastore.ttypes import NoSuchObjectException
 
         try:
@@ -394,7 +394,7 @@ class MetastoreClient:
 
 
 def _first_known(*requests: Callable[[], Any]) -> Any:
-    """The answer of the first request whose method the server knows."""
+    """The response of the first request whose method the server supports."""
     from thrift.Thrift import TApplicationException
 
     for request in requests[:-1]:
@@ -421,7 +421,7 @@ def _translated(operation: str) -> Iterator[None]:
     except ConnectionLostError as error:
         raise MetastoreUnavailableError(
             f"the connection broke while asking to {operation}: {error}",
-            hint="whether it was done is not known: look before repeating it",
+            hint="it is unknown whether the server did it: check before repeating it",
         ) from error
     except ttypes.AlreadyExistsException as error:
         raise TableExistsError(f"cannot {operation}: {_server_words(error)}") from error

@@ -1,7 +1,7 @@
 """One Thrift connection to one of several Hive Metastores: opening, fail-over, SASL, calling.
 
-Knows the transport only; what the calls mean is `client.py`'s. The plain transport is Hive's default; SASL
-is Thrift's own transport with pure-sasl, Kerberos (GSSAPI) with the `kerberos` package besides.
+Knows only the transport; `client.py` knows the calls. The plain transport is Hive's default; SASL is Thrift's
+own transport with pure-sasl, Kerberos (GSSAPI) with the `kerberos` package besides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hudisql.errors import MetastoreUnavailableError, SettingsError
 
 DEFAULT_PORT = 9083
 
-# Thrift logs every refused connection as an error; here they become the text of one exception, or fail-over.
+# Thrift logs every refused connection as an error; here they become one exception, or a fail-over.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 
@@ -44,7 +44,7 @@ class MetastoreSecurity:
 def kerberos_security(principal: str = "") -> MetastoreSecurity:
     """Kerberos login to a metastore of this principal (`service/host@REALM`; `_HOST` or no host: the URI's).
 
-    Raises SettingsError if the text is no principal.
+    Raises SettingsError if the text is not a principal.
     """
     service, _, host = principal.partition("@")[0].partition("/")
     if principal and not service:
@@ -91,7 +91,7 @@ def parse_metastore_uris(uris: str | Sequence[str]) -> tuple[MetastoreAddress, .
 
 
 class MetastoreConnection:
-    """A lazily opened connection, safe to share among threads: calls go one after the other."""
+    """A lazily opened connection, safe to share among threads: calls run one after the other."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class MetastoreConnection:
         """Run `request(thrift client)`, opening the connection first and failing over to other servers.
 
         A connection that breaks is opened again and the request repeated, unless it is not `repeatable`: then
-        the connection is proved alive beforehand and a break raises ConnectionLostError. Errors of the
-        server come out as they are; MetastoreUnavailableError if no server answers.
+        the connection is tested beforehand and a break raises ConnectionLostError. Errors of the server are
+        raised unchanged. Raises MetastoreUnavailableError if no server answers.
         """
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(ConnectionLostError),
@@ -186,7 +186,7 @@ def _connect(address: MetastoreAddress, security: MetastoreSecurity, timeout: fl
     from thrift.transport.TTransport import TBufferedTransport, TSaslClientTransport
 
     socket = TSocket(address.host, address.port)
-    # A dead host must not cost the whole timeout of a call.
+    # A dead host must not take the whole timeout of a call.
     socket.setTimeout(min(timeout, 20) * 1000)
     if security.mechanism == "NONE":
         transport = TBufferedTransport(socket)
@@ -210,13 +210,13 @@ def _connect(address: MetastoreAddress, security: MetastoreSecurity, timeout: fl
 
 
 def _log_in(client: Any, security: MetastoreSecurity) -> None:
-    """Open the transport, with its SASL handshake if it has one, and say who we are."""
+    """Open the transport, with its SASL handshake if it has one, and send the user name."""
     from thrift.Thrift import TApplicationException
     from thrift.transport.TTransport import TTransportException
 
     if security.mechanism == "NONE":
         client.open()
-        # Directories that the server makes then belong to this user, as with Hive's own client.
+        # Directories that the server creates then belong to this user, as with Hive's own client.
         with contextlib.suppress(TApplicationException):
             client.set_ugi(security.user or _user_name(), [])
         return

@@ -2,8 +2,8 @@
 
 Its jars are the ones pyspark ships, its database lies in `<warehouse>/.metastore/derby`. Every user holds a
 shared `flock` on `<warehouse>/.metastore/users.lock`; a watcher process (`metastore_watcher.py`) holds the
-server and stops it once nobody holds that lock, which a `kill -9` of a user frees too. This module knows
-nothing of tables or of the Thrift protocol.
+server and stops it once nobody holds that lock, which is also released by `kill -9`. Knows nothing of tables
+or of the Thrift protocol.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOG_TAIL_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class MetastoreStatus:
-    """What is known of a warehouse's embedded metastore. `kept`: runs on without users until stopped."""
+    """The status of a warehouse's embedded metastore. `kept`: runs on without users until stopped."""
 
     directory: Path
     running: bool
@@ -49,7 +49,7 @@ class MetastoreStatus:
 
 
 class EmbeddedMetastore:
-    """One user's hold on a running embedded metastore at `uri`; `release()` (or `with`) gives it up."""
+    """One user's claim on a running embedded metastore at `uri`, until `release()` (or the end of `with`)."""
 
     def __init__(self, uri: str, directory: Path, users_lock: IO[bytes]) -> None:
         self.uri = uri
@@ -57,7 +57,7 @@ class EmbeddedMetastore:
         self._users_lock = users_lock
 
     def release(self) -> None:
-        """Give the server up; the last user's release stops it. Harmless when done twice."""
+        """Release the server; the last user's release stops it. May be called twice."""
         self._users_lock.close()
 
     def __enter__(self) -> EmbeddedMetastore:
@@ -77,11 +77,10 @@ def acquire_embedded_metastore(
 ) -> EmbeddedMetastore:
     """Become a user of the warehouse's metastore: find the running one, or start it.
 
-    `java_options` (`-Xmx2g`, `-Dx=y`) count only for the process that starts the server. Of several
-    processes that come at once one starts it, the others wait for it (`start_timeout` in seconds). Raises
-    MetastoreUnavailableError with the end of the server's log if it does not come up, and
-    SettingsError if there is no Java, no metastore among Spark's jars, or the warehouse is no local
-    directory.
+    `java_options` (`-Xmx2g`, `-Dx=y`) are used only by the process that starts the server. Of several
+    concurrent processes one starts it, the others wait for it (`start_timeout` in seconds). Raises
+    MetastoreUnavailableError with the end of the server's log if it does not come up, and SettingsError if
+    there is no Java, no metastore among Spark's jars, or the warehouse is not a local directory.
     """
     directory = _directory_of(warehouse)
     try:
@@ -113,22 +112,22 @@ def start_embedded_metastore(
 ) -> MetastoreStatus:
     """Start the warehouse's metastore (or find it) and keep it running without users until it is stopped.
 
-    Raises as `acquire_embedded_metastore`.
+    Raises MetastoreUnavailableError, SettingsError.
     """
     with acquire_embedded_metastore(warehouse, java_options=java_options, start_timeout=start_timeout):
         deadline = time.monotonic() + 10
         while not (status := embedded_metastore_status(warehouse)).kept and time.monotonic() < deadline:
-            # Repeated, because a watcher that has only just got ready may not listen yet.
+            # Repeated, because a watcher that is just starting may not listen yet.
             _signal_watcher(warehouse, signal.SIGUSR1)
             time.sleep(0.05)
     return status
 
 
 def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> MetastoreStatus:
-    """End a kept metastore: at once if nobody uses it, else with its last user.
+    """Stop a kept metastore: at once if nobody uses it, else after its last user.
 
     `force` waits for no users, and also ends one that is starting. Returns once the server has ended, or with
-    a status that says that it still runs. Stopping one that does not run changes nothing.
+    a status that says that it still runs. Does nothing if no server runs.
     """
     directory = _directory_of(warehouse)
     _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
@@ -146,7 +145,7 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
 def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     """Whether the warehouse's metastore runs, and where. Starts and stops nothing.
 
-    A server whose last user has left, which its watcher is about to stop, does not run any more.
+    A server that is about to stop after its last user counts as stopped.
     """
     directory = _directory_of(warehouse)
     state = _read_state(directory)
@@ -169,11 +168,11 @@ def check_embedded_warehouse(warehouse: str | Path) -> None:
 
 
 def _directory_of(warehouse: str | Path) -> Path:
-    """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local directory."""
+    """The directory of the warehouse's metastore."""
     scheme = scheme_of(str(warehouse))
     if scheme:
         raise SettingsError(
-            f"the warehouse {warehouse} is no local directory, and the embedded metastore needs one",
+            f"the warehouse {warehouse} is not a local directory, which the embedded metastore needs",
             hint="give a local --warehouse, and tables a LOCATION on the store; or --metastore thrift://…, "
             f"whose warehouse may be on {scheme}:",
         )
@@ -188,7 +187,7 @@ def _directory_of(warehouse: str | Path) -> Path:
 def find_spark_jars() -> Path:
     """The `jars` directory of the installed pyspark package (or of SPARK_HOME), found without importing it.
 
-    Raises SettingsError if there is none with a Hive Metastore in it.
+    Raises SettingsError if there is none with a Hive Metastore.
     """
     spec = importlib.util.find_spec("pyspark")
     directories = list(spec.submodule_search_locations or []) if spec else []
@@ -212,7 +211,7 @@ def render_hive_site(properties: Mapping[str, str]) -> str:
 
 
 def embedded_hive_site(warehouse: str | Path) -> dict[str, str]:
-    """The settings of the embedded server; why each is there stands in `catalog/README.md`."""
+    """The settings of the embedded server; `catalog/README.md` gives the reason for each."""
     root = Path(warehouse).absolute()
     derby = root / DIRECTORY_NAME / "derby"
     return {
@@ -230,7 +229,8 @@ def embedded_hive_site(warehouse: str | Path) -> dict[str, str]:
 
 def _running_port(directory: Path, timeout: float) -> int | None:
     """The port of the running server, waiting while it starts or stops. None: there is none."""
-    # The watcher gives up by itself, and says why; the rest is for its stopping a server that hangs.
+    # The watcher has its own timeout and reports the reason; the additional time is for stopping a hanging
+    # server.
     deadline = time.monotonic() + timeout + 25
     while _is_watched(directory):
         state = _read_state(directory)
@@ -341,19 +341,19 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 def _is_watched(directory: Path) -> bool:
-    """True if a watcher lives: it alone locks this file exclusively, and who looks shares it for a moment."""
+    """True if a watcher runs: only a watcher locks this file exclusively; this check shares it briefly."""
     return not _can_lock(directory / "watcher.lock", fcntl.LOCK_SH)
 
 
 def _has_users(directory: Path) -> bool:
-    """True if another process shares the users' lock, which the watcher takes exclusively in order to stop.
+    """True if another process shares the users' lock, which the watcher takes exclusively to stop.
 
-    Looking takes it for a moment, too: the lock on the directory keeps those that look apart.
+    The check takes the lock for a moment, too; the lock on the directory separates concurrent checks.
     """
     users = directory / "users.lock"
     with _exclusive(directory):
         shared = _can_lock(users, fcntl.LOCK_SH) and not _can_lock(users, fcntl.LOCK_EX)
-        # Asked again: the watcher may have taken it between the two.
+        # Checked again: the watcher may have taken it in between.
         return shared and _can_lock(users, fcntl.LOCK_SH)
 
 

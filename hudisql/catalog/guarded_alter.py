@@ -1,9 +1,9 @@
-"""Changes a metastore entry without undoing what others change meanwhile.
+"""Changes a metastore entry without undoing concurrent changes.
 
-Hive's `alter_table` stores a whole entry: who has read it before another client's change would undo that. So
-only the differences are laid upon the entry as it is now. The declaration of a table's events is guarded
-besides: since HIVE-26882 (2.3.10) the server compares a property with what the client expects; before that
-release the time between two calls stays unguarded.
+Hive's `alter_table` stores a whole entry, and so undoes changes that other clients made after it was read. So
+only the differences are applied to the current entry. The declaration of a table's events has an additional
+guard: since HIVE-26882 (2.3.10) the server compares a property with what the client expects; before that
+release changes between two calls are not detected.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _ATTEMPTS: Final = 10
 def alter_guarded(
     client: MetastoreClient, before: MetastoreTable, after: MetastoreTable, *, cascade: bool = False
 ) -> None:
-    """Make an entry that was read as `before` what `after` is; properties that others changed stay theirs.
+    """Apply the differences from `before` to `after` to the entry; other clients' changes of other properties
+    stay.
 
-    Raises NoSuchTableError, EntryChangedError if others change it again and again, or the guarded property
-    since `before` was read and `after` changes it too, MetastoreError.
+    Raises NoSuchTableError, EntryChangedError if others repeatedly change the entry, or changed the guarded
+    property that `after` changes, too; MetastoreError.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         stored = client.get_table(before.database, before.name)

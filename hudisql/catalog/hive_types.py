@@ -1,7 +1,7 @@
 """Hive's type texts (`struct<a:bigint,b:array<string>>`) and Arrow types.
 
-Follows Hive's `TypeInfoUtils` and Hudi's `HiveSchemaUtil`. Hive knows no case in names, so struct fields are
-lower-cased on the way to Hive; Spark's schema property keeps the case.
+Follows Hive's `TypeInfoUtils` and Hudi's `HiveSchemaUtil`. Names in Hive are case-insensitive, so struct
+fields are lower-cased for Hive; Spark's schema property keeps the case.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FROM_HIVE: dict[str, pa.DataType] = {
     "timestamp": TIMESTAMP,
     "timestamp with local time zone": TIMESTAMP,
 }
-# Plain Hive writes field names bare, Spark quotes odd ones with backticks.
+# Hive writes field names without quotes, Spark quotes special ones with backticks.
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`|[<>(),:]|[^<>(),:`]+)")
 
 
@@ -76,7 +76,8 @@ def hive_type_name(field_type: pa.DataType, *, support_timestamp: bool = True) -
 def arrow_from_hive_type(text: str) -> pa.DataType:
     """The Arrow type of a Hive type text; `tinyint` and `smallint` are int32, as in Hudi's schemas.
 
-    Raises UnsupportedTableError for texts that are no type, and for types Hudi has none for (uniontype …).
+    Raises UnsupportedTableError for texts that are not types, and for types that Hudi does not have
+    (uniontype …).
     """
     reader = _TypeReader(text)
     found = reader.read_type()
@@ -163,4 +164,4 @@ class _TypeReader:
             self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise UnsupportedTableError(f"'{self._text}' is no Hive type that hudisql knows")
+        raise UnsupportedTableError(f"'{self._text}' is not a Hive type that hudisql supports")

@@ -1,8 +1,8 @@
 """Hive's own lock on a table, for writers that share a metastore.
 
 Follows `HiveMetastoreBasedLockProvider` of Hudi 0.15: an exclusive lock on the table, released at once if it
-would have to wait. The metastore needs the tables of Hive's transactions; it drops locks that their writer
-has not renewed for `hive.txn.timeout` (five minutes).
+would have to wait. The metastore needs the tables of Hive's transactions; it drops locks that are not renewed
+within `hive.txn.timeout` (five minutes).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metastore entries as plain values: tables, partitions, databases, and how a Hudi table is recognized.
 
-No Thrift type shows here: the entry a value was read from is kept in `raw`, unread, so that altering it
-loses nothing of what others stored in it.
+Uses no Thrift types: `raw` keeps the original entry, so that an alteration loses nothing that others stored
+in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PURGE_PROPERTY = "external.table.purge"
 READ_OPTIMIZED_SUFFIX = "_ro"
 REALTIME_SUFFIX = "_rt"
 FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
-"""What a merge-on-read table's further names add to its own."""
+"""The suffixes of a merge-on-read table's further names."""
 NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
 
 SOURCE_DIRECTORIES_PROPERTY = "hudisql_bootstrap_source"
@@ -40,7 +40,7 @@ HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop
 class ListedLock:
     """A lock on a table as the metastore lists it; `last_heartbeat` is in milliseconds by the server's clock.
 
-    `user`, `host` and `agent` are what its owner said; without `is_acquired` it is waited for.
+    `user`, `host` and `agent` come from its owner; without `is_acquired` the owner is waiting for it.
     """
 
     lock_id: int
@@ -129,7 +129,7 @@ class MetastoreTable:
 
     @property
     def is_external(self) -> bool:
-        """True if dropping the table leaves its data: what the metastore itself looks at."""
+        """True if dropping the table leaves its data, by the property that the metastore itself checks."""
         return self.table_type == "EXTERNAL_TABLE" or self.parameters.get("EXTERNAL", "").upper() == "TRUE"
 
 
@@ -149,9 +149,9 @@ def loses_files_when_dropped(table: MetastoreTable) -> bool:
 
 
 def hudi_base_path(table: MetastoreTable) -> str | None:
-    """Where a Hudi table lies, as the metastore writes it (qualify it before use); None if it is none.
+    """The location of a Hudi table as the metastore has it (qualify it before use); None for other tables.
 
-    The serde property `path` counts first, as for Spark, and then the table's location.
+    It is the serde property `path`, as for Spark, or else the table's location.
     """
     if not is_hudi_table(table):
         return None
@@ -159,9 +159,9 @@ def hudi_base_path(table: MetastoreTable) -> str | None:
 
 
 def main_entries(entries: Iterable[MetastoreTable], storage: Storage) -> list[MetastoreTable]:
-    """One entry of each Hudi table among them, by name: that without a suffix, where there is one.
+    """One entry of each Hudi table among them, by name, if possible the one without a suffix.
 
-    Entries are of one table if their locations are one directory to `storage`, however these are written.
+    Entries belong to one table if their locations are the same directory for `storage`.
     """
     by_path: dict[str, list[MetastoreTable]] = {}
     for entry in entries:
@@ -179,7 +179,7 @@ def _resolved(storage: Storage, location: str) -> str:
     try:
         return storage.resolve(storage.qualify(location))
     except (StorageError, InvalidArgumentError):
-        # What cannot be opened is reported where it is.
+        # A table that cannot be opened is reported by its caller.
         return location.rstrip("/")
 
 

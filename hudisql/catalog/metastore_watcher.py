@@ -1,10 +1,10 @@
-"""The process that holds an embedded Hive Metastore and stops it with its last user.
+"""The process that runs an embedded Hive Metastore and stops it after its last user.
 
-Runs as a script of its own (standard library only, so it costs little memory and starts at once):
-`python metastore_watcher.py DIRECTORY COMMAND_FILE`. It keeps an exclusive lock on `watcher.lock` for as
-long as it lives, starts the Java server as its child (which the kernel kills if the watcher dies), writes
-`state.json`, and then waits for an exclusive lock on `users.lock`, on which every user holds a shared one.
-SIGUSR1 makes it a user itself ("keep running"), SIGUSR2 ends that, SIGTERM stops the server at once.
+Runs as a script of its own (standard library only, so it costs little memory and starts at once): `python
+metastore_watcher.py DIRECTORY COMMAND_FILE`. It keeps an exclusive lock on `watcher.lock` for as long as it
+lives, starts the Java server as its child (which the kernel kills if the watcher dies), writes `state.json`,
+and then waits for an exclusive lock on `users.lock`, on which every user holds a shared one. SIGUSR1 makes it
+a user itself ("keep running"), SIGUSR2 ends that, SIGTERM stops the server at once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _StopRequested(Exception):  # noqa: N818  (a request, not an error)
-    """SIGTERM arrived."""
+    """SIGTERM was received."""
 
 
 class _Server:
-    """The Java child and what `state.json` says of it."""
+    """The Java child process and its `state.json`."""
 
     def __init__(self, directory: Path, command: list[str], start_timeout: float) -> None:
         self._directory = directory
@@ -46,7 +46,7 @@ class _Server:
         staged.replace(self._directory / "state.json")
 
     def start(self) -> bool:
-        """Start Java and wait until it serves. False if it failed; the state then says why."""
+        """Start Java and wait until it accepts connections. False if it failed; the state has the reason."""
         port_file = self._directory / "port"
         port_file.unlink(missing_ok=True)
         with (self._directory / "metastore.log").open("wb") as output:
@@ -89,7 +89,7 @@ class _Server:
 
 
 def _die_with_parent(parent: int) -> Callable[[], None] | None:
-    """What the child runs before exec, so that a killed watcher takes its server along (Linux)."""
+    """Runs in the child before exec, so that the server ends with a killed watcher (Linux)."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -103,7 +103,7 @@ def _die_with_parent(parent: int) -> Callable[[], None] | None:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Take the exclusive lock; those that only look whether it is held have it for a moment too."""
+    """Take the exclusive lock; processes that only check the lock also hold it for a moment."""
     for _ in range(40):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,7 +115,7 @@ def _lock(file: IO[bytes]) -> bool:
 
 
 def _detach() -> None:
-    """Leave the starter's session and become nobody's child, keeping open locks."""
+    """Leave the starter's session as a daemon, keeping open locks."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -125,7 +125,7 @@ def _detach() -> None:
 
 
 def _watch(directory: Path, server: _Server) -> None:
-    """Wait until nobody uses the server any more, or it died, or SIGTERM came."""
+    """Wait until nobody uses the server any more, the server has died, or SIGTERM was received."""
     kept: IO[bytes] | None = None
 
     def keep(_signal: int, _frame: FrameType | None) -> None:
@@ -133,7 +133,7 @@ def _watch(directory: Path, server: _Server) -> None:
         if kept is None:
             lock = (directory / "users.lock").open("ab")
             try:
-                # Never waiting: if this process is stopping the server, it holds the lock itself.
+                # Without waiting: if this process is stopping the server, it holds the lock itself.
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 lock.close()
@@ -160,13 +160,13 @@ def _watch(directory: Path, server: _Server) -> None:
     with (directory / "users.lock").open("ab") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Still under the exclusive lock: a new user waits until the old server has let go of Derby.
+        # Still under the exclusive lock: a new user waits until the old server has closed Derby.
         server.stop()
         (directory / "state.json").unlink(missing_ok=True)
 
 
 def main(directory: Path, command_file: Path) -> int:
-    """Hold one server from start to end. Returns the exit code of the script."""
+    """Run one server from start to end. Returns the exit code of the script."""
     description = json.loads(command_file.read_text())
     watcher_lock = (directory / "watcher.lock").open("ab")
     if not _lock(watcher_lock):

@@ -1,7 +1,7 @@
-"""Brings the metastore in step with a Hudi table.
+"""Updates the metastore's entries of a Hudi table.
 
-Idempotent and restartable: only what differs is sent, and the time of the last synced commit is stored after
-everything else. A failure never touches the table; it says which CALL runs the sync again. Follows Hudi's
+Idempotent and restartable: only differences are sent, and the time of the last synced commit is stored last.
+A failed sync never changes the table; its error names the CALL that runs the sync again. Follows Hudi's
 `HiveSyncTool`.
 """
 
@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SyncResult:
-    """What a sync has changed; counts are over all entries."""
+    """The changes of a sync; counts are over all entries."""
 
     tables: tuple[str, ...]
     created_tables: int
@@ -74,7 +74,7 @@ class SyncResult:
 
     @property
     def changed_anything(self) -> bool:
-        """False if everything was in step already."""
+        """False if nothing differed."""
         return any(
             (
                 self.created_tables,
@@ -97,12 +97,12 @@ def sync_table(
     parameters: Mapping[str, str] | None = None,
     is_managed: bool = False,
 ) -> SyncResult:
-    """Read what the metastore has, plan, run: the whole sync of one table.
+    """Read the metastore's entries, plan and run: the whole sync of one table.
 
-    `parameters` are properties that entries get when they are made; with `is_managed` the one that is made
-    under the table's own name is that of a managed table. Raises SyncFailedError, whose hint is the CALL that
-    runs it again (with `metastore_uri`, if it is not the session's own metastore), or the CREATE TABLE that
-    gives these properties; the table itself is never touched.
+    `parameters` are properties of new entries; with `is_managed` a new entry under the table's own name is a
+    managed table. The table itself is never changed. Raises SyncFailedError, whose hint is the CALL that runs
+    the sync again (with `metastore_uri`, if it is not the session's metastore), or the CREATE TABLE with
+    these properties.
     """
     options = options or SyncOptions()
     table = table.listed_once()
@@ -116,13 +116,13 @@ def sync_table(
         try:
             return read_plan_and_run()
         except TableExistsError:
-            # Another sync made an entry in between: the second look finds it, or finds a real conflict.
+            # Another sync created an entry meanwhile: the second attempt finds it, or a real conflict.
             return read_plan_and_run()
     except SyncFailedError:
         raise
     except HudisqlError as error:
         again = sync_call(table, database, name, options, metastore_uri)
-        # An entry that was made has the properties, and hands them on to the others.
+        # An entry that was created has the properties, and later entries copy them.
         if (parameters or is_managed) and not _has_entry(client, database, name):
             purged = {PURGE_PROPERTY: "true"} if is_managed else {}
             again = _registration(table, database, name, {**(parameters or {}), **purged})
@@ -132,10 +132,10 @@ def sync_table(
 def sync_registered(
     client: MetastoreClient, table: HudiTable, database: str, name: str, *, incremental: bool = False
 ) -> SyncResult:
-    """Bring those entries in step that the table has by this name, each as what it shows; none is made.
+    """Update the table's existing entries by this name, each with its own kind; creates none.
 
-    `name` may be any of them; `incremental` as in SyncOptions. Raises SyncFailedError, whose hint says how to
-    run it again.
+    `name` may be any of the entries; `incremental` as in SyncOptions. Raises SyncFailedError, whose hint says
+    how to run the sync again.
     """
     again = f"MSCK REPAIR TABLE {database}.{name}"
     table = table.listed_once()
@@ -145,7 +145,7 @@ def sync_registered(
         options = options_of(table, main, entries)
         if options is not None:
             again = sync_call(table, database, main, options, None)
-        # A column that comes along is declared as its like were.
+        # A new column is declared like the others of its type.
         declared = any(column.type == "timestamp" for entry in entries for column in entry.columns)
         options = SyncOptions(support_timestamp=declared, incremental=incremental)
         existing = _with_partitions(client, table, entries, options)
@@ -177,7 +177,7 @@ def _registration(table: HudiTable, database: str, name: str, parameters: Mappin
 def _failed(table: HudiTable, full_name: str, error: HudisqlError, again: str) -> SyncFailedError:
     advice = f"{error.hint}; then run: " if error.hint else "to sync it later, run: "
     return SyncFailedError(
-        f"the Hudi table at {table.base_path} is committed and whole, but the metastore entry "
+        f"the Hudi table at {table.base_path} is committed and complete, but the metastore entry "
         f"{full_name} could not follow it: {error.message}",
         hint=advice + again,
     )
@@ -186,7 +186,7 @@ def _failed(table: HudiTable, full_name: str, error: HudisqlError, again: str) -
 def sync_call(
     table: HudiTable, database: str, name: str, options: SyncOptions, metastore_uri: str | None
 ) -> str:
-    """The CALL statement that syncs this table in this way."""
+    """The CALL statement that syncs this table with these options."""
     arguments = [f"table => {quote_string(f'{database}.{name}')}", f"path => {quote_string(table.base_path)}"]
     if metastore_uri:
         arguments.append(f"metastore_uri => {quote_string(metastore_uri)}")
@@ -199,7 +199,7 @@ def sync_call(
 def read_existing(
     client: MetastoreClient, table: HudiTable, database: str, name: str, options: SyncOptions
 ) -> ExistingEntries:
-    """What the metastore has of the names that this table gets. Raises MetastoreError."""
+    """The metastore's entries of the names that this table gets. Raises MetastoreError."""
     if client.get_database(database) is None:
         return ExistingEntries(False, {}, {})
     return read_entries(client, table, database, entry_kinds(table, name, options), options)
@@ -212,7 +212,7 @@ def read_entries(
     kinds: Sequence[EntryKind],
     options: SyncOptions,
 ) -> ExistingEntries:
-    """What an existing database has of these names. Raises MetastoreError."""
+    """The entries of these names in an existing database. Raises MetastoreError."""
     found = [client.get_table(database, kind.name) for kind in kinds]
     return _with_partitions(client, table, [entry for entry in found if entry is not None], options)
 
@@ -232,7 +232,7 @@ def _with_partitions(
 
 
 def run_sync(client: MetastoreClient, plan: SyncPlan, batch_size: int = ADD_BATCH) -> SyncResult:
-    """Apply a plan, `batch_size` partitions a call.
+    """Apply a plan, with `batch_size` partitions in each call.
 
     Raises MetastoreError and its subclasses; running the sync again continues from there.
     """
@@ -252,7 +252,7 @@ def run_sync(client: MetastoreClient, plan: SyncPlan, batch_size: int = ADD_BATC
 
 
 def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> None:
-    # The commit that was synced is noted last: an interrupted sync is not taken for a finished one.
+    # The synced commit is stored last, so that an interrupted sync does not look complete.
     earlier = entry.existing.parameters if entry.existing else {}
     noted = {key: earlier[key] for key in COMMIT_PROPERTIES if key in earlier}
     others = {key: value for key, value in entry.table.parameters.items() if key not in COMMIT_PROPERTIES}

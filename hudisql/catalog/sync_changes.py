@@ -1,4 +1,4 @@
-"""What has happened to a table since an entry's last sync, as an incremental sync goes by it.
+"""The changes of a table since an entry's last sync, for incremental syncs.
 
 Follows `HiveSyncTool` and `TimelineUtils.getCommitsTimelineAfter` of Hudi 0.15: a commit counts by its
 instant time, and one that began before the last sync and was completed after it by its completion time, which
@@ -21,7 +21,7 @@ COMMIT_PROPERTIES = (LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY)
 
 
 def commit_properties(table: HudiTable) -> dict[str, str]:
-    """What Hudi's own incremental sync goes by: the last commit's time, and when the last was completed."""
+    """The properties for Hudi's own incremental sync: the last commit's time and the last completion time."""
     latest = table.timeline.latest_commit
     if latest is None:
         return {}
@@ -38,9 +38,9 @@ def is_synced(table: HudiTable, entry: MetastoreTable) -> bool:
 
 
 def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the commits since the entry's last sync are all in the active timeline and replace nothing.
+    """True if all commits since the entry's last sync are in the active timeline and replace nothing.
 
-    False as well if the last synced commit has been rolled back since, or restored away.
+    False also if the last synced commit has been rolled back since.
     """
     return _has_commits_since(table, entry) and all(
         commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry)
@@ -73,7 +73,7 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
 
 
 def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the active timeline has the synced commit, and with it all that came after it."""
+    """True if the active timeline has the synced commit, and therefore all later commits."""
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
     first, latest = table.timeline.first_active_time, table.timeline.latest_commit
     if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:

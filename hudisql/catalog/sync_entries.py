@@ -1,7 +1,7 @@
-"""What the metastore should say of a Hudi table: its entries, as values.
+"""The metastore entries that a Hudi table should have, as values.
 
-Follows what the sync of Hudi 0.15 writes (`HiveSyncTool`, `HMSDDLExecutor`, `SparkDataSourceTableUtils`), so
-that Hive, Spark and Hudi itself read the entries as their own. Pure: talks to no metastore.
+Follows the sync of Hudi 0.15 (`HiveSyncTool`, `HMSDDLExecutor`, `SparkDataSourceTableUtils`), so that Hive,
+Spark and Hudi itself can read the entries. Does not access a metastore.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _IGNORE_OPTION = f"{SYNC_PREFIX}ignore_exceptions"
 class SyncOptions:
     """How a table is shown in the metastore; the defaults are Hudi's.
 
-    `strategy` ALL, RO or RT and `skip_ro_suffix` say which entries a merge-on-read table gets,
-    `snapshot_with_table_name` whether its plain name is one (the merged rows). `support_timestamp` declares
+    `strategy` ALL, RO or RT and `skip_ro_suffix` select the entries of a merge-on-read table; with
+    `snapshot_with_table_name` its plain name is one (the merged rows). `support_timestamp` declares
     timestamps to Hive as such and not as bigints of microseconds: Hudi's input formats then need a newer
     parquet library than Hive 2.3 has, and every query of such a column fails there. Spark has the real type
     from its own property either way. `schema_part_length` is in characters. `incremental` looks only at
@@ -99,7 +99,7 @@ class SyncOptions:
 
 
 def sync_options_from(settings: Mapping[str, str]) -> SyncOptions:
-    """The options in Hudi's own `hoodie.*` settings. Raises InvalidArgumentError for bad values."""
+    """The options from Hudi's own `hoodie.*` settings. Raises InvalidArgumentError for bad values."""
     check_sync_settings(settings)
     return SyncOptions(
         strategy=settings.get(STRATEGY_OPTION, "ALL").upper() or "ALL",
@@ -122,7 +122,7 @@ def sync_options_from(settings: Mapping[str, str]) -> SyncOptions:
 
 
 def changed_settings(options: SyncOptions) -> dict[str, str]:
-    """The `hoodie.*` settings that make these options out of the defaults."""
+    """The `hoodie.*` settings in which these options differ from the defaults."""
     default = SyncOptions()
     pairs = (
         (STRATEGY_OPTION, options.strategy, default.strategy),
@@ -155,9 +155,10 @@ class EntryKind:
 
 
 def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[EntryKind, ...]:
-    """The names a table gets: its own, for merge-on-read also `_ro` and `_rt` as strategy and suffix say.
+    """The names of a table: its own, for merge-on-read also `_ro` and `_rt`, depending on strategy and
+    suffix.
 
-    With `skip_ro_suffix` the plain name shows base files only (Apache Hudi 0.15 leaves it half of each).
+    With `skip_ro_suffix` the plain name shows base files only (Apache Hudi 0.15 mixes both kinds).
     """
     name = name.lower()
     if not table.is_merge_on_read:
@@ -174,7 +175,7 @@ def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[Entr
 
 
 def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: SyncOptions) -> MetastoreTable:
-    """The entry as it should stand. Raises UnsupportedTableError for schemas that Hive can't hold."""
+    """The entry as it should be. Raises UnsupportedTableError for schemas that Hive does not support."""
     location = table.storage.hadoop_uri(table.base_path)
     partition_fields = directory_columns(table)
     partition_names = {column.name.lower() for column in partition_fields}
@@ -186,7 +187,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         table_type="EXTERNAL_TABLE",
         location=location,
         columns=tuple(_column(column, options) for column in data_fields),
-        # Their values come from the metastore's texts, which no parquet reader touches.
+        # Their values come from the metastore as texts and not from parquet files.
         partition_columns=tuple(
             _column(column, replace(options, support_timestamp=True)) for column in partition_fields
         ),
@@ -214,7 +215,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
 def wanted_partition(
     table: HudiTable, entry: MetastoreTable, partition: TablePartition
 ) -> MetastorePartition:
-    """A partition of `entry` as it should stand."""
+    """A partition of `entry` as it should be."""
     texts = [
         render_partition_value(value, column.type)
         for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)
@@ -225,7 +226,7 @@ def wanted_partition(
         values=tuple(HIVE_DEFAULT_PARTITION if text is None else text for text in texts),
         location=table.storage.hadoop_uri(directory),
         columns=entry.columns,
-        # Hudi's input format shows files of a table of Hudi's alone.
+        # Hudi's input format reads only files of Hudi tables.
         input_format=entry.input_format if registered is None else PARQUET_INPUT_FORMAT,
         output_format=entry.output_format if registered is None else PARQUET_OUTPUT_FORMAT,
         serde=entry.serde,
@@ -234,13 +235,13 @@ def wanted_partition(
 
 
 def _source_properties(table: HudiTable) -> dict[str, str]:
-    """What `bootstrap.target.protected_sources` looks for."""
+    """The properties that `bootstrap.lease.protected_sources` searches."""
     directories = [table.storage.qualify(directory) for directory in table.properties.source_directories]
     return {SOURCE_DIRECTORIES_PROPERTY: json.dumps(directories)} if directories else {}
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
-    """The columns with the table's own types, which Spark goes by."""
+    """The columns with the table's own types, which Spark uses."""
     by_name = {field.name.lower(): field for field in table.schema}
     return tuple(by_name.get(field.name.lower(), field) for field in partition_fields)
 
@@ -307,7 +308,7 @@ def _lines(pairs: tuple[tuple[str, str], ...]) -> str:
 def _number(settings: Mapping[str, str], key: str, default: int) -> int:
     text = settings.get(key, str(default))
     if not text.isdecimal():
-        raise InvalidArgumentError(f"{key} is no number: '{text}'")
+        raise InvalidArgumentError(f"{key} is not a number: '{text}'")
     return int(text)
 
 

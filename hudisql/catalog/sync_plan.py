@@ -1,6 +1,6 @@
-"""Plans a sync: what differs between a Hudi table and the metastore's entries of it.
+"""Plans a sync: the differences between a Hudi table and its metastore entries.
 
-Everything here only looks: `sync_entries.py` says how an entry should be, `sync.py` applies a plan.
+Changes nothing: `sync_entries.py` defines how an entry should be, `sync.py` applies a plan.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from hudisql.table.partitions.listed_partitions import (
 from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
-# Where it stands, Hive answers count(*) and the like from what ANALYZE TABLE has found.
+# With this property Hive answers count(*) and the like from the results of ANALYZE TABLE.
 _ACCURATE_STATISTICS = "COLUMN_STATS_ACCURATE"
 
 
 @dataclass(frozen=True)
 class ExistingEntries:
-    """What the metastore has of a table's names now; `partitions` by entry name."""
+    """The metastore's current entries of a table's names; `partitions` by entry name."""
 
     database_exists: bool
     tables: Mapping[str, MetastoreTable]
@@ -61,7 +61,7 @@ class ExistingEntries:
 
 @dataclass(frozen=True)
 class EntrySync:
-    """What is to be done for one name. `table` is the entry as it will stand when all is done."""
+    """The changes for one name. `table` is the entry after all changes."""
 
     table: MetastoreTable
     existing: MetastoreTable | None
@@ -75,17 +75,17 @@ class EntrySync:
 
     @property
     def changes_columns(self) -> bool:
-        """True if the partitions' columns have to follow."""
+        """True if the partitions' columns have to change, too."""
         return bool(self.added_columns or self.changed_columns or self.dropped_columns)
 
     @property
     def is_empty(self) -> bool:
-        """True if the entry is in step already."""
+        """True if the entry needs no change."""
         partitions = self.added_partitions or self.changed_partitions or self.dropped_partitions
         return not (self.existing is None or self.changes_columns or self.changed_properties or partitions)
 
     def describe(self) -> Iterator[str]:
-        """What is to be done as lines of Hive DDL, in the order in which it runs."""
+        """The changes as lines of Hive DDL, in the order in which they run."""
         name = self.table.full_name
         if self.existing is None:
             yield from describe_creation(self.table)
@@ -122,9 +122,10 @@ class SyncPlan:
         return not self.creates_database and all(entry.is_empty for entry in self.entries)
 
     def with_parameters(self, parameters: Mapping[str, str]) -> SyncPlan:
-        """The plan in which entries that are made get these properties, too.
+        """The plan with these additional properties for new entries.
 
-        Only the first gets the property by which DROP TABLE deletes files: the others are further names.
+        Only the first entry gets the property by which DROP TABLE deletes files: the others are further
+        names.
         """
         harmless = {key: value for key, value in parameters.items() if key.lower() != PURGE_PROPERTY}
 
@@ -135,11 +136,11 @@ class SyncPlan:
         return self._with_new_entries(with_properties)
 
     def with_owner(self, owner: str | None) -> SyncPlan:
-        """The plan in which entries that are made belong to `owner`; None changes nothing."""
+        """The plan with `owner` as the owner of new entries; None changes nothing."""
         return self._with_new_entries(lambda table: replace(table, owner=owner)) if owner else self
 
     def as_managed(self, name: str) -> SyncPlan:
-        """The plan in which the entry `name`, if it is made, is that of a managed table."""
+        """The plan in which the entry `name`, if it is new, is a managed table."""
 
         def managed(table: MetastoreTable) -> MetastoreTable:
             if table.name != name.lower():
@@ -172,12 +173,12 @@ def plan_sync(
     options: SyncOptions | None = None,
     kinds: Sequence[EntryKind] | None = None,
 ) -> SyncPlan:
-    """The differences between the table and what the metastore has. Reads storage, changes nothing.
+    """The differences between the table and the metastore. Reads storage, changes nothing.
 
-    The entries are those of the options, or `kinds`. An entry that is added beside others of the table gets
-    the settings of writes that these have.
+    The entries are those of the options, or `kinds`. A new entry beside others of the table copies their
+    settings of writes.
 
-    Raises TableExistsError if a name is taken by something else than this table, and CorruptTableError or
+    Raises TableExistsError if another table or a view has one of the names, and CorruptTableError or
     UnsupportedTableError for tables that a metastore can't show.
     """
     options = options or SyncOptions()
@@ -213,7 +214,7 @@ def plan_sync(
 
 
 def _settings_of_writes(existing: ExistingEntries) -> dict[str, str]:
-    """What a writer reads from TBLPROPERTIES, of all entries that are there: locks and indexes, say."""
+    """The settings of writes in the TBLPROPERTIES of all existing entries, such as locks and indexes."""
     return {
         key: value
         for entry in existing.tables.values()
@@ -241,7 +242,7 @@ def _check_same_table(table: HudiTable, wanted: MetastoreTable, found: Metastore
     """Refuse an entry that is a view, another table, or partitioned in another way."""
     located = hudi_base_path(found)
     if not is_hudi_table(found) or located is None:
-        kind = "a view" if found.is_view else "a table that is no Hudi table"
+        kind = "a view" if found.is_view else "a table that is not a Hudi table"
         raise TableExistsError(
             f"{found.full_name} is {kind} ({found.location or 'without a location'})",
             hint="sync under another name, or drop that entry first",
@@ -267,9 +268,9 @@ def _check_same_table(table: HudiTable, wanted: MetastoreTable, found: Metastore
 def _plan_entry(
     wanted: MetastoreTable, found: MetastoreTable, other_columns: Sequence[MetastoreColumn]
 ) -> EntrySync:
-    """The differences of the table itself. Columns keep the metastore's order: it checks types by place.
+    """The differences of the table itself. Columns keep the metastore's order: it checks types by position.
 
-    A timestamp that an earlier sync declared the other way (`other_columns`) stays so: the server refuses to
+    A timestamp column keeps the declaration of an earlier sync (`other_columns`): the server refuses to
     change a bigint to a timestamp or back.
     """
     other_types = {column.name: column.type for column in other_columns}
@@ -283,7 +284,7 @@ def _plan_entry(
         after = wanted_columns[name]
         if before.type == other_types[name]:
             after = replace(after, type=before.type)
-        # A comment that someone gave in Hive stays where the table itself has none.
+        # A comment that was set in Hive stays if the table itself has none.
         after = replace(after, comment=after.comment or before.comment)
         if (before.type, before.comment or "") != (after.type, after.comment or ""):
             changed.append((before, after))
@@ -293,7 +294,8 @@ def _plan_entry(
     parameters = _merged_parameters(wanted, found)
     serde_properties = {**found.serde_properties, **wanted.serde_properties}
     if "path" in found.serde_properties:
-        # The same place in other words (`/a` and `file:/a`) is no difference; _check_same_table has looked.
+        # Two spellings of one location (`/a` and `file:/a`) are not a difference; _check_same_table compares
+        # them.
         serde_properties["path"] = found.serde_properties["path"]
     target = replace(
         found,
@@ -317,7 +319,7 @@ def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[st
         if key != "EXTERNAL" and not (key == CREATE_VERSION_PROPERTY and key in found.parameters)
     }
     if _spark_schema(found) == _spark_schema(wanted):
-        # Hudi's own sync writes the same schema in other words; two syncs must not take turns.
+        # Hudi's own sync writes the same schema differently; two syncs must not overwrite each other.
         new = {key: value for key, value in new.items() if not _is_schema_property(key)}
     else:
         parameters = {key: value for key, value in parameters.items() if not _is_schema_property(key)}
@@ -333,7 +335,7 @@ def _is_schema_property(key: str) -> bool:
 
 
 def _spark_schema(table: MetastoreTable) -> tuple[pa.Schema, list[str]] | None:
-    """The schema and partition columns in Spark's properties, None if there is none that can be read."""
+    """The schema and partition columns in Spark's properties, None if they are missing or invalid."""
     prefix, parameters = SCHEMA_PROPERTY_PREFIX, table.parameters
     try:
         parts = [parameters[f"{prefix}.part.{n}"] for n in range(int(parameters[f"{prefix}.numParts"]))]
@@ -345,7 +347,7 @@ def _spark_schema(table: MetastoreTable) -> tuple[pa.Schema, list[str]] | None:
 
 
 def _property_changes(found: MetastoreTable, target: MetastoreTable) -> Iterator[str]:
-    """What changes besides columns, in words."""
+    """The changes other than those of columns, as text."""
     for label, before, after in (
         ("INPUTFORMAT", found.input_format, target.input_format),
         ("OUTPUTFORMAT", found.output_format, target.output_format),
@@ -370,9 +372,9 @@ def _plan_partitions(
     *,
     complete: bool,
 ) -> EntrySync:
-    """Add the partitions' differences. Only where `partitions` are all there are, others are dropped.
+    """Add the partitions' differences. Stored partitions are dropped only if `partitions` is complete.
 
-    Statistics of partitions that new commits have changed are not accurate any more.
+    Statistics of partitions that new commits have changed are no longer accurate.
     """
     wanted = [wanted_partition(table, entry.table, partition) for partition in partitions]
     check_distinct(wanted, table.base_path)
@@ -432,7 +434,7 @@ def _differs(
         return True
     if dict(found.serde_properties) != dict(wanted.serde_properties):
         return True
-    # A change of the table's columns reaches its partitions by CASCADE; this finds those that missed one.
+    # A change of the table's columns reaches its partitions by CASCADE; this finds partitions that missed it.
     if {(column.name, column.type) for column in found.columns} != columns_before:
         return True
     if found.location == wanted.location or found.location is None or wanted.location is None:

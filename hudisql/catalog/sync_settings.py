@@ -1,4 +1,4 @@
-"""Hudi 0.15's settings of its Hive sync, and what hudisql does with each.
+"""Hudi 0.15's settings of its Hive sync, and hudisql's treatment of each.
 
 The declaration of docs/settings.md. Keys are those of Hudi's `HiveSyncConfigHolder` and `HoodieSyncConfig`
 (tests/oracle/test_sync_settings.py reads them out of its jar).
@@ -17,7 +17,7 @@ SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 
 
 class Treatment(StrEnum):
-    """What hudisql does with a setting."""
+    """hudisql's treatment of a setting."""
 
     FOLLOWED = "followed"
     WITHOUT_EFFECT = "no effect"
@@ -35,13 +35,15 @@ class SyncSetting:
 
 
 _FOLLOWED, _NO_EFFECT, _ONE = Treatment.FOLLOWED, Treatment.WITHOUT_EFFECT, Treatment.ONE_VALUE
-_NO_JDBC: Final = "hudisql speaks to the metastore itself"
-_OWN_PROPERTIES: Final = "the table's own properties say it"
+_NO_JDBC: Final = "hudisql connects to the metastore itself"
+_OWN_PROPERTIES: Final = "it is in the table's own properties"
 
 SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting("table.strategy", _FOLLOWED, "ALL, RO or RT: entries of a merge-on-read table"),
     SyncSetting("skip_ro_suffix", _FOLLOWED, "the plain name shows base files only"),
-    SyncSetting("support_timestamp", _FOLLOWED, "timestamps are no bigints in Hive, which fails on them"),
+    SyncSetting(
+        "support_timestamp", _FOLLOWED, "timestamps are declared as such, and Hive 2.3 fails on them"
+    ),
     SyncSetting("sync_comment", _FOLLOWED, "comments of columns; default true"),
     SyncSetting("schema_string_length_thresh", _FOLLOWED, "characters of a part of Spark's schema"),
     SyncSetting("table_properties", _FOLLOWED, "`key=value`, one each line: properties of the entries"),
@@ -51,7 +53,7 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting("ignore_exceptions", _FOLLOWED, "true: a sync that fails is a warning"),
     SyncSetting("enable", _NO_EFFECT, "a CALL says whether to sync"),
     SyncSetting("username", _NO_EFFECT, "the parameter username of hive_sync"),
-    SyncSetting("password", _NO_EFFECT, "the metastore's protocol has no use for it"),
+    SyncSetting("password", _NO_EFFECT, "the metastore's protocol does not need it"),
     SyncSetting("jdbcurl", _NO_EFFECT, _NO_JDBC),
     SyncSetting("metastore.uris", _NO_EFFECT, "the parameter metastore_uri of hive_sync"),
     SyncSetting("database", _NO_EFFECT, "the parameter table names it"),
@@ -73,7 +75,7 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting(
         "sync_as_datasource", _ONE, "Spark would read all file versions, replaced ones too", ("true",)
     ),
-    SyncSetting("omit_metadata_fields", _ONE, "later syncs could not tell why they are missing", ("false",)),
+    SyncSetting("omit_metadata_fields", _ONE, "later syncs could not know why they are missing", ("false",)),
 )
 _BY_NAME: Final[Mapping[str, SyncSetting]] = {SYNC_PREFIX + each.name: each for each in SYNC_SETTINGS}
 

@@ -1,4 +1,4 @@
-"""Which metastore entries a Hudi table has by a name, and what each of them shows.
+"""The metastore entries of a Hudi table by a name, and the kind of each.
 
 Reads from the entries the options with which Hudi's `HiveSyncTool` made them (strategy, skip_ro_suffix).
 Changes nothing.
@@ -30,9 +30,9 @@ _USUAL_OPTIONS = (
 
 
 def main_name(client: MetastoreClient, table: HudiTable, database: str, name: str) -> str:
-    """The name that the table's entries build on: without `_ro` or `_rt`, if another entry shows that.
+    """The main name of the table's entries: without `_ro` or `_rt`, if other entries confirm the suffix.
 
-    A table whose own name ends so keeps it. Raises MetastoreError.
+    A table whose own name has such an ending keeps it. Raises MetastoreError.
     """
     suffix = next((each for each in FURTHER_SUFFIXES if name.endswith(each)), None)
     if suffix is None or name == suffix or not table.is_merge_on_read:
@@ -44,14 +44,14 @@ def main_name(client: MetastoreClient, table: HudiTable, database: str, name: st
 def registered_entries(
     client: MetastoreClient, table: HudiTable, database: str, name: str
 ) -> tuple[MetastoreTable, ...]:
-    """The table's entries by this main name and what builds on it. Raises MetastoreError."""
+    """The table's entries with this main name, with and without suffix. Raises MetastoreError."""
     suffixes = NAME_SUFFIXES if table.is_merge_on_read else ("",)
     found = [client.get_table(database, name + suffix) for suffix in suffixes]
     return tuple(entry for entry in found if entry is not None and _is_of(table, entry))
 
 
 def kinds_of(table: HudiTable, entries: Sequence[MetastoreTable]) -> tuple[EntryKind, ...]:
-    """What each entry shows, as it says itself."""
+    """The kind of each entry, by its own properties."""
     if not table.is_merge_on_read:
         return tuple(EntryKind(entry.name) for entry in entries)
     return tuple(
@@ -61,7 +61,7 @@ def kinds_of(table: HudiTable, entries: Sequence[MetastoreTable]) -> tuple[Entry
 
 
 def options_of(table: HudiTable, name: str, entries: Sequence[MetastoreTable]) -> SyncOptions | None:
-    """The options by which a sync makes these entries, None if there are none; `name` is the main name."""
+    """The options by which a sync creates these entries, None without entries; `name` is the main name."""
     kinds = set(kinds_of(table, entries))
     return next((each for each in _USUAL_OPTIONS if set(entry_kinds(table, name, each)) == kinds), None)
 

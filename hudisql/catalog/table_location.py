@@ -1,4 +1,4 @@
-"""Where a table lies if no location is given: in its database's directory, as in Spark and Hive."""
+"""The default location of a table: in its database's directory, as in Spark and Hive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _DEFAULT_DATABASE: Final = "default"
 
 
 def database_directory(storage: Storage, metastore: MetastoreClient, warehouse: str, database: str) -> str:
-    """The directory of a database: the metastore's, or below the warehouse for one that it does not have.
+    """The directory of a database: from the metastore, or below the warehouse for a database that does not
+    exist.
 
     The database `default` is the warehouse directory itself, others are `<name>.db` in it. Raises
     MetastoreError.

@@ -1,4 +1,4 @@
-"""Translates between metastore values (`tables.py`) and the Thrift structures of Hive's metastore.
+"""Translates between metastore values (`metastore_table.py`) and the Thrift structures of Hive's metastore.
 
 The only module besides `connection.py` and `client.py` that knows hmsclient's types.
 """
@@ -36,7 +36,7 @@ def table_request(database: str, name: str) -> Any:
 
 
 def lock_request(database: str, name: str, user: str, host: str, agent: str = "hudisql") -> Any:
-    """A LockRequest for the table alone, against everybody else."""
+    """A LockRequest for an exclusive lock on the table."""
     component = ttypes.LockComponent(
         type=ttypes.LockType.EXCLUSIVE,
         level=ttypes.LockLevel.TABLE,
@@ -106,7 +106,7 @@ def grants_to_thrift(table: MetastoreTable, grants: Sequence[TableGrant], granto
 
 
 def is_acquired(response: Any) -> bool:
-    """True if a LockResponse says that the lock is there, and not only waited for."""
+    """True if a LockResponse says that the lock is acquired and not waiting."""
     return bool(response.state == ttypes.LockState.ACQUIRED)
 
 
@@ -146,7 +146,7 @@ def table_from_thrift(table: Any) -> MetastoreTable:
 
 
 def table_to_thrift(table: MetastoreTable) -> Any:
-    """A Thrift Table with the value's content, laid over a copy of its `raw` if it has one."""
+    """A Thrift Table with the value's content, based on a copy of its `raw` if it has one."""
     target = copy.deepcopy(table.raw) if table.raw is not None else _new_table()
     target.dbName = table.database
     target.tableName = table.name
@@ -178,7 +178,7 @@ def partition_from_thrift(partition: Any) -> MetastorePartition:
 
 
 def partition_to_thrift(table: MetastoreTable, partition: MetastorePartition) -> Any:
-    """A Thrift Partition of `table` with the value's content, laid over a copy of its `raw`."""
+    """A Thrift Partition of `table` with the value's content, based on a copy of its `raw`."""
     target = copy.deepcopy(partition.raw) if partition.raw is not None else ttypes.Partition()
     if target.createTime is None:
         target.createTime = int(time.time())

@@ -1,8 +1,8 @@
-"""What a `hoodie.*` setting is, and how its value is looked up: `ConfigKey` and `HudiConfig`.
+"""`ConfigKey`, a `hoodie.*` setting, and `HudiConfig`, which looks up its value.
 
-Follows `ConfigProperty` and `HoodieConfig` of Hudi. Where the texts come from (a session, TBLPROPERTIES, a
-data source's options) is known to the look-up. Values that are not understood are errors that name the
-setting. `hudi_config` declares the settings.
+Follows `ConfigProperty` and `HoodieConfig` of Hudi. The look-up function knows the sources of texts (a
+session, TBLPROPERTIES, a data source's options). Invalid values are errors that name the setting.
+`hudi_config` declares the settings.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class HudiConfig:
     lookup: Lookup
 
     def get(self, key: ConfigKey[T], default: str | None = None) -> T:
-        """The value of a setting; `default` stands in for the key's own. Raises SettingsError."""
+        """The value of a setting; `default` replaces the key's default. Raises SettingsError."""
         for name in key.alternatives:
             if not self.lookup(key.name, "") and (text := self.lookup(name, "")):
                 return key.parse(name, text)
@@ -70,16 +70,16 @@ class HudiConfig:
         return any(self.lookup(name, "") for name in (key.name, *key.alternatives))
 
     def under(self, values: Mapping[str, str]) -> HudiConfig:
-        """The same settings; those that `values` gives hold before all others."""
+        """The same settings, overridden by `values`."""
         return HudiConfig(lambda name, default: values.get(name) or self.lookup(name, default))
 
     def over(self, values: Callable[[str], str | None]) -> HudiConfig:
-        """The same settings; `values` gives what holds where a setting is not set."""
+        """The same settings, with `values` as defaults of unset settings."""
         return HudiConfig(lambda name, default: self.lookup(name, values(name) or default))
 
 
 def config_of_session(spark: SparkSession) -> HudiConfig:
-    """The settings that `SET` gave the session."""
+    """The settings of the session, as changed by `SET`."""
     return HudiConfig(lambda name, default: str(spark.conf.get(name, default)).strip())
 
 

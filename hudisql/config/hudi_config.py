@@ -1,8 +1,8 @@
 """The `hoodie.*` settings that hudisql follows: each with type, default, meaning, and where it may be set.
 
 Follows `ConfigProperty` and `HoodieConfig` of Hudi. `docs/settings.md` lists `CONFIG_KEYS`; a `HudiConfig`
-gives their values, typed. Where the texts come from (a session, TBLPROPERTIES, a data source's options) is
-known to the look-up. Values that are not understood are errors that name the setting.
+gives their values, typed. The look-up function knows the sources of texts (a session, TBLPROPERTIES, a data
+source's options). Invalid values are errors that name the setting.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MAX_FILE_SIZE: Final = number_key(
     "hoodie.parquet.max.file.size", 120 << 20, "bytes of a base file, approximately"
 )
 SMALL_FILE_LIMIT: Final = number_key(
-    "hoodie.parquet.small.file.limit", 100 << 20, "base files below it are filled up with new rows"
+    "hoodie.parquet.small.file.limit", 100 << 20, "smaller base files are filled up with new rows"
 )
 BLOOM_ENTRIES: Final = number_key(
     "hoodie.index.bloom.num_entries", 0, "keys that a bloom filter is sized for; 0: the rows of the file"
 )
 BLOOM_FPP: Final[ConfigKey[float]] = ConfigKey(
-    "hoodie.index.bloom.fpp", "fraction", "0.001", "false positives of a bloom filter", parse_fraction
+    "hoodie.index.bloom.fpp", "fraction", "0.001", "false-positive rate of a bloom filter", parse_fraction
 )
 BLOCK_FORMAT: Final = choice_key(
     "hoodie.logfile.data.block.format",
@@ -74,7 +74,7 @@ SORT_COLUMNS: Final = names_key(
 COMBINE_BEFORE_INSERT: Final = flag_key(
     "hoodie.combine.before.insert",
     "",
-    "of an INSERT's rows with one key only the newest is written; unset: true for SQL on tables with an "
+    "an INSERT writes only the newest of several rows with one key; unset: true for SQL on tables with an "
     "ordering column, else false",
 )
 WRITE_OPERATION: Final[ConfigKey[str]] = ConfigKey(
@@ -145,7 +145,7 @@ FAILED_WRITES: Final = choice_key(
     "hoodie.cleaner.policy.failed.writes",
     "EAGER",
     ("EAGER", "LAZY", "NEVER"),
-    "whose failed writes are rolled back: all, those without a heartbeat (always with optimistic concurrency "
+    "failed writes to roll back: all, those without a heartbeat (always with optimistic concurrency "
     "control), none",
 )
 LOCK_PROVIDER: Final = text_key(
@@ -174,32 +174,36 @@ LOCK_URIS: Final = text_key(
     "hoodie.write.lock.hivemetastore.uris", "metastore of the lock; must be the session's"
 )
 LOCK_RETRIES: Final = number_key(
-    "hoodie.write.lock.client.num_retries", 50, "how often a lock is asked for again"
+    "hoodie.write.lock.client.num_retries", 50, "number of further attempts to acquire a lock"
 )
 LOCK_RETRY_WAIT: Final = number_key(
     "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000, "milliseconds between two attempts"
 )
-LOCK_WAIT: Final = number_key("hoodie.write.lock.wait_time_ms", 60_000, "milliseconds of one attempt")
+LOCK_WAIT: Final = number_key(
+    "hoodie.write.lock.wait_time_ms", 60_000, "milliseconds that one attempt may take"
+)
 CONFLICT_STRATEGY: Final = text_key(
     "hoodie.write.lock.conflict.resolution.strategy",
     "only Hudi's default, `SimpleConcurrentFileWritesConflictResolutionStrategy`",
     "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy",
 )
 CONFLICT_RETRIES: Final = number_key(
-    "hoodie.write.num.retries.on.conflict.failures", 0, "how often a statement is run again after a conflict"
+    "hoodie.write.num.retries.on.conflict.failures",
+    0,
+    "number of times that a statement is run again after a conflict",
 )
 HEARTBEAT_INTERVAL: Final = number_key(
     "hoodie.client.heartbeat.interval_in_ms", 60_000, "milliseconds between two heartbeats"
 )
 HEARTBEAT_MISSES: Final = number_key(
-    "hoodie.client.heartbeat.tolerable.misses", 2, "heartbeats that may fail before the writer counts as gone"
+    "hoodie.client.heartbeat.tolerable.misses", 2, "heartbeats that may fail before the writer counts as dead"
 )
 HOLLOW_COMMITS: Final[ConfigKey[str]] = ConfigKey(
     "hoodie.read.timeline.holes.resolution.policy",
     "FAIL \\| BLOCK \\| USE_TRANSITION_TIME",
     "FAIL",
-    "what an incremental query does about commits that are pending while later ones are completed: it fails, "
-    "reads what lies before them, or takes begin and end for times of completion",
+    "how an incremental query handles pending commits before completed ones: it fails, "
+    "reads the commits before them, or treats begin and end as completion times",
     one_of("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
     READS,
 )

@@ -1,9 +1,8 @@
 """The one loader of settings: defaults < hudisql.toml < HUDISQL_* < command line, each with its origin.
 
-`Settings` is an immutable value that knows where every part of it came from; `SETTINGS` declares them once,
-and the command line, `hudisql config` and the docs read that declaration. `hudisql.toml` is looked for in the
-working directory, then in the user's configuration directory, or is what HUDISQL_CONFIG names. Knows no
-Spark.
+`Settings` is an immutable value with the origin of each part; `SETTINGS` declares them once, and the command
+line, `hudisql config` and the docs read that declaration. HUDISQL_CONFIG names the file `hudisql.toml`; by
+default it is searched in the working directory, then in the user's configuration directory. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SECRET_WORDS = r"pass|pwd|secret|token|credential|(?:access|account|api|private
 _SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
 # In values: `-Djavax.net.ssl.trustStorePassword=…`, `jdbc:…?password=…`.
 _SECRET_IN_VALUE = re.compile(rf"((?:{_SECRET_WORDS})[\w.-]*=)[^\s&;,]+", re.IGNORECASE)
-# Where Hive and Spark themselves are told of a metastore.
+# The settings of Hive and Spark that name a metastore.
 _HIVE_METASTORE_KEYS: Final = (
     ("hiveconf", "hive.metastore.uris"),
     ("conf", "spark.hadoop.hive.metastore.uris"),
@@ -106,11 +105,11 @@ class Settings:
 
     @property
     def metastore_uris(self) -> tuple[str, ...]:
-        """The given metastore URIs in order; empty means the embedded metastore."""
+        """The configured metastore URIs in order; empty means the embedded metastore."""
         return tuple(uri.strip() for uri in self.metastore.split(",") if uri.strip())
 
     def with_layer(self, values: Mapping[str, Any], origin: str) -> Settings:
-        """These settings with `values` over them; None means not given. Raises SettingsError."""
+        """These settings, overridden by `values`; None means not given. Raises SettingsError."""
         changed: dict[str, Any] = {}
         origins = dict(self.origins)
         for name, value in values.items():
@@ -167,9 +166,9 @@ def load_settings(
 
 
 def adopt_hive_metastore(settings: Settings) -> Settings:
-    """The settings with a metastore that was given as Hive's or Spark's own setting as theirs.
+    """The settings with the metastore from Hive's or Spark's own setting, if one is given there.
 
-    Spark and hudisql must ask one metastore, else Spark takes Hudi tables for plain files. Raises
+    Spark and hudisql must use one metastore, otherwise Spark reads Hudi tables as plain files. Raises
     SettingsError if two different ones are given.
     """
     for name, key in _HIVE_METASTORE_KEYS:
@@ -188,7 +187,7 @@ def adopt_hive_metastore(settings: Settings) -> Settings:
 
 
 def unknown_environment_names(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
-    """HUDISQL_* variables that name no setting: most likely typing errors, each with what was meant."""
+    """HUDISQL_* variables that name no setting, probably misspelt, each with the nearest setting."""
     names = os.environ if environment is None else environment
     known = {f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in _DECLARED} | {f"{ENVIRONMENT_PREFIX}CONFIG"}
     unknown = sorted(name for name in names if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
@@ -213,7 +212,7 @@ def find_settings_file(environment: Mapping[str, str], working_directory: Path) 
 
 
 def mask_secret(name: str, value: str) -> str:
-    """`value`, or stars if the name says that it is a secret; secrets within values are masked too."""
+    """`value`, or stars if the name is that of a secret; secrets within values are masked, too."""
     if _SECRET_NAME.search(name):
         return "******"
     value = _SECRET_IN_VALUE.sub(r"\1******", value)

@@ -21,7 +21,7 @@ COMPACTION_TRIGGER: Final = choice_key(
     "hoodie.compact.inline.trigger.strategy",
     "NUM_COMMITS",
     ("NUM_COMMITS", "NUM_COMMITS_AFTER_LAST_REQUEST", "TIME_ELAPSED", "NUM_AND_TIME", "NUM_OR_TIME"),
-    "when `run_compaction` finds a compaction due",
+    "when a compaction is due for `run_compaction`",
 )
 MAX_DELTA_COMMITS: Final = number_key(
     "hoodie.compact.inline.max.delta.commits", 5, "delta commits after which a compaction is due"
@@ -31,7 +31,7 @@ MAX_DELTA_SECONDS: Final = number_key(
 )
 COMPACTION_STRATEGY: Final = text_key(
     "hoodie.compaction.strategy",
-    "which slices a compaction takes, and first: `LogFileSizeBasedCompactionStrategy`, "
+    "slices that a compaction rewrites, and their order: `LogFileSizeBasedCompactionStrategy`, "
     "`LogFileNumBasedCompactionStrategy`, `BoundedIOCompactionStrategy`, `UnBoundedCompactionStrategy`, "
     "`DayBasedCompactionStrategy`, `BoundedPartitionAwareCompactionStrategy` or "
     "`UnBoundedPartitionAwareCompactionStrategy`",
@@ -40,20 +40,20 @@ COMPACTION_STRATEGY: Final = text_key(
 COMPACTION_TARGET_PARTITIONS: Final = number_key(
     "hoodie.compaction.daybased.target.partitions",
     10,
-    "latest partitions of `DayBasedCompactionStrategy`; days before today of the two partition-aware ones",
+    "latest partitions of `DayBasedCompactionStrategy`; days before today for the partition-aware ones",
 )
 COMPACTION_TARGET_IO: Final = number_key(
-    "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
+    "hoodie.compaction.target.io", 500 * 1024, "most MB that a compaction reads and writes"
 )
 COMPACTION_LOG_BYTES: Final = number_key(
     "hoodie.compaction.logfile.size.threshold",
     0,
-    "bytes of log files below which `LogFileSizeBasedCompactionStrategy` leaves a slice as it is",
+    "bytes of log files below which `LogFileSizeBasedCompactionStrategy` skips a slice",
 )
 COMPACTION_LOG_FILES: Final = number_key(
     "hoodie.compaction.logfile.num.threshold",
     0,
-    "log files below which `LogFileNumBasedCompactionStrategy` leaves a slice as it is",
+    "log files below which `LogFileNumBasedCompactionStrategy` skips a slice",
 )
 CLUSTERING_INLINE: Final = flag_key(
     "hoodie.clustering.inline", "false", "a clustering that is due is scheduled and run after a commit"
@@ -73,7 +73,7 @@ CLUSTERING_SCHEDULE_COMMITS: Final = number_key(
 )
 CLUSTERING_PLAN_STRATEGY: Final = text_key(
     "hoodie.clustering.plan.strategy.class",
-    "which partitions a clustering looks at: `SparkSizeBasedClusteringPlanStrategy`, "
+    "partitions that a clustering reads: `SparkSizeBasedClusteringPlanStrategy`, "
     "`SparkRecentDaysClusteringPlanStrategy` or `SparkSelectedPartitionsClusteringPlanStrategy`",
     "SparkSizeBasedClusteringPlanStrategy",
 )
@@ -84,7 +84,7 @@ CLUSTERING_EXECUTION_STRATEGY: Final = text_key(
 )
 CLUSTERING_UPDATES: Final = text_key(
     "hoodie.clustering.updates.strategy",
-    "what updates of file groups with a planned clustering do: only Hudi's default, "
+    "behaviour of updates of file groups with a planned clustering: only Hudi's default, "
     "`SparkRejectUpdateStrategy`",
     "SparkRejectUpdateStrategy",
 )
@@ -114,13 +114,13 @@ LAYOUT_STRATEGY: Final = choice_key(
     "hoodie.layout.optimize.strategy",
     "linear",
     ("linear", "z-order", "hilbert"),
-    "the order of rows that a clustering sorts by several columns",
+    "order of the rows of a clustering with several sort columns",
 )
 CLUSTERING_PARTITION_FILTER: Final = choice_key(
     "hoodie.clustering.plan.partition.filter.mode",
     "NONE",
     ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
-    "which partitions a clustering looks at",
+    "partitions that a clustering reads",
 )
 CLUSTERING_PARTITIONS: Final = names_key(
     "hoodie.clustering.plan.strategy.partition.selected", "the only partition paths that are clustered"
@@ -141,7 +141,7 @@ CLUSTERING_LOOKBACK: Final = number_key(
 CLUSTERING_SKIP_LATEST: Final = number_key(
     "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
     0,
-    "latest partitions that RECENT_DAYS leaves out",
+    "latest partitions that RECENT_DAYS skips",
 )
 TABLE_SERVICES: Final = flag_key(
     "hoodie.table.services.enabled",
@@ -175,7 +175,7 @@ CLEAN_POLICY: Final = choice_key(
     "hoodie.cleaner.policy",
     "KEEP_LATEST_COMMITS",
     ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"),
-    "which old file slices a clean keeps",
+    "old file slices that a clean keeps",
     "hoodie.clean.policy",
 )
 CLEAN_COMMITS: Final = number_key(
@@ -208,14 +208,14 @@ CLEAN_TRIGGER_COMMITS: Final = number_key(
 CLEAN_INCREMENTAL: Final = flag_key(
     "hoodie.cleaner.incremental.mode",
     "true",
-    "a clean looks at the partitions that were written since the last one, not at all",
+    "a clean lists only the partitions that were written since the last clean",
     WRITES,
     "hoodie.clean.incremental.enabled",
 )
 CLEAN_SOURCES: Final = flag_key(
     "hoodie.cleaner.delete.bootstrap.base.file",
     "false",
-    "source files go with their skeletons: only by `CALL run_clean(…, confirm_source_deletion => true)`",
+    "deletes source files with their skeletons: only by `CALL run_clean(…, confirm_source_deletion => true)`",
     WRITES,
     "hoodie.clean.delete.bootstrap.base.file",
 )
@@ -229,11 +229,11 @@ TTL_DAYS: Final = number_key(
     "hoodie.partition.ttl.strategy.days.retain", 0, "days after which `run_ttl` drops a partition; 0: unset"
 )
 TTL_MAX_PARTITIONS: Final = number_key(
-    "hoodie.partition.ttl.strategy.max.delete.partitions", 1000, "partitions that one `run_ttl` drops at most"
+    "hoodie.partition.ttl.strategy.max.delete.partitions", 1000, "most partitions that one `run_ttl` drops"
 )
 TTL_SELECTED: Final = names_key(
     "hoodie.partition.ttl.strategy.partition.selected",
-    "paths of the partitions that `run_ttl` looks at; unset: all",
+    "paths of the partitions that `run_ttl` checks; unset: all",
 )
 ARCHIVE_AUTOMATIC: Final = flag_key(
     "hoodie.archive.automatic", "true", "instants are archived after a commit when there are enough"
@@ -244,7 +244,7 @@ KEEP_MAX_COMMITS: Final = number_key(
 KEEP_MIN_COMMITS: Final = number_key(
     "hoodie.keep.min.commits",
     20,
-    "commits that stay in the active timeline; more if a clean still has to look at them",
+    "commits that stay in the active timeline; more if a clean still needs them",
 )
 ARCHIVE_BEYOND_SAVEPOINT: Final = flag_key(
     "hoodie.archive.beyond.savepoint",

@@ -1,7 +1,7 @@
 """`hoodie.properties`: the configuration a table carries, as text and with typed views.
 
-Follows `HoodieTableConfig` of Hudi 0.15 and 1.2, and the text form of `java.util.Properties`. It knows
-the table's keys and nothing of timelines or data.
+Follows `HoodieTableConfig` of Hudi 0.15 and 1.2, and the text form of `java.util.Properties`. Knows the keys
+of a table, neither timelines nor data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROPERTIES_BACKUP_FILE = f"{PROPERTIES_FILE}.backup"
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
 
-# Files that are remembered by their content: each statement reads its table's several times.
+# The size of the cache by file content: each statement reads its table's file several times.
 _MOST_PROPERTIES: Final = 1024
 
 NAME = "hoodie.table.name"
@@ -38,7 +38,7 @@ DATABASE_NAME = "hoodie.database.name"
 TYPE = "hoodie.table.type"
 VERSION = "hoodie.table.version"
 WRITE_VERSION = "hoodie.write.table.version"
-"""The setting of writers: in which version a new table is made."""
+"""The writers' setting for the version of new tables."""
 INITIAL_VERSION = "hoodie.table.initial.version"
 CHECKSUM = "hoodie.table.checksum"
 RECORD_KEY_FIELDS = "hoodie.table.recordkey.fields"
@@ -50,7 +50,7 @@ BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
 KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
 KEY_GENERATOR_PREFIXES = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
-"""What the settings of timestamp-based key generators begin with: now, and in earlier versions of Hudi."""
+"""The prefixes of the settings of timestamp-based key generators, in current and earlier versions of Hudi."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
 TIMELINE_DIRECTORY = "hoodie.timeline.path"
@@ -60,13 +60,13 @@ SEVERAL_BASE_FILE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
 RECORD_MERGE_MODE = "hoodie.record.merge.mode"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
-"""What the properties of a table's record merger begin with, in table version 9."""
+"""The prefix of a table's record merger properties in table version 9."""
 ARCHIVE_DIRECTORY = "hoodie.archivelog.folder"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"
 LEGACY_PAYLOAD_CLASS = "hoodie.table.legacy.payload.class"
-"""What version 9 keeps of a payload class; it merges rows by `RECORD_MERGE_MODE`."""
+"""The payload class that a table had before version 9, which merges rows by `RECORD_MERGE_MODE`."""
 MERGER_STRATEGY = "hoodie.compaction.record.merger.strategy"
 HIVE_STYLE_PARTITIONING = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE_PARTITIONING = "hoodie.datasource.write.partitionpath.urlencode"
@@ -89,7 +89,7 @@ REGISTER_ONLY = "hudisql.bootstrap.register.only"
 """A key of hudisql's own: true if the table was made with register-only partitions."""
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-"""The record payload of which the row that is written last is kept."""
+"""The record payload that keeps the row written last."""
 EVENT_TIME_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 """The record payload that compares rows by the ordering column."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
@@ -122,7 +122,7 @@ class TableProperties:
 
     @property
     def version(self) -> int:
-        """The table version; 6 is Hudi 0.14 and 0.15. Raises CorruptTableError if it is no number."""
+        """The table version; 6 is Hudi 0.14 and 0.15. Raises CorruptTableError if it is not a number."""
         text = self.values.get(VERSION, "0")
         if not text.strip().isdigit():
             raise CorruptTableError(f"{VERSION} is not a number: '{text}'")
@@ -141,7 +141,7 @@ class TableProperties:
     @property
     def partition_fields(self) -> tuple[str, ...]:
         """Partition columns from the outermost directory inwards; empty if the table is not partitioned."""
-        # A custom key generator may note the kind of each field as `dt:SIMPLE`.
+        # A custom key generator may add the kind of each field, as in `dt:SIMPLE`.
         return tuple(name.split(":", 1)[0] for name in self._fields(PARTITION_FIELDS))
 
     @property
@@ -151,12 +151,12 @@ class TableProperties:
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
-        """The ordering columns, the one that decides first before the others."""
+        """The ordering columns, in the order in which they are compared."""
         return self._fields(PRECOMBINE_FIELD) or self._fields(ORDERING_FIELDS)
 
     @property
     def table_format(self) -> str:
-        """Whose table format it is, in lower case: `native` is Hudi's own."""
+        """The table format in lower case: `native` is Hudi's own."""
         return (self.values.get(TABLE_FORMAT) or "native").lower()
 
     @property
@@ -166,7 +166,7 @@ class TableProperties:
 
     @property
     def keeps_later_event_times(self) -> bool:
-        """True if a stored row stays where a row that comes in has a lower ordering value."""
+        """True if a stored row stays when an incoming row has a lower ordering value."""
         if self.version < 8:
             return self.payload_class == EVENT_TIME_PAYLOAD
         mode = self.record_merge_mode
@@ -174,7 +174,7 @@ class TableProperties:
 
     @property
     def partial_update_mode(self) -> str | None:
-        """`IGNORE_DEFAULTS` or `FILL_UNAVAILABLE`; None if every row counts with all its columns.
+        """`IGNORE_DEFAULTS` or `FILL_UNAVAILABLE`; None if every row replaces all columns.
 
         Only tables of version 9 have one.
         """
@@ -186,7 +186,7 @@ class TableProperties:
 
     @property
     def create_schema(self) -> str | None:
-        """The Avro schema (JSON text) that CREATE TABLE noted, if any."""
+        """The Avro schema (JSON text) that CREATE TABLE stored, if any."""
         return self.values.get(CREATE_SCHEMA) or None
 
     @property
@@ -292,7 +292,7 @@ class TableProperties:
 
     @property
     def has_register_only_partitions(self) -> bool:
-        """True if a bootstrap left partitions in the source, without a file of Hudi's."""
+        """True if a bootstrap left partitions in the source, without a Hudi file."""
         return self._flag(REGISTER_ONLY, False)
 
     @property
@@ -313,11 +313,11 @@ class TableProperties:
 def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     """Read the properties of the table at `base_path`.
 
-    An update writes `hoodie.properties.backup` first, so that file answers when the other is missing or cut
-    short. Raises NoSuchTableError if there is neither, CorruptTableError if neither is whole, StorageError.
+    An update writes `hoodie.properties.backup` first; the backup is read if the file is missing or cut short.
+    Raises NoSuchTableError if both are missing, CorruptTableError if both are damaged, StorageError.
     """
     found = False
-    # The properties are asked again last: an update may have put them back and dropped the backup between.
+    # The properties are read again last: an update may have restored them and deleted the backup meanwhile.
     for file in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE):
         try:
             properties = _properties_of(storage.read(join(base_path, file)))
@@ -328,7 +328,7 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
             return properties
     if found:
         raise CorruptTableError(
-            f"{join(base_path, PROPERTIES_FILE)} is cut short or fails its checksum, and no backup is whole",
+            f"{join(base_path, PROPERTIES_FILE)} is cut short or fails its checksum, and has no whole backup",
             hint="restore the file, or let a writer of this table recover it",
         )
     raise NoSuchTableError(
@@ -338,13 +338,13 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
 
 @lru_cache(_MOST_PROPERTIES)
 def _properties_of(content: bytes) -> TableProperties | None:
-    """The properties that a file says; None if it was cut short."""
+    """The properties in a file; None if it was cut short."""
     values = parse_properties(content)
     return TableProperties(values) if _is_whole(values) else None
 
 
 def read_whole_file(storage: Storage, path: str) -> bytes | None:
-    """The content of a properties file; None if it is not there or was cut short. Raises StorageError."""
+    """The content of a properties file; None if it is missing or was cut short. Raises StorageError."""
     try:
         content = storage.read(path)
     except NoSuchPathError:
@@ -353,7 +353,7 @@ def read_whole_file(storage: Storage, path: str) -> bytes | None:
 
 
 def table_checksum(database: str | None, name: str) -> int:
-    """The checksum that Hudi keeps of a table's identity: CRC32 of `<database>.<name>`."""
+    """The checksum that Hudi stores for a table's identity: CRC32 of `<database>.<name>`."""
     return zlib.crc32(f"{database or ''}.{name}".encode())
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 # File ids have eight digits for them.
 _MOST_BUCKETS: Final = 100_000_000
-# Hudi itself takes the global simple index where it finds no record index, which lies in the metadata table.
+# Hudi itself uses the global simple index without a record index, which is in the metadata table.
 _FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
 
 
 def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
     """The index for writes to the table.
 
-    Raises SettingsError for a value that is not understood, UnsupportedTableError for consistent hashing.
+    Raises SettingsError for an invalid value, UnsupportedTableError for consistent hashing.
     """
     config = config.over(table.properties.get)
     kind = _kind(config)
@@ -52,12 +52,12 @@ def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
 def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> HashBuckets:
     """The buckets of a table with these key columns, by its settings.
 
-    Raises SettingsError for values that are not understood, UnsupportedTableError for consistent hashing.
+    Raises SettingsError for invalid values, UnsupportedTableError for consistent hashing.
     """
     engine = config.get(BUCKET_ENGINE).upper()
     if engine != "SIMPLE":
         raise UnsupportedTableError(
-            f"{BUCKET_ENGINE} = {engine} is not supported: hudisql knows buckets of a fixed number",
+            f"{BUCKET_ENGINE} = {engine} is not supported: hudisql supports a fixed number of buckets",
             hint="write to such a table with Apache Hudi's own Spark SQL",
         )
     count = config.get(BUCKET_COUNT)

@@ -27,7 +27,7 @@ from hudisql.write.overwrite import Overwrite
 _BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
 _INSERT_MODE: Final = "hoodie.sql.insert.mode"
 _SPARK_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
-# What says how an INSERT meets keys that are there already, with the values that change nothing.
+# The settings for existing keys of an INSERT, with the values that change nothing.
 _KNOWN_KEYS: Final = {
     "hoodie.datasource.write.insert.drop.duplicates": ("false",),
     "hoodie.datasource.insert.dup.policy": ("none",),
@@ -42,7 +42,7 @@ _OVERWRITES: Final[Mapping[str, Overwrite]] = {
 
 
 def insert_operation(config: HudiConfig, session: HudiConfig, table: HudiTable) -> InsertOperation:
-    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
+    """The operation of INSERT INTO for existing keys: insert, upsert or bulk_insert.
 
     `session` has the session's settings alone, `config` also the table's. Unless set, a table with an
     ordering column takes upserts, if it has a record key. Raises SettingsError, also for Hudi's older
@@ -61,9 +61,9 @@ def insert_operation(config: HudiConfig, session: HudiConfig, table: HudiTable) 
 
 
 def overwrite_by_setting(session: HudiConfig) -> Overwrite | None:
-    """What `hoodie.datasource.write.operation` of the session says that an INSERT replaces; None: nothing.
+    """The overwrite by the session's `hoodie.datasource.write.operation` in an INSERT; None without one.
 
-    Raises SettingsError for operations that an INSERT does not do.
+    Raises SettingsError for operations that an INSERT does not support.
     """
     if not session.is_set(WRITE_OPERATION):
         return None
@@ -71,11 +71,11 @@ def overwrite_by_setting(session: HudiConfig) -> Overwrite | None:
 
 
 def overwrite_of_statement(session: HudiConfig, stated: Overwrite, table_label: str) -> Overwrite:
-    """What an INSERT OVERWRITE replaces that by itself would replace `stated`.
+    """The effective overwrite of an INSERT OVERWRITE whose text says `stated`.
 
     Follows `ProvidesHoodieConfig.deduceOverwriteConfig` of Hudi: `insert_overwrite` and
-    `insert_overwrite_table` decide by themselves. Raises SettingsError where the operation and the statement
-    contradict each other: Hudi overwrites nothing then, or other partitions than the statement names.
+    `insert_overwrite_table` take precedence. Raises SettingsError if the operation contradicts the statement:
+    Hudi then overwrites nothing, or partitions that the statement does not name.
     """
     by_setting = overwrite_by_setting(session)
     if by_setting is None and (stated.scope == "table" or not session.is_set(WRITE_OPERATION)):
@@ -91,7 +91,7 @@ def overwrite_of_statement(session: HudiConfig, stated: Overwrite, table_label: 
 
 
 def check_load_operation(session: HudiConfig) -> None:
-    """Raise SettingsError if `hoodie.datasource.write.operation` asks CREATE TABLE AS for other rows."""
+    """Raise SettingsError if `hoodie.datasource.write.operation` would change the rows of CREATE TABLE AS."""
     if session.is_set(WRITE_OPERATION) and session.get(WRITE_OPERATION) == "upsert":
         raise SettingsError(
             f"{WRITE_OPERATION} = upsert combines rows of one key, and CREATE TABLE … AS SELECT adds all",
@@ -100,7 +100,7 @@ def check_load_operation(session: HudiConfig) -> None:
 
 
 def check_insert_dup_policy(config: HudiConfig) -> None:
-    """Raise SettingsError if settings want an INSERT to leave out, or stop at, keys that are there already.
+    """Raise SettingsError if settings want an INSERT to skip, or to fail on, existing keys.
 
     These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
     """
@@ -109,7 +109,7 @@ def check_insert_dup_policy(config: HudiConfig) -> None:
         if text not in harmless:
             raise SettingsError(
                 f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
-                hint="MERGE with WHEN NOT MATCHED THEN INSERT alone leaves out what is there already",
+                hint="MERGE with only WHEN NOT MATCHED THEN INSERT skips existing keys",
             )
 
 
@@ -125,9 +125,9 @@ def evolves_schema(config: HudiConfig) -> bool:
 
 
 def missing_columns(config: HudiConfig) -> Literal["null", "drop", "refuse"]:
-    """What happens to a table's column that a DataFrame lacks: null in its rows, dropped, or an error.
+    """The treatment of a table's column that a DataFrame lacks: null in its rows, dropped, or an error.
 
-    As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
+    As in Hudi, but Hudi's default (refused) applies only if it is set. `reconcile.schema` keeps columns.
     """
     if config.get(COLUMN_DROP) and not evolves_schema(config):
         return "drop"

@@ -1,7 +1,7 @@
 """Finds misspelt names of settings and suggests the intended name.
 
 A name that Apache Hudi knows is never reported, whether hudisql uses it or not: `hudi_settings.txt` holds the
-names in the classes of Hudi 0.15 and 1.2. Any other name is reported only if it is close to one of these.
+names in the classes of Hudi 0.15 and 1.2. Other names are reported only if they are close to one of these.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hudisql.config.hudi_config import CONFIG_KEYS, SYNC
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError
 
-# Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
+# Hudi's SQL names of table properties; other TBLPROPERTIES are free.
 _OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
-# Another form of theirs, which both releases of Hudi take, and words for the same that neither takes.
+# Other forms of these names that both releases of Hudi accept, and similar words that neither accepts.
 _OTHER_FORMS: Final = {"precombine": "preCombineField"}
 _NO_FORMS: Final = {
     **dict.fromkeys(("recordkey", "record_key", "recordkeyfield", "recordkeyfields"), "primaryKey"),
@@ -38,12 +38,12 @@ _ALIKE_OF_PROPERTIES: Final = 0.8
 
 
 def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
-    """Of names of settings those that nearly are one of Hudi's or hudisql's, with that one."""
+    """Names that are close to a setting of Hudi or hudisql, each with that setting."""
     return _misspelt(names, {each.lower(): each for each in _known()}, _ALIKE)
 
 
 def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
-    """`misspelt_settings`, and names that nearly are Hudi's short ones of what a table is."""
+    """`misspelt_settings`, and names that are close to Hudi's short names of table properties."""
     given = list(names)
     known = {each.lower(): each for each in _OF_TABLES} | _OTHER_FORMS
     short = _misspelt(given, known, _ALIKE_OF_PROPERTIES)
@@ -62,7 +62,7 @@ def unknown_setting(name: str) -> Iterator[tuple[str, str | None]]:
 def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
     """Warn of settings that are probably misspelt, and of services that hudisql does not run.
 
-    They are kept as given. `origin` names the place where they were set.
+    The settings are not changed. `origin` names the place where they were set.
     """
     _say(console, misspelt_settings(values), origin)
     for name, value in values.items():
@@ -72,7 +72,7 @@ def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -
 
 
 def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
-    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi's; they are kept as given."""
+    """Warn of TBLPROPERTIES that are probably misspelt or unknown names of Hudi; they are not changed."""
     names = list(values)
     misspelt = misspelt_properties(names)
     _say(console, misspelt, origin)
@@ -85,7 +85,7 @@ def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> 
 def refuse_misspelt_options(names: Iterable[str]) -> None:
     """Raise InvalidArgumentError for an option of the data source that is probably misspelt.
 
-    Data sources have no console to warn on.
+    Data sources have no console for a warning.
     """
     given = list(names)
     short = _misspelt(given, {each: each for each in _OF_READS}, _ALIKE_OF_TABLES)

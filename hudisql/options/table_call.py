@@ -1,7 +1,7 @@
-"""The table of a call: by its name in the metastore or its path, opened, with the settings that hold for it.
+"""The table of a procedure call: opened by name or path, with the settings that apply to it.
 
-Procedures, table services and ingest find and open their tables here, statements open theirs. Stands for what
-`HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15 give Hudi's procedures.
+Procedures, table services and ingest find and open their tables here. Replaces
+`HoodieCLIUtils.createHoodieWriteClient` and `ProcedureUtils` of Hudi 0.15.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NamesTable(Protocol):
-    """Arguments that name a table of the metastore, or else a table's directory."""
+    """Arguments with a table's name in the metastore, or else its directory."""
 
     @property
     def table(self) -> str | None:
@@ -59,7 +59,7 @@ def open_session_table(context: Context, path: str, storage: Storage | None = No
 def find_entry(context: Context, table: str) -> MetastoreTable:
     """The metastore entry of the Hudi table of that name.
 
-    Raises NoSuchTableError if there is no such entry, or it is none of a Hudi table.
+    Raises NoSuchTableError if there is no such entry, or it is not that of a Hudi table.
     """
     database, name = context.qualify_table_name(table)
     entry = context.metastore.get_table(database, name)
@@ -97,7 +97,7 @@ def location_of(entry: MetastoreTable) -> str:
 
 @dataclass(frozen=True)
 class TableCall:
-    """One call on one table, which is as it was opened; `entry` is None for a table given by its path."""
+    """One call on one opened table; `entry` is None for a table given by its path."""
 
     context: Context
     table: HudiTable
@@ -119,8 +119,8 @@ class TableCall:
     def sync(self, metastore: MetastoreClient | None = None) -> None:
         """Sync the metastore if the settings say so (`hudisql.sync`) and the table was given by name.
 
-        `metastore` is the client to use, by default the context's. Raises SyncFailedError (what the service
-        did stands), SettingsError.
+        `metastore` is the client to use, by default the context's. Raises SyncFailedError, SettingsError. The
+        result of the service stays.
         """
         from hudisql.catalog.sync import sync_registered
         from hudisql.options.table_settings import syncs_after_commit
@@ -133,7 +133,7 @@ class TableCall:
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:
     """Open the table of a metastore entry; `storage` may be one that needs no Spark.
 
-    Raises as `open_table_call`.
+    Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
     from hudisql.options.table_settings import settings_of
 
@@ -149,8 +149,8 @@ def open_table_call(
 ) -> TableCall:
     """Open the table that `table` or `path` names.
 
-    `options` is the text of the call's parameter of that name, `settings` are those that other parameters
-    stand for; both hold before the settings of the session and the table, `settings` first. Raises
+    `options` is the text of the call's parameter of that name, `settings` are the settings of other
+    parameters; both override the settings of the session and the table, `settings` first. Raises
     InvalidArgumentError, NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
     from hudisql.options.table_settings import settings_of

@@ -1,7 +1,7 @@
 """Looks up the settings of a write: in the session, the table's TBLPROPERTIES, then `hoodie.properties`.
 
-The other modules of `config` say what each setting means. `hudisql.sync` is read here because every commit
-uses it.
+The other modules of `options` define the meaning of settings. `hudisql.sync` is read here because every
+commit uses it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:
     """The settings of writes to the table; `parameters` are its TBLPROPERTIES."""
-    # What these said when the table was made, ALTER TABLE may have changed since: the table's own say it now.
+    # ALTER TABLE may have changed these since the table was created: the table's own properties are current.
     said = {key: value for key, value in parameters.items() if key not in SAID_BY_THE_TABLE}
     own = {**table.properties.values, **said}
     of_generator = {name for name in map(_generator_setting, own) if name is not None}
 
     def lookup(key: str, default: str) -> str:
         of_table = own.get(key) or default
-        # A table has one way to name directories: the session's setting may be meant for another table.
+        # A table has one way to name directories, and the session's setting may be for another table.
         if _generator_setting(key) in of_generator:
             return of_table
         return context.setting(key, of_table)
@@ -43,11 +43,11 @@ def syncs_after_commit(config: HudiConfig) -> bool:
 
 
 def reads_changed_sources(context: Context) -> bool:
-    """True if source files are read whose modification time alone has changed. Raises SettingsError."""
+    """True if source files are read although their modification time has changed. Raises SettingsError."""
     return accepts_changed_sources(HudiConfig(context.setting))
 
 
 def _generator_setting(key: str) -> str | None:
-    """The name of a key generator's setting, whichever of Hudi's prefixes it has."""
+    """The name of a key generator's setting, with any of Hudi's prefixes."""
     prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
     return None if prefix is None else key.removeprefix(prefix)

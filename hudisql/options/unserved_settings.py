@@ -1,4 +1,4 @@
-"""Settings that hudisql does not support and refuses, because ignoring them would give other rows.
+"""Settings that hudisql refuses, because ignoring them would give different rows.
 
 The names and defaults are those of `HoodieWriteConfig`, `HoodieTableConfig` and `DataSourceReadOptions` of
 Hudi 0.15.
@@ -60,9 +60,10 @@ SAID_BY_THE_TABLE: Final = frozenset({_RECORD_KEY, _ORDERING, _PAYLOAD})
 
 
 def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> None:
-    """Raise SettingsError for a setting that asks for another way to write rows than hudisql has.
+    """Raise SettingsError for a setting that asks for an unsupported way to write rows.
 
-    The table keeps its version: 6 is for writers of Hudi 1.x, another one is an error.
+    A write never changes the table version: 6, which is for writers of Hudi 1.x, is accepted, others are
+    refused.
     """
     version = config.lookup(WRITE_VERSION, str(WRITTEN_VERSION))
     if version not in (str(WRITTEN_VERSION), str(properties.version)):
@@ -87,7 +88,7 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
 
 
 def _refuse_other_columns(config: HudiConfig, key: str, own: Sequence[str]) -> None:
-    """Raise SettingsError if a setting names other columns for what the table has as `own`."""
+    """Raise SettingsError if a setting names other columns than `own`, those of the table."""
     text = config.lookup(key, "")
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if names and names != [name.lower() for name in own]:
@@ -98,7 +99,7 @@ def _refuse_other_columns(config: HudiConfig, key: str, own: Sequence[str]) -> N
 
 
 def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> None:
-    """Raise SettingsError if a setting names another payload class than the table has.
+    """Raise SettingsError if a setting names another payload class than that of the table.
 
     Hudi 0.15 merges the rows of that write by it.
     """
@@ -112,36 +113,36 @@ def _refuse_other_payload(config: HudiConfig, properties: TableProperties) -> No
 
 
 def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:
-    """Raise SettingsError if the session asks queries for anything but the latest snapshot.
+    """Raise SettingsError if the session's settings ask for anything but the latest snapshot.
 
     `setting` gives the session's value of a key, or None.
     """
     text = setting(QUERY_TYPE)
     if text is not None and text.strip().lower() != _SNAPSHOT:
         raise SettingsError(
-            f"{QUERY_TYPE} = {text} is not served: hudisql's queries read the latest snapshot",
+            f"{QUERY_TYPE} = {text} is not supported: hudisql's queries read the latest snapshot",
             hint=f"RESET {QUERY_TYPE}; <table>_ro is its base files alone, TIMESTAMP AS OF reads an "
             "earlier snapshot, hudi_table_changes('<table>', 'latest_state', <begin>) what has changed since",
         )
 
 
 def policy_of_places(setting: Callable[[ConfigKey[str]], str], who: str) -> str:
-    """The policy for pending commits of a reader that keeps an instant time as its place.
+    """The policy for pending commits of a reader that stores an instant time as its place.
 
-    `who` begins the message. Raises InvalidArgumentError for the policy whose begins and ends are times of
-    completion: by it such a reader would miss commits.
+    `who` begins the message. Raises InvalidArgumentError for the policy that uses completion times, with
+    which such a reader would miss commits.
     """
     policy = setting(HOLLOW_COMMITS)
     if policy == "USE_TRANSITION_TIME":
         raise InvalidArgumentError(
             f"{who} instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
-            hint=f"SET {HOLLOW_COMMITS} = BLOCK: what is read then ends before a commit that is pending",
+            hint=f"SET {HOLLOW_COMMITS} = BLOCK: the read then ends before a pending commit",
         )
     return policy
 
 
 def query_type_of_options(options: Mapping[str, str]) -> str:
-    """`snapshot`, `read_optimized` or `incremental`, as a read's options say.
+    """The query type of a read's options: `snapshot`, `read_optimized` or `incremental`.
 
     Raises InvalidArgumentError for other types, and for options that belong to another type.
     """

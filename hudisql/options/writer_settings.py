@@ -52,7 +52,8 @@ _SORT_MODES: Final[Mapping[str, SortMode]] = {
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
 }
-# What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
+# The approximate bytes of a value in a file: fixed widths compress by half, texts and the like have a typical
+# length.
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
@@ -63,8 +64,8 @@ def write_options(context: Context, table: HudiTable, config: HudiConfig) -> Wri
     """The options for writing to the table by the settings of its writes (`settings_of`).
 
     The encoding of record keys is read from the table's files where its properties do not say it. Raises
-    SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or concurrency
-    mode that hudisql lacks and for keys of both forms.
+    SettingsError for an invalid value, UnsupportedTableError for a lock provider or concurrency mode that
+    hudisql lacks and for keys of both forms.
     """
     return write_options_by(config, table, _metastore_locks(context, table, config))
 
@@ -74,8 +75,8 @@ def write_options_by(
 ) -> WriteOptions:
     """The options for writing to the table.
 
-    `more_locks` are lock providers by name besides those that need a file system alone. Raises as
-    `write_options`.
+    `more_locks` are further lock providers by name, besides those that need only a file system. Raises
+    SettingsError, UnsupportedTableError.
     """
     refuse_unserved_writes(config, table.properties)
     ordering_fields = table.ordering_fields
@@ -85,9 +86,9 @@ def write_options_by(
     return WriteOptions(
         base_file_config=BaseFileConfig(
             codec=_codec(config),
-            # Every reader takes snappy as it takes gzip, and writing it costs half of the CPU time.
+            # Every reader supports snappy as well as gzip, and writing snappy takes half of the CPU time.
             keeps_snappy=table.properties.bootstrap_base_path is not None and not config.is_set(CODEC),
-            # A bucket is one file group, however large.
+            # A bucket is one file group of any size.
             max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
             bloom_entries=config.get(BLOOM_ENTRIES) or None,
             bloom_fpp=config.get(BLOOM_FPP),
@@ -103,7 +104,7 @@ def write_options_by(
         concurrency=read_concurrency(config, table.storage, table.base_path, more_locks),
         sort_mode=_SORT_MODES[config.get(SORT_MODE)],
         sort_columns=_sort_columns(config, table),
-        # No two rows have one generated key.
+        # Generated keys are unique.
         combines=None if table.properties.generates_record_keys else _combine_before_insert(config),
         index=index,
         key_generator=key_generator_of(table, lambda key: _given(config, table, key)),
@@ -119,7 +120,7 @@ def _given(config: HudiConfig, table: HudiTable, key: str) -> str | None:
 def writer_concurrency(context: Context, table: HudiTable, config: HudiConfig) -> Concurrency:
     """How writes share the table with other writers; settings as in `write_options`.
 
-    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
+    Raises SettingsError, UnsupportedTableError for features that hudisql lacks.
     """
     locks = _metastore_locks(context, table, config)
     return read_concurrency(config, table.storage, table.base_path, locks)

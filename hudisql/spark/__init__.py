@@ -1,1 +1,1 @@
-"""What hudisql needs of Spark and its JVM: the session, tasks and their errors, cached rows."""
+"""hudisql's use of Spark and its JVM: the session, tasks and their errors, cached rows."""

@@ -1,9 +1,10 @@
-"""Rows that are computed once: counting, tagging and writing use the same rows, or the statement fails.
+"""Rows that are computed once, so that counting, tagging and writing use the same rows or the statement
+fails.
 
-Spark's own cache computes rows again when they have left it (`clearCache()`, another statement with an equal
-plan that ends, a lost executor), and a source that calls `rand()` or reads a changing table then gives
-others. Few rows are collected to the driver (`few_rows`). Others are cached by an `InMemoryRelation`, but
-outside of its cache manager, and without a way back to what they were computed from (`RDD.localCheckpoint`).
+Spark's own cache computes evicted rows again (`clearCache()`, the end of a statement with an equal plan, a
+lost executor), and a source that calls `rand()` or reads a changing table then gives different rows. Few rows
+are collected to the driver (`few_rows`). Others are cached by an `InMemoryRelation` outside of Spark's cache
+manager and without lineage (`RDD.localCheckpoint`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 LOST_ROWS: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-"""Spark's error class for such rows that are gone."""
+"""Spark's error class for checkpointed rows that are lost."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class CachedRows:
     _builder: Any
 
     def release(self) -> None:
-        """Free them. The DataFrame can be used no more."""
+        """Free the rows. The DataFrame can no longer be used."""
         if self._builder is not None:
             self._builder.clearCache(False)
 
@@ -46,7 +47,7 @@ def cache_rows(frame: DataFrame) -> CachedRows:
 
     Few rows are computed at once.
 
-    A job that needs rows which are gone fails with LOST_ROWS. Raises Spark's own exceptions.
+    A job that needs lost rows fails with LOST_ROWS. Raises Spark's own exceptions.
     """
     few = collect_few_rows(frame)
     return cache_many_rows(frame) if few is None else few_cached_rows(frame.sparkSession, few, frame.schema)
@@ -65,5 +66,5 @@ def cache_many_rows(frame: DataFrame) -> CachedRows:
 
 
 def few_cached_rows(spark: SparkSession, rows: pa.Table, schema: StructType) -> CachedRows:
-    """Few rows of the driver as `cache_rows` gives them, in one partition."""
+    """Few rows on the driver as the result of `cache_rows`, in one partition."""
     return CachedRows(local_frame(spark, rows, schema).coalesce(1), rows, None)

@@ -1,8 +1,8 @@
 """Prepare the executors of a cluster for hudisql's tasks.
 
 On a master that is not local, hudisql ships a zip of its own package (`addPyFile`) and runs one small job
-that compares the executors' Python and compiled packages with the driver's. What is missing there cannot be
-shipped that way: one error names it all, with the recipe for a packed environment.
+that compares the executors' Python and compiled packages with the driver's. Compiled packages cannot be
+shipped that way: one error names all missing ones, with instructions for a packed environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hudisql.errors import ExecutorEnvironmentError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What hudisql's tasks import besides the standard library; the first number of the version must agree.
+# The packages that hudisql's tasks import; the first numbers of their versions must agree.
 REQUIRED_PACKAGES: Final = ("numpy", "pandas", "pyarrow")
 _SHIPPED_PACKAGES: Final = ("hudisql", "pyspark_hudisql")
 _MAX_CHECK_TASKS: Final = 64
@@ -32,7 +32,7 @@ _MAX_CHECK_TASKS: Final = 64
 
 @dataclass(frozen=True)
 class PythonEnvironment:
-    """A Python as its processes see it: `packages` maps names to versions, absent ones to None."""
+    """A Python environment: `packages` maps names to versions, or to None for missing packages."""
 
     host: str
     python: str
@@ -45,14 +45,14 @@ def is_cluster(master: str) -> bool:
 
 
 def prepare_executors(spark: SparkSession) -> None:
-    """Ship hudisql to the executors and check what they have; does nothing on a local master.
+    """Ship hudisql to the executors and check their packages; does nothing on a local master.
 
     Raises ExecutorEnvironmentError.
     """
     context = spark.sparkContext
     if not is_cluster(str(context.master)):
         return
-    # The driver serves the file for as long as executors come and go: it stays until the process ends.
+    # The driver serves the file to new executors, so it stays until the process ends.
     directory = Path(tempfile.mkdtemp(prefix="hudisql-ship-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     build_package_archive(directory / "hudisql-package.zip")
@@ -94,7 +94,7 @@ def check_executors(spark: SparkSession) -> list[PythonEnvironment]:
 
 
 def compare_environment(executor: PythonEnvironment) -> list[str]:
-    """What keeps hudisql's tasks from running there, in words; empty if nothing does."""
+    """The problems that prevent hudisql's tasks from running there, as texts."""
     problems = []
     driver_python = f"{sys.version_info.major}.{sys.version_info.minor}"
     if executor.python != driver_python:
@@ -113,7 +113,7 @@ def compare_environment(executor: PythonEnvironment) -> list[str]:
 def _make_probe() -> Any:
     names = REQUIRED_PACKAGES
 
-    # A closure travels by value: it runs before anything of hudisql could be imported there.
+    # A closure is pickled by value, so it runs without an import of hudisql.
     def probe(_numbers: Iterable[int]) -> Iterator[tuple[str, str, tuple[tuple[str, str | None], ...]]]:
         import importlib
         import socket

@@ -1,7 +1,7 @@
-"""Few rows, brought to the driver once: what is done with them afterwards needs no shuffle and no cache.
+"""Few rows, collected to the driver once, so that later steps need no shuffle and no cache.
 
-How few they are is known from Catalyst's plan before anything runs: its leaves are rows that the statement
-itself holds (VALUES, range, rows collected before). Files and other sources are never taken for few.
+Catalyst's plan gives their number before anything runs: its leaves are rows of the statement itself (VALUES,
+range, rows collected before). Files and other sources never count as few.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ARROW: Final = "org.apache.spark.sql.execution.arrow.ArrowConverters"
 MOST_ROWS: Final = 50_000
 MOST_BYTES: Final = 4 << 20
-# More rows are quicker collected by a job, as Arrow batches.
+# A job collects more rows faster, as Arrow batches.
 _MOST_ROWS_AS_OBJECTS: Final = 1_000
 _FOR_FEW_ROWS: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -40,7 +40,7 @@ _FOR_FEW_ROWS: Final = {
 }
 _IN_TASKS: Final = ("spark.sql.execution.arrow.localRelationThreshold", "0")
 _LEAVES: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
-# Nodes that give no more rows than come in.
+# Nodes that never add rows.
 _REDUCING: Final = frozenset(
     {
         *(
@@ -63,10 +63,10 @@ _GROWING: Final = frozenset({"Join", "Generate", "Expand"})
 def collect_few_rows(
     frame: DataFrame, *, most_bytes: int = MOST_BYTES, most_rows: int = MOST_ROWS
 ) -> pa.Table | None:
-    """The rows of `frame`, computed now, if its plan says that they are few; else None, and nothing ran.
+    """The rows of `frame`, computed now, if by its plan they are few; else None, without running anything.
 
-    `most_bytes` is what Spark estimates of the plan. More than `most_rows` after joins and generators also
-    give None. Nested types are never taken. Raises Spark's own exceptions.
+    `most_bytes` limits Spark's estimate of the plan. More than `most_rows` after joins and generators also
+    give None, as do nested types. Raises Spark's own exceptions.
     """
     if not all(_is_atomic(field.dataType) for field in frame.schema):
         return None
@@ -87,7 +87,7 @@ def collect_few_rows(
 def _planned_for_few_rows(frame: DataFrame) -> DataFrame:
     """The same query in a copy of its session that plans it for one task, without generated code.
 
-    Of few rows, compiling code and adding up the stages of a shuffle is what takes time.
+    For few rows, compiling code and the stages of a shuffle take most of the time.
     """
     spark = frame.sparkSession
     session = java_session(spark).cloneSession()
@@ -100,8 +100,8 @@ def _planned_for_few_rows(frame: DataFrame) -> DataFrame:
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """Rows of the driver as a DataFrame whose plan holds them: joins send it to all tasks without a job.
 
-    As `SparkSession.createDataFrame`, in a tenth of its calls of the JVM. Timestamps with a time zone are
-    Spark's TIMESTAMP, those without its TIMESTAMP_NTZ. Integers get the sizes of `schema`.
+    As `SparkSession.createDataFrame`, with a tenth of its JVM calls. Timestamps with a time zone are Spark's
+    TIMESTAMP, those without its TIMESTAMP_NTZ. Integers get the sizes of `schema`.
     """
     made = frame_of_java(spark, _java_frame(spark, java_session(spark), rows, schema))
     set_schema(made, schema)
@@ -111,8 +111,8 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
 def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """As `local_frame`, for more rows: a task reads them from one Arrow batch.
 
-    Spark serializes rows that its plan holds one by one wherever a join needs them. It knows nothing of the
-    size of these: joins must be told to broadcast them.
+    Spark serializes rows in its plan one by one for every join. Spark does not know the size of this
+    DataFrame, so joins need a broadcast hint.
     """
     planned = java_session(spark).cloneSession()
     planned.sessionState().conf().setConfString(*_IN_TASKS)
@@ -126,7 +126,7 @@ def _java_frame(spark: SparkSession, session: Any, rows: pa.Table, schema: Struc
     rows = _with_sizes_of(schema, with_stored_types(rows))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
-        # One batch: of several with empty ones among them rows were missing.
+        # One batch: with several, some of them empty, Spark lost rows.
         stream.write_table(rows.combine_chunks())
     data = java_class(spark, "java.io.ByteArrayInputStream")(sink.getvalue().to_pybytes())
     channel = java_class(spark, "java.nio.channels.Channels").newChannel(data)
@@ -136,14 +136,14 @@ def _java_frame(spark: SparkSession, session: Any, rows: pa.Table, schema: Struc
 
 
 def with_stored_types(rows: pa.Table) -> pa.Table:
-    """The rows with the types that Spark's own Arrow batches have unless a setting asks for others."""
+    """The rows with the default types of Spark's own Arrow batches."""
     import pyarrow as pa
 
     return rows.cast(pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema]))
 
 
 def _with_sizes_of(schema: StructType, rows: pa.Table) -> pa.Table:
-    """The rows with the integers of the schema, which Spark takes the bytes of a batch for."""
+    """The rows with the schema's integer types, since Spark reads a batch's bytes by the schema."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -166,7 +166,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _rows_of_local_relation(frame: DataFrame) -> pa.Table:
-    """The rows of a plan that holds them as they are, which Spark hands out without a job."""
+    """The rows of a plan that holds them, which Spark returns without a job."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -1,7 +1,7 @@
-"""The file system settings of a SparkSession, for a `Storage` that sees what Spark sees.
+"""The file system settings of a SparkSession, so that a `Storage` accesses files as Spark does.
 
-Spark resolves paths by its Hadoop configuration: core-site.xml, hdfs-site.xml, `spark.hadoop.*` and what SET
-changed since. Only the keys that `Storage` reads are taken; they hold secrets, so nothing here prints them.
+Spark resolves paths by its Hadoop configuration: core-site.xml, hdfs-site.xml, `spark.hadoop.*` and later
+changes by SET. Only the keys that `Storage` reads are copied; they hold secrets and are never printed.
 """
 
 from __future__ import annotations

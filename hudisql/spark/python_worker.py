@@ -1,8 +1,8 @@
-"""Inside Spark's Python workers: whether a task got all of its rows, and less garbage collection.
+"""Inside Spark's Python workers: the check that a task got all of its rows, and less garbage collection.
 
 Spark ends the input of a Python worker whose task is killed (speculation, a cancelled job, a lost executor)
-by closing its socket, and pyarrow takes that for the end of the rows. After rows that are complete Spark
-always writes more into the socket: an input that ends with nothing behind it was cut short.
+by closing its socket, which for pyarrow is the end of the rows. After complete rows Spark always writes more
+bytes into the socket: an input without bytes behind it was cut short.
 
 PySpark's daemon runs a full collection when a task ends. With pyarrow, pandas and numba loaded that costs a
 tenth of a CPU second, more than a small file's own work. Modules are never unloaded, so they are left out of
@@ -24,11 +24,11 @@ _frozen_modules = 0
 
 
 def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
-    """Pass the batches of a task of `mapInArrow` on; to be called in the task itself.
+    """Pass on the batches of a `mapInArrow` task; to be called in the task itself.
 
-    Raises StorageError if they were cut short, since what is made of a part of the rows is wrong. Before
-    PySpark 4.0 batches of another Python function that were cut short end as if they were complete; the
-    files of the attempt are then found as those of an attempt that does not count.
+    Raises StorageError if the rows were cut short. Before PySpark 4.0 truncated batches of another Python
+    function end as if they were complete; the files of that attempt are then found as those of a discarded
+    attempt.
     """
     stream = _worker_input()
     yield from batches
@@ -39,8 +39,7 @@ def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
 def _worker_input() -> Any:
     """The stream that PySpark's worker reads, which is passed to its `main` as `infile`.
 
-    None outside of a worker, or where a PySpark calls it otherwise: an input that is cut short then goes
-    unnoticed.
+    None outside of a worker, or if PySpark has another name for it; a truncated input is then not detected.
     """
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -52,10 +51,10 @@ def _worker_input() -> Any:
 
 
 def freeze_loaded_modules() -> None:
-    """Leave what is loaded out of later collections; to be called where a task has done its work."""
+    """Exclude loaded modules from later collections; to be called at the end of a task."""
     global _frozen_modules
     if len(sys.modules) > _frozen_modules:
         _frozen_modules = len(sys.modules)
-        # What is garbage now would otherwise stay for good, too.
+        # Otherwise present garbage would never be freed.
         gc.collect()
         gc.freeze()

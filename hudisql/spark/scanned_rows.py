@@ -1,4 +1,6 @@
-"""How many rows the scans of an executed DataFrame gave, by the metrics of Spark's physical plan."""
+"""The number of rows that the scans of an executed DataFrame returned, by the metrics of Spark's physical
+plan.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from hudisql.spark.jvm import class_name, executed_plan, items_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Scans whose rows come from Python: what is below them are the parts of the scan.
+# Scans whose rows come from Python: the nodes below them are parts of the scan.
 _PYTHON_SCANS: Final = frozenset({"MapInArrowExec", "MapInPandasExec", "PythonMapInArrowExec"})
 _METRICS: Final = ("numOutputRows", "pythonNumRowsReceived")
 _REUSED: Final = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec"})

@@ -1,8 +1,8 @@
 """Starting the SparkSession that hudisql owns: settings, a quiet JVM, the shared metastore.
 
-Everything the JVM writes (log4j, the workers' standard error) goes to a log file of its own, so that a
-command's standard output holds results only and its standard error what hudisql says. A session that the
-user brings is never configured here.
+All output of the JVM (log4j, the workers' standard error) goes to a separate log file, so that a command's
+standard output has only results and its standard error only hudisql's messages. A session that the user
+provides is never configured here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hudisql.storage import Storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Listing by a Spark job costs seconds at the default of 32 paths; scans of chosen files name thousands.
+# By default Spark lists 32 paths or more by a job, which takes seconds; scans of chosen files name thousands.
 _DISCOVERY_THRESHOLD: Final = ("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000")
-# At the default of 100 a session that serves many tables compiles the same code again and again.
+# With the default of 100 a session with many tables compiles the same code repeatedly.
 _COMPILED_CLASSES: Final = ("spark.sql.codegen.cache.maxEntries", "1000")
 _LOG_TAIL_LINES: Final = 15
-# As spark-submit ends: `Exception in thread "main" org.apache.spark.SparkException: Master must …`.
+# The last line of spark-submit: `Exception in thread "main" org.apache.spark.SparkException: Master must …`.
 _THROWN: Final = re.compile(r'^(?:Exception in thread "[^"]*" [\w.$]+|Error): (.+)$', re.MULTILINE)
 
 
@@ -45,9 +45,9 @@ class OwnedSpark:
 
 
 def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str]) -> OwnedSpark:
-    """Start Spark on the metastore at these URIs. Raises SettingsError if the JVM or Spark refuse.
+    """Start Spark on the metastore at these URIs. Raises SettingsError if the JVM or Spark fail to start.
 
-    The user's `conf` wins over hudisql's own choices.
+    The user's `conf` overrides hudisql's settings.
     """
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -70,13 +70,13 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
     except Exception as error:
         raise SettingsError(
             f"Spark did not start on master {settings.master}: {_reason(error, log_file)}",
-            hint="--master and --conf say how it starts: local[*], yarn, spark://host:port",
+            hint="set --master and --conf: local[*], yarn, spark://host:port",
         ) from error
     return OwnedSpark(spark, log_file)
 
 
 def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequence[str]) -> dict[str, str]:
-    """The Spark settings of a session of ours, the user's `conf` and `hiveconf` last."""
+    """The Spark settings of an owned session; the user's `conf` and `hiveconf` come last."""
     configuration = {
         "spark.app.name": "hudisql",
         "spark.master": settings.master,
@@ -102,7 +102,7 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
 def _launch_jvm(configuration: Any, log_file: Path) -> None:
     from pyspark.java_gateway import launch_gateway
 
-    # A file and not a pipe: the JVM must never wait for a reader.
+    # A file instead of a pipe: the JVM must never wait for a reader.
     with log_file.open("ab") as log:
         launch: Any = launch_gateway
         gateway = launch(configuration, popen_kwargs={"stdout": log, "stderr": log})
@@ -110,15 +110,16 @@ def _launch_jvm(configuration: Any, log_file: Path) -> None:
 
 
 def _choose_worker_python(settings: Settings) -> None:
-    # PySpark reads this variable alone (not the setting, which is spark-submit's), and takes the first
-    # python3 on the PATH without it. On a cluster that may be right, here only our own has what tasks need.
+    # PySpark reads only this variable (the setting is for spark-submit), and without it uses the first
+    # python3 on the PATH. That may be right on a cluster; locally only this process's Python has the
+    # packages.
     chosen = settings.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
     if chosen or settings.master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
 
 
 def _silence_query_loggers() -> None:
-    # PySpark logs every failed query as JSON on standard error, beside raising it.
+    # PySpark logs every failed query as JSON on standard error in addition to raising it.
     try:
         from pyspark.logger import PySparkLogger
     except ImportError:
@@ -137,7 +138,7 @@ def _new_log_file() -> Path:
 
 
 def _reason(error: Exception, log_file: Path) -> str:
-    """What Java says of it; if no Java came up, what it has logged."""
+    """Java's error message; if Java did not start, the end of its log."""
     cause: Any = getattr(error, "java_exception", None)
     if cause is not None:
         while cause.getCause() is not None:

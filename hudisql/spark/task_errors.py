@@ -1,7 +1,8 @@
 """Carry hudisql's errors out of Spark tasks to the driver as one clear error.
 
 Spark turns whatever a Python task raises into a JVM exception whose message holds the traceback's text. The
-error travels in that text as one marked line of JSON and is rebuilt on the driver. Tasks load no Spark by it.
+error is encoded in that text as one marked line of JSON and is rebuilt on the driver. Does not import Spark
+in tasks.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _T = TypeVar("_T")
 
 
 class TaskError(RuntimeError):
-    """What a task raises in place of a HudisqlError; its text carries the error to the driver."""
+    """Raised by a task in place of a HudisqlError; its text carries the error to the driver."""
 
 
 def carry_errors(rows: Iterable[_T]) -> Iterator[_T]:
-    """Pass the items on; a HudisqlError on the way becomes a TaskError that the driver can read."""
+    """Pass on the items; a HudisqlError becomes a TaskError that the driver can read."""
     try:
         yield from rows
     except errors.HudisqlError as error:
@@ -71,9 +72,9 @@ def _explained(error: errors.HudisqlError) -> errors.HudisqlError:
 
 @contextmanager
 def spark_job(failure: str, hint: str | None = None) -> Iterator[None]:
-    """What Spark raises inside becomes the error that a task raised, else a QueryError.
+    """Turn Spark's exceptions inside into the error that a task raised, else into a QueryError.
 
-    `failure` says what could not be done; the QueryError adds Spark's first and last cause.
+    `failure` names the failed action; the QueryError adds Spark's first and last cause.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -86,7 +87,7 @@ def spark_job(failure: str, hint: str | None = None) -> Iterator[None]:
 
 
 def without_internal_names(message: str) -> str:
-    """Spark's message without the columns in its suggestion that are hudisql's own."""
+    """Spark's message without hudisql's internal columns in its suggestions."""
 
     def shorten(found: re.Match[str]) -> str:
         names = [name for name in found["names"].split(", ") if not _INTERNAL.search(name)]

@@ -1,7 +1,7 @@
 """Work on many files in Spark tasks, with progress on the driver.
 
 Items are grouped into few tasks, so that ten thousand small files do not cost ten thousand task starts; each
-task gives small results back. A task's own HudisqlError or OSError comes back as a value and is raised on the
+task returns small results. A task's own HudisqlError or OSError comes back as a value and is raised on the
 driver with its own message instead of a Java stack trace. Knows nothing of Hudi.
 """
 
@@ -48,8 +48,8 @@ def run_on_files(
 ) -> list[Outcome]:
     """Run `work` over the items in Spark tasks and return its outcomes, in the order of the items.
 
-    `weight` (bytes) balances the tasks; `measure` gives two amounts of an outcome (rows, bytes) that progress
-    adds up and `describe(first, second, seconds)` words. Raises the first task's HudisqlError.
+    `weight` (bytes) balances the tasks; `measure` returns two amounts of an outcome (rows, bytes), which
+    progress sums and `describe(first, second, seconds)` formats. Raises the first task's HudisqlError.
     """
     if not items:
         return []
@@ -88,11 +88,11 @@ def exchange_between_tasks(
     label: str,
     parallelism: int | None = None,
 ) -> list[Outcome]:
-    """Let tasks `scatter` the items into numbered buckets, and one task a bucket `gather` what came into it.
+    """Let tasks `scatter` the items into numbered buckets, and one task for each bucket `gather` its pieces.
 
-    Spark moves the pieces, on disk where memory does not hold them, so they should be large: whole columns
-    and not rows. Progress counts the items scattered. Returns the buckets' outcomes, in their order; raises
-    the first HudisqlError of `scatter`.
+    Spark moves the pieces, on disk if memory is short, so they should be large: whole columns instead of
+    rows. Progress counts the items scattered. Returns the buckets' outcomes, in their order; raises the first
+    HudisqlError of `scatter`.
     """
     if not items:
         return []
@@ -142,7 +142,7 @@ def _collect_with_progress(
     count: int,
     describe: Callable[[int, int, float], str] | None = None,
 ) -> list[Any]:
-    """The outcomes of the tasks in their order; `totals` of `count` items and two amounts is what is done."""
+    """The tasks' outcomes in order; `totals` are the finished items of `count` and both amounts."""
     with console.progress(label, count) as progress:
         started = time.monotonic()
         done = 0
@@ -161,7 +161,7 @@ def _collect_with_progress(
 
 
 def describe_rows_written(rows: int, written_bytes: int, seconds: float) -> str:
-    """Rows, their rate and bytes: the words of a progress that writes rows."""
+    """The progress text of writing rows: rows, their rate and bytes."""
     return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
 
 
@@ -184,7 +184,7 @@ def _amounts() -> Any:
 
 def _group(items: Sequence[Item], weight: Callable[[Item], int], tasks: int) -> list[list[Item]]:
     """Cut the items, in their order, into at most about `tasks` runs of similar weight."""
-    # A file costs something even if it is empty: opening it weighs as much as reading 1 MB.
+    # An empty file has a cost, too: opening it weighs as much as reading 1 MB.
     weights = [weight(item) + (1 << 20) for item in items]
     share = max(math.ceil(sum(weights) / max(1, tasks)), 1)
     groups: list[list[Item]] = [[]]
@@ -207,9 +207,9 @@ def _collect(context: Any, rdd: Any, label: str, report: Callable[[], None]) -> 
     tags = context.getJobTags()
 
     def collect() -> list[Any]:
-        # The job group is a property of this thread only: the caller's own job group stays as it is.
+        # The job group is a property of this thread only: the caller's job group does not change.
         context.setJobGroup(group, label, interruptOnCancel=True)
-        # By its tags the caller's statement is cancelled.
+        # The tags allow the caller's statement to be cancelled.
         for tag in tags:
             context.addJobTag(tag)
         found: list[Any] = rdd.collect()

@@ -1,8 +1,8 @@
-"""What differs between the versions of PySpark that hudisql runs on: all of it is in this module.
+"""The differences between the supported versions of PySpark, all in this module.
 
-PySpark 4.1 and newer is what hudisql is written for. 4.0 lacks `repartitionById`, Arrow UDFs and filters of
-Python data sources; 3.5 also Python data sources themselves, `toArrow`, and the package `classic` that
-Spark's own classes moved to. Whatever is replaced here does the same, some of it slower.
+hudisql is written for PySpark 4.1 and newer. 4.0 lacks `repartitionById`, Arrow UDFs and filters of Python
+data sources; 3.5 also lacks Python data sources, `toArrow`, and the package `classic` of Spark's own classes.
+The replacements here do the same, some more slowly.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 OLDEST: Final = (3, 5)
 NEWEST_MAJOR: Final = 4
-# What the names of stored settings begin with among a view's properties.
+# The prefix of stored settings among a view's properties.
 VIEW_SETTING: Final = "view.sqlConfig."
 _SEPARATOR: Final = "\x01"
 _SPARK_4: Final = (4, 0)
-# A UDF on pandas loses whole numbers beside NULL, and cannot tell NULL from NaN: these travel otherwise.
+# A pandas UDF turns integers beside NULL into floats and cannot distinguish NULL from NaN, so these types are
+# converted.
 _AS_DECIMAL: Final = "decimal(20,0)"
 
 
@@ -52,7 +53,7 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def check_pyspark(version: tuple[int, int] | None = None) -> None:
-    """Raise SettingsError for a PySpark that hudisql does not run on."""
+    """Raise SettingsError for an unsupported PySpark version."""
     found = pyspark_version() if version is None else version
     if found < OLDEST or found[0] > NEWEST_MAJOR:
         raise SettingsError(
@@ -62,13 +63,13 @@ def check_pyspark(version: tuple[int, int] | None = None) -> None:
 
 
 def called_since(version: tuple[int, int], owner: Any, method: str, default: Any) -> Any:
-    """What a method of a JVM object gives; `default` before the version of Spark that has it."""
+    """The result of a JVM object's method; `default` before the version of Spark that has the method."""
     return getattr(owner, method)() if pyspark_version() >= version else default
 
 
 @dataclass(frozen=True)
 class AlteredColumn:
-    """What ALTER COLUMN says of one column, as JVM objects: a `FieldName`, and an `Option` of each clause."""
+    """ALTER COLUMN of one column, as JVM objects: a `FieldName`, and an `Option` for each clause."""
 
     field: Any
     data_type: Any
@@ -110,7 +111,7 @@ def location_of_table_like(plan: Any) -> Any:
 
 
 def _called_if_there(owner: Any, method: str) -> bool:
-    """What a method of a JVM object says that only newer versions of Spark have, else False."""
+    """The result of a JVM object's method, or False if this version of Spark lacks the method."""
     from py4j.protocol import Py4JError
 
     try:
@@ -122,24 +123,24 @@ def _called_if_there(owner: Any, method: str) -> bool:
 
 
 def columns_of_create_table(plan: Any) -> Sequence[Any] | None:
-    """The `ColumnDefinition`s (JVM objects) of a parsed CREATE TABLE; None before Spark 4, a schema then."""
+    """The `ColumnDefinition`s (JVM objects) of a parsed CREATE TABLE; None before Spark 4."""
     return list(items_of(plan.columns())) if pyspark_version() >= _SPARK_4 else None
 
 
 def sql_class(name: str) -> str:
-    """The full name of one of Spark's own classes (`Dataset`, `SparkSession`), which 4.0 has moved."""
+    """The full name of one of Spark's own classes (`Dataset`, `SparkSession`), which moved in 4.0."""
     package = "org.apache.spark.sql"
     return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
 
 
 def check_statement_since(version: tuple[int, int], what: str, hint: str) -> None:
-    """Raise UnsupportedStatementError for a statement that older PySparks than `version` do not run."""
+    """Raise UnsupportedStatementError if PySpark is older than `version`, which the statement needs."""
     if pyspark_version() < version:
         raise UnsupportedStatementError(f"{what} needs PySpark {version[0]}.{version[1]}", hint=hint)
 
 
 def limit_of_widened_files(widened: pa.DataType) -> str:
-    """What a warning adds of files whose columns are narrower than the table's; empty if they are scanned."""
+    """A limit to warn of, for files with narrower columns than the table; empty if Spark can scan them."""
     import pyarrow as pa
 
     if pyspark_version() >= _SPARK_4 or widened not in (pa.int64(), pa.float64()):
@@ -153,13 +154,13 @@ def has_scalar_subqueries() -> bool:
 
 
 def message_of_captured(error: BaseException) -> str | None:
-    """What an exception that PySpark took from the JVM says, without the stack trace; None for another."""
+    """The message, without stack trace, of an exception that PySpark caught from the JVM; None for others."""
     described = _captured(error, "desc")
     return str(described) if described else None
 
 
 def details_of_captured(error: BaseException) -> str:
-    """What an exception that PySpark took from the JVM and its causes say, with their stack traces."""
+    """The messages and stack traces of an exception that PySpark caught from the JVM, and of its causes."""
     texts = [_captured(error, "desc"), _captured(error, "stackTrace")]
     cause = _captured(error, "cause")
     if cause is not None:
@@ -187,7 +188,7 @@ def frame_of_java(spark: SparkSession, dataset: Any) -> DataFrame:
     """The DataFrame of a `Dataset` of the JVM."""
     from pyspark.sql import DataFrame
 
-    # In PySpark 4 the name is that of all kinds of DataFrames, and this makes one of the JVM.
+    # In PySpark 4 `DataFrame` is the class of all kinds of DataFrames, and this creates a JVM-backed one.
     make: Any = DataFrame
     frame: DataFrame = make(dataset, spark)
     return frame
@@ -226,7 +227,7 @@ def settings_stored_with_views(spark: SparkSession) -> list[str]:
 
 
 def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any) -> Any:
-    """What a private method of a JVM object gives, whose name is that of no other."""
+    """The result of a private method of a JVM object; the method name must be unique."""
     (method,) = (each for each in owner.getClass().getDeclaredMethods() if each.getName() == name)
     method.setAccessible(True)
     return method.invoke(owner, object_array(spark, [argument]))
@@ -253,7 +254,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema as Arrow's, a TIMESTAMP in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # Versions that have no such parameter give UTC.
+    # Versions without this parameter return UTC.
     named: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     converted: pa.Schema = to_arrow_schema(schema, **named)
     return converted
@@ -310,7 +311,7 @@ def repartition_by_id(frame: DataFrame, partitions: int, number: Column) -> Data
         return frame.repartitionById(partitions, number)
     from pyspark.sql import functions as sf
 
-    # Spark places a row by the hash of a column: for each partition there is a number with the right hash.
+    # Spark places a row by a column's hash, so each partition gets a number with the right hash.
     listed = ",".join(str(key) for key in _numbers_by_partition(partitions))
     keys = sf.expr(f"CAST(split('{listed}', ',') AS array<int>)")
     return frame.repartition(partitions, keys[sf.pmod(number, sf.lit(partitions))])
@@ -318,7 +319,7 @@ def repartition_by_id(frame: DataFrame, partitions: int, number: Column) -> Data
 
 @cache
 def _numbers_by_partition(partitions: int) -> tuple[int, ...]:
-    """For each of so many partitions a number that Spark's hash partitioning puts there."""
+    """For each partition a number that Spark's hash partitioning places there."""
     import numpy as np
 
     found = np.full(partitions, -1)
@@ -365,9 +366,9 @@ def arrow_column(
     def of_arrays(*columns: pa.Array) -> pa.Array:
         return function(pa.RecordBatch.from_arrays(list(columns), names=names))
 
-    # By these PySpark knows what kind of function it is.
+    # PySpark derives the kind of function from these annotations.
     of_arrays.__annotations__.update({"columns": pa.Array, "return": pa.Array})
-    make_udf: Any = arrow_udf  # its types know no variable arguments
+    make_udf: Any = arrow_udf  # PySpark's type hints do not allow variable arguments
     column: Column = make_udf(of_arrays, return_type)(*(sf.col(quote_name(name)) for name in names))
     return column
 
@@ -379,7 +380,7 @@ def _has_arrow_udf() -> bool:
 def _pandas_column(
     function: Callable[[pa.RecordBatch], pa.Array], return_type: str, fields: Sequence[pa.Field]
 ) -> Column:
-    """`arrow_column` by a UDF on pandas, with values in forms that pandas does not change."""
+    """`arrow_column` by a pandas UDF, with values in forms that pandas does not change."""
     import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
     from pyspark.sql.pandas.functions import pandas_udf
@@ -405,7 +406,7 @@ def _pandas_column(
 
 
 def _for_pandas(field: pa.Field) -> Column:
-    """The column as text or a decimal where pandas would change its values."""
+    """The column as text or decimal if pandas would change its values."""
     import pyarrow as pa
     from pyspark.sql import functions as sf
 
@@ -428,7 +429,7 @@ def _for_pandas(field: pa.Field) -> Column:
 
 
 def _from_pandas(values: Any, kind: pa.DataType) -> pa.Array:
-    """The values that `_for_pandas` has changed, as they were."""
+    """The original values of a column that `_for_pandas` converted."""
     import pyarrow as pa
 
     if pa.types.is_floating(kind):

@@ -1,7 +1,7 @@
 """Access to file systems: list, open, atomic create, delete. No other package accesses files.
 
-Everything that touches bytes at rest, on the driver and in tasks, goes through a `Storage` value, which is
-picklable and travels with the task. One file per store: `local`, `s3`, `hdfs`; the door picks by scheme.
+All file access, on the driver and in tasks, uses a `Storage` value, which is pickled with the task. There is
+one module per store: `local`, `s3`, `hdfs`; `Storage` chooses it by scheme.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class FileInfo:
 class FileSystem(Protocol):
     """One store. Methods raise StorageError, NoSuchPathError and PathExistsError only.
 
-    `stages` is True if `create` makes a `staged_path` first, which a killed process leaves behind.
+    `stages` is True if `create` first writes a `staged_path`, which remains if the process is killed.
     """
 
     stages: bool
@@ -66,7 +66,7 @@ class FileSystem(Protocol):
         """Create the file with its whole content in one atomic step. Raises PathExistsError."""
 
     def set_modification_time(self, path: str, milliseconds: int) -> bool:
-        """Make the file look written then (epoch ms); False if the store cannot."""
+        """Set the file's modification time (epoch ms); False if the store cannot."""
 
     def make_directories(self, path: str) -> None:
         """Make a directory and its parents; no error if it exists."""
@@ -78,7 +78,7 @@ class FileSystem(Protocol):
         """Delete a directory with all that is in it; no error if it is gone already."""
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a directory if nothing is in it, never more; True if it is gone, also if it was before."""
+        """Delete a directory if it is empty; True if the directory does not exist afterwards."""
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def translated(operation: str, path: str) -> Iterator[None]:
         raise NoSuchPathError(f"no such path: {path}") from error
     except OSError as error:
         hint = (
-            "check the rights of the user that runs hudisql"
+            "check the permissions of the user that runs hudisql"
             if error.errno in (errno.EACCES, errno.EPERM)
             else None
         )

@@ -1,7 +1,7 @@
-"""The file system settings of a process that has no JVM: Hadoop's site files, and what overrides them.
+"""The file system settings of a process without a JVM: Hadoop's site files and their overrides.
 
-Reads `core-site.xml` and `hdfs-site.xml` as Hadoop's `Configuration` does, but no variables and includes.
-Values may be secrets: nothing here prints them.
+Reads `core-site.xml` and `hdfs-site.xml` as Hadoop's `Configuration` does, without variables and includes.
+Values may be secrets and are never printed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SPARK_PREFIX: Final = "spark.hadoop."
 def hadoop_settings(
     conf: Mapping[str, str], hiveconf: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What HADOOP_CONF_DIR holds, over it `hiveconf` and the `spark.hadoop.*` of Spark's settings.
+    """The settings in HADOOP_CONF_DIR, overridden by `hiveconf` and the `spark.hadoop.*` of Spark's settings.
 
-    Raises SettingsError for a file that is no XML.
+    Raises SettingsError for a file that is not XML.
     """
     environment = os.environ if environment is None else environment
     directory = environment.get("HADOOP_CONF_DIR")

@@ -18,7 +18,7 @@ from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri, staged_path
 
-# hdfs-native's own default waits for minutes on a name node that is not there.
+# hdfs-native's own default waits for minutes for a missing name node.
 _DEFAULTS: Final = {"dfs.client.failover.max.attempts": "5"}
 _HADOOP_CLASS = re.compile(r'RPCError\("(?:[\w.$]+\.)?([\w$]+)", "(.*)', re.DOTALL)
 
@@ -105,8 +105,8 @@ class HdfsFileSystem:
             with _asked("create", path):
                 client.rename(staged_key, key, overwrite=False)
         except (NoSuchPathError, PathExistsError) as error:
-            # The client asks again when an answer is lost: if the staged file has left its place, it was
-            # our own rename that took the name.
+            # The client repeats a request whose answer is lost: if the staged file is gone, our own rename
+            # created the file.
             if self.info(staged) is None and self.info(path) is not None:
                 return
             raise PathExistsError(f"{path} exists already") from error

@@ -1,6 +1,6 @@
 """The local file system; follows Hadoop's LocalFileSystem where other readers would notice.
 
-Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken.
+Atomic creation is a staged file plus `link`, which the kernel refuses if the name exists.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LocalFileSystem:
         return entries
 
     def list_file_names(self, path: str) -> list[str]:
-        """The names of the files directly in the directory: no file is looked at."""
+        """The names of the files directly in the directory, without reading their status."""
         names: list[str] = []
         with translated("list", path), os.scandir(path) as scan:
             for entry in scan:
@@ -169,8 +169,8 @@ class LocalFileSystem:
 
 
 def _drop_stale_checksum(path: str) -> None:
-    # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
-    # makes every Hadoop reader fail.
+    # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; the checksum of an earlier content makes
+    # every Hadoop reader fail.
     directory, name = path.rsplit("/", 1)
     _delete(f"{directory}/.{name}.crc")
 
@@ -181,7 +181,7 @@ def _delete(path: str) -> None:
 
 
 def _opened_new(path: str, mode: Literal["wb", "xb"]) -> FileIO:
-    """A file opened for writing; makes its directory if there is none."""
+    """Open a file for writing; makes its directory if it is missing."""
     try:
         return open(path, mode, buffering=0)
     except FileNotFoundError:

@@ -1,9 +1,8 @@
 """Path arithmetic on hudisql's internal paths: absolute, unencoded, local ones plain (`/a/b`).
 
-Others are `scheme://authority/key`, where a percent sign is a percent sign: nothing is decoded, as Hadoop's
-`Path` does not. `s3`, `s3n` and `s3a` name the same store: a path keeps the scheme it was given, because
-metastores and Spark know tables by that text, and `canonical` maps all three to `s3a` wherever two paths are
-compared. This module knows no store.
+Others are `scheme://authority/key`; percent signs are not decoded, as in Hadoop's `Path`. `s3`, `s3n` and
+`s3a` name the same store. A path keeps its scheme, because metastores and Spark identify tables by that text;
+`canonical` maps all three to `s3a` to compare two paths. This module knows no store.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ def ancestors_of(path: str) -> Iterator[str]:
 
 
 def staged_path(path: str) -> str:
-    """A hidden path of its own beside `path`, for what becomes `path` in one step."""
+    """A hidden path beside `path`, for a file that is then renamed to `path` in one step."""
     return f"{parent_of(path)}/.{uuid.uuid4().hex}{_STAGED_SUFFIX}"
 
 
 def is_staged(path: str) -> bool:
-    """True for what `staged_path` gives; it may be gone in a moment."""
+    """True for a path from `staged_path`; such a file may disappear soon."""
     return path.endswith(_STAGED_SUFFIX)
 
 
@@ -59,7 +58,7 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def canonical(path: str) -> str:
-    """`path` as it is compared with others: the schemes `s3` and `s3n` read as `s3a`."""
+    """`path` for comparisons: the schemes `s3` and `s3n` become `s3a`."""
     return _S3_ALIAS.sub("s3a://", path, count=1) if path.startswith("s3") else path
 
 
@@ -74,7 +73,7 @@ def scheme_of(path: str) -> str:
 def check_holds_no_credentials(path: str) -> None:
     """Raise InvalidArgumentError for `scheme://key:secret@bucket/x`: paths are stored and printed.
 
-    Names of buckets have neither `:` nor `@`; HDFS knows a port, and a user only with a password.
+    Names of buckets have neither `:` nor `@`; HDFS allows a port, and a user only with a password.
     """
     if path.startswith("/") or "://" not in path:
         return

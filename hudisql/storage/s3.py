@@ -1,8 +1,8 @@
-"""S3 and stores that speak its protocol: requests by boto3, data by pyarrow.
+"""S3 and S3-compatible stores: requests by boto3, data by pyarrow.
 
-Directories exist as prefixes: one is there when a key starts with it, or when its marker (`directory/`, as
-S3A makes it) is. Atomic creation is a put on the condition that the key does not exist (`If-None-Match: *`);
-a store that ignores or refuses the condition cannot hold a table's timeline.
+Directories are prefixes: a directory exists if a key starts with it, or if it has a marker (`directory/`, as
+in S3A). Atomic creation is a put on the condition that the key does not exist (`If-None-Match: *`); a store
+that ignores or refuses the condition cannot hold a table's timeline.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CONFLICT: Final = frozenset({"409", "ConditionalRequestConflict", "OperationAbo
 
 @dataclass(frozen=True)
 class _Clients:
-    """Both clients of one bucket, as one user."""
+    """Both clients of one bucket, with the same credentials."""
 
     keys: S3Keys
     requests: Any
@@ -96,7 +96,7 @@ class S3FileSystem:
         return files_of(objects, _prefix(key), path.rstrip("/") + "/")
 
     def _require_directory(self, path: str, key: str) -> None:
-        """Raise for what is no directory: nothing was listed below `path`."""
+        """Raise if `path` is not a directory, after an empty listing below it."""
         if not key:
             return
         if self.info(path) is not None:
@@ -135,7 +135,7 @@ class S3FileSystem:
             code = _put_if_absent(bucket, key, content, creator)
             if code is None:
                 return
-            # boto3 puts again when an answer is lost: then the existing object is our own.
+            # boto3 repeats a put whose answer is lost: the existing object is then our own.
             head = _none_if_missing(bucket.client.head_object, Bucket=bucket.name, Key=key)
             if head is None or head.get("Metadata", {}).get(_CREATOR) != creator:
                 raise PathExistsError(f"{path} exists already")
@@ -173,7 +173,7 @@ class S3FileSystem:
                     raise StorageError(f"cannot delete {path}: {failed['Key']}: {failed.get('Message')}")
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete the directory's marker, which is all there is of an empty directory."""
+        """Delete the directory's marker: an empty directory consists only of it."""
         bucket, key = self._at(path)
         with bucket.asked("delete", path):
             if key:
@@ -210,7 +210,7 @@ class _Bucket:
 
     @contextmanager
     def asked(self, operation: str, path: str) -> Iterator[None]:
-        """Turn what boto3 and pyarrow raise into StorageErrors without keys in them."""
+        """Turn exceptions of boto3 and pyarrow into StorageErrors without keys in their messages."""
         _require_boto3()
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -221,7 +221,7 @@ class _Bucket:
             code = _code(error)
             if code in _NOT_FOUND:
                 raise NoSuchPathError(self._shown(f"no such path: {path}")) from None
-            hint = "check the credentials and rights in fs.s3a.*" if code in _REFUSED else None
+            hint = "check the credentials in fs.s3a.* and their permissions" if code in _REFUSED else None
             raise StorageError(f"cannot {operation} {path}: {self._shown(error)}", hint=hint) from None
         except StorageError as error:
             error.message = self._shown(error.message)
@@ -245,7 +245,7 @@ class _Bucket:
 
 
 def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> str | None:
-    """Put on the condition that the key is free; None if put, else S3's code for "it is taken"."""
+    """Put on the condition that the key does not exist; None on success, else S3's error code."""
     from botocore.exceptions import ClientError
 
     for attempt in range(_CONFLICT_ATTEMPTS):
@@ -262,7 +262,7 @@ def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> s
             code = _code(error)
             if code in _EXISTS:
                 return code
-            # A conditional put beside another one or a deletion: S3 may refuse both, and asks to put again.
+            # S3 may refuse concurrent conditional puts and deletions, and asks to repeat them.
             if code not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
                 raise
         time.sleep(_CONFLICT_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
@@ -287,7 +287,7 @@ def _boto3_client(settings: S3Settings, keys: S3Keys, region: str) -> Any:
             signature_version=UNSIGNED if keys.anonymous else "s3v4",
             retries={"mode": "standard", "total_max_attempts": settings.attempts},
             max_pool_connections=_CONNECTIONS,
-            # The newer checksums are unknown to many stores that speak S3's protocol.
+            # Many S3-compatible stores do not support the newer checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),

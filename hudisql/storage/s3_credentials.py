@@ -1,7 +1,7 @@
 """Credentials of the requests to a bucket: those of the first configured provider that has any.
 
-One place decides for both clients (boto3 for requests, pyarrow for data), so that they never act as two
-different users. Keys that expire (roles, instances) are renewed by botocore ahead of their end.
+Both clients (boto3 for requests, pyarrow for data) take their credentials here, so that they act as the same
+user. botocore renews keys of roles and instances before they expire.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hudisql.storage.s3_settings import (
 
 @dataclass(frozen=True)
 class S3Keys:
-    """What signs a request; all None: the request is not signed."""
+    """The keys that sign a request; if all are None, it is not signed."""
 
     access_key: str | None = field(default=None, repr=False)
     secret_key: str | None = field(default=None, repr=False)

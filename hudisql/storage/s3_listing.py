@@ -1,9 +1,9 @@
 """Listing a bucket by prefix: pages of 1,000 keys, long listings in parallel ranges of keys.
 
-S3 answers a listing page by page, each page naming the next: a quarter of a million files would be 250
-round trips in a row. So a listing that does not fit its first page is cut at the directories found below the
-prefix, and each range is listed from its own start. Keys come in the order of their UTF-8 bytes, which is
-the order of Python's strings.
+S3 lists page by page, and each page names the next: a quarter of a million files would take 250 sequential
+requests. So a listing of more than one page is cut into ranges at the directories below the prefix, and the
+ranges are listed in parallel. Keys come in the order of their UTF-8 bytes, which is the order of Python's
+strings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def list_prefix(client: Any, bucket: str, prefix: str) -> tuple[list[str], list[
 
 
 def files_of(objects: list[Listed], prefix: str, root: str) -> list[FileInfo]:
-    """The objects as files below `root`; markers of directories are none."""
+    """The objects as files below `root`, without directory markers."""
     return [
         file_info(root + listed["Key"][len(prefix) :], listed["Size"], listed["LastModified"])
         for listed in objects

@@ -1,8 +1,8 @@
 """Hadoop's `fs.s3a.*` settings of one bucket: endpoint, addressing, credentials.
 
-Follows the S3A connector's documentation ("Configuring the S3A Client", "per-bucket configuration",
-"Assumed roles"); `fs.s3a.bucket.NAME.x` wins over `fs.s3a.x`. Keys are never shown: values of this module
-have no repr of them, and `redacted` takes them out of what a store answers.
+Follows the S3A connector's documentation ("Configuring the S3A Client", "per-bucket configuration", "Assumed
+roles"); `fs.s3a.bucket.NAME.x` overrides `fs.s3a.x`. Keys are never printed: the values of this module leave
+them out of their repr, and `redacted` removes them from a store's messages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DEFAULT_PROVIDERS: Final = (TEMPORARY, SIMPLE, ENVIRONMENT, AWS_CHAIN)
 
 @dataclass(frozen=True)
 class AssumedRole:
-    """The role whose temporary credentials are asked of STS, and by whom."""
+    """The role whose temporary credentials STS issues, and the credentials of that request."""
 
     arn: str
     session_name: str
@@ -66,7 +66,7 @@ class AssumedRole:
 
 @dataclass(frozen=True)
 class S3Settings:
-    """All that is needed to speak to one bucket. `endpoint` is host[:port], None for AWS itself."""
+    """The connection settings of one bucket. `endpoint` is host[:port], None for AWS itself."""
 
     endpoint: str | None
     region: str | None
@@ -91,7 +91,7 @@ class S3Settings:
 
 
 def s3_settings(configuration: Mapping[str, str], bucket: str) -> S3Settings:
-    """The settings of one bucket. Raises StorageError for a credentials provider that is not known."""
+    """The settings of one bucket. Raises StorageError for an unknown credentials provider."""
     own = f"{_PREFIX}bucket.{bucket}."
 
     def value(name: str) -> str | None:
@@ -122,7 +122,7 @@ def s3_settings(configuration: Mapping[str, str], bucket: str) -> S3Settings:
 
 
 def redacted(text: str, secrets: tuple[str, ...]) -> str:
-    """`text` with every secret in it made unreadable."""
+    """`text` with every secret masked."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
@@ -131,7 +131,7 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
 def _credentials_order(value: Callable[[str], str | None]) -> tuple[tuple[str, ...], AssumedRole | None]:
     named = _providers(value("aws.credentials.provider"))
     arn = value("assumed.role.arn")
-    # Hadoop's own core-default.xml always names the default list: that is no choice against the role.
+    # Hadoop's core-default.xml always names the default list, which does not override the role.
     undecided = not named or tuple(dict.fromkeys(named)) == _DEFAULT_PROVIDERS
     if ASSUMED_ROLE not in named and not (arn and undecided):
         return named or _DEFAULT_PROVIDERS, None
@@ -170,7 +170,7 @@ def _providers(text: str | None) -> tuple[str, ...]:
 
 def _attempts(text: str | None) -> int:
     if text is not None and not text.isdecimal():
-        raise StorageError(f"fs.s3a.attempts.maximum is no number: {text}")
+        raise StorageError(f"fs.s3a.attempts.maximum is not a number: {text}")
     return max(1, int(text)) if text else _DEFAULT_ATTEMPTS
 
 
@@ -178,5 +178,5 @@ def _seconds(text: str) -> int:
     """Hadoop's durations: `30m`, `1h`, `900s`, plain seconds."""
     match = re.fullmatch(r"(\d+)\s*([smhd]?)", text.strip().lower())
     if match is None:
-        raise StorageError(f"fs.s3a.assumed.role.session.duration is no duration: {text}")
+        raise StorageError(f"fs.s3a.assumed.role.session.duration is not a duration: {text}")
     return int(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match.group(2)]

@@ -1,9 +1,9 @@
-"""`Storage`: the value that functions take, which chooses the store of a path.
+"""`Storage`: the value that functions take to access files; it chooses the store of a path.
 
 Paths inside hudisql are absolute and unencoded: plain `/a/b` for the local file system,
 `scheme://authority/key` for others. `hadoop_uri` gives the form that Hadoop's `Path` prints (`file:/a/b`),
-which is what Hudi's bootstrap index stores. Settings travel with the value, open connections do not: each
-process opens its own, once per configuration.
+which is what Hudi's bootstrap index stores. Settings are pickled with the value. Open connections are not:
+each process opens its own, once per configuration.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Storage:
     def qualify(self, path: str) -> str:
         """The absolute form of a path that a user or a metastore gave (`file:` URIs, relative paths).
 
-        `s3`, `s3n` and `s3a` are kept as given; `resolve` and `is_inside` take them for one store.
-        Raises StorageError for a scheme that hudisql has no file system for, InvalidArgumentError for
-        credentials in the path.
+        `s3`, `s3n` and `s3a` are kept as given; for `resolve` and `is_inside` they are one store. Raises
+        StorageError for a scheme that hudisql has no file system for, InvalidArgumentError for credentials in
+        the path.
         """
         check_holds_no_credentials(path)
         if path.startswith("file:"):
@@ -67,7 +67,7 @@ class Storage:
         return os.path.normpath(path if path.startswith("/") else Path(path).absolute().as_posix())
 
     def resolve(self, path: str) -> str:
-        """`path` as it is compared with others, for asking whether two overlap; it need not exist.
+        """`path` for comparisons, to find out whether two paths overlap; it need not exist.
 
         Local symbolic links are followed; the schemes `s3` and `s3n` become `s3a`.
         """
@@ -96,7 +96,7 @@ class Storage:
     def list_directories(self, paths: Sequence[str], *, missing_ok: bool = False) -> list[list[FileInfo]]:
         """`list_directory` of many directories, in parallel, in the order asked.
 
-        With `missing_ok` one that is not there has no entries.
+        With `missing_ok` a missing directory has no entries.
         """
         return self._map(self._entries_if_there if missing_ok else self.list_directory, paths, few_local=8)
 
@@ -141,16 +141,16 @@ class Storage:
     def create(self, path: str, content: bytes) -> None:
         """Create `path` with its whole content in one atomic step.
 
-        Of several racing creators exactly one wins, the others get PathExistsError; no reader ever sees a
-        part of the content. Raises StorageError if the store fails.
+        Of several concurrent creators exactly one succeeds, the others get PathExistsError. Readers never see
+        partial content. Raises StorageError if the store fails.
         """
         self._file_system(path).create(path, content)
 
     def delete_staged(self, path: str, before_ms: int) -> None:
-        """Delete what creators that died have left in the directory, if it is older than that time (epoch
+        """Delete the staged files of killed creators in the directory that are older than that time (epoch
         ms).
 
-        Only `create` makes such files, each for a moment. Raises NoSuchPathError, StorageError.
+        Only `create` makes such files, each for a short time. Raises NoSuchPathError, StorageError.
         """
         if not self._file_system(path).stages:
             return
@@ -160,12 +160,13 @@ class Storage:
                 self.delete_file(entry.path)
 
     def creation_problem(self, path: str) -> str | None:
-        """Why nothing could be made at `path`, as far as that shows without writing; None if nothing does.
+        """The reason why `path` cannot be created, as far as that is visible without writing; None without
+        one.
 
         Raises StorageError.
         """
         if scheme_of(path) in S3_SCHEMES:
-            return None  # an object store has neither directories nor bits that say who may write
+            return None  # object stores have neither directories nor permission bits
         for directory in (path, *ancestors_of(path)):
             entry = self.info(directory)
             if entry is None:
@@ -178,7 +179,7 @@ class Storage:
         return None
 
     def set_modification_time(self, path: str, milliseconds: int) -> bool:
-        """Make the file look written then (epoch ms); False if the store cannot. Raises StorageError."""
+        """Set the file's modification time (epoch ms); False if the store cannot. Raises StorageError."""
         return self._file_system(path).set_modification_time(path, milliseconds)
 
     def make_directories(self, path: str) -> None:
@@ -200,7 +201,7 @@ class Storage:
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it, in one step of the store; True if it is gone.
 
-        What another client puts into it at the same time stays, and so does the directory then.
+        If another client creates a file in it at the same time, the file and the directory stay.
         """
         return self._file_system(path).delete_empty_directory(path)
 
@@ -218,7 +219,7 @@ class Storage:
         if scheme not in (*S3_SCHEMES, "hdfs"):
             raise StorageError(f"no file system for {path}", hint="qualify the path first")
         kind = "hdfs" if scheme == "hdfs" else "s3"
-        # Connections do not survive a fork, so the process is part of what they are known by.
+        # Connections do not survive a fork, so the process is part of their key.
         known_by = (os.getpid(), kind, *sorted(self.hadoop_configuration.items()))
         if known_by not in _opened:
             _opened[known_by] = _open(kind, self.hadoop_configuration)

@@ -58,7 +58,7 @@ class FileSlice:
 
     @property
     def file_group(self) -> tuple[str, str]:
-        """What tells the file group from all others of the table: partition path and file id."""
+        """The identity of the file group in its table: partition path and file id."""
         return self.partition_path, self.file_id
 
     @property
@@ -73,7 +73,7 @@ class FileSlice:
 
     @property
     def is_register_only(self) -> bool:
-        """True if it is a plain parquet file, of whose rows Hudi knows nothing."""
+        """True if it is a plain parquet file of a register-only partition."""
         return self.external_file is not None and self.base_file is None
 
     @property

@@ -1,8 +1,8 @@
 """An open Hudi table: base path, properties, timeline, schema.
 
 Follows `HoodieTableMetaClient` and `TableSchemaResolver` of Hudi 0.15 for table version 6, of Hudi 1.2 for
-versions 8 and 9, and refuses what hudisql does not read. Partitions and file slices are listed by their own
-modules.
+versions 8 and 9, and refuses tables that hudisql does not read. Other modules list partitions and file
+slices.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from hudisql.table.timeline.instant_files import read_extra_metadata
 
 T = TypeVar("T")
 WRITTEN_VERSION = 6
-"""The table version in which hudisql does everything, and that of its new tables unless told otherwise."""
+"""The table version that hudisql supports completely, and the default version of new tables."""
 LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
 """The versions that hudisql reads, and the timeline layout of each."""
 
-# Key generators that write something else into the directory name than the column's value.
+# Key generators whose directory names are not the column values.
 _TRANSFORMING_KEY_GENERATORS = frozenset(
     {
         "TimestampBasedKeyGenerator",
@@ -62,7 +62,7 @@ class HudiTable(TableMetaClient):
     """A table as it stood when it was opened.
 
     With `accepts_changed_sources` source files are read whatever their modification times are. `listing`
-    remembers what was listed of the table, as Hudi's file system views do; None lists each time.
+    caches the table's listings, as Hudi's file system views do; None lists each time.
     """
 
     accepts_changed_sources: bool = False
@@ -97,9 +97,10 @@ class HudiTable(TableMetaClient):
         return self.schema_as_of(None)
 
     def reopened(self) -> HudiTable:
-        """The table as it stands now, read as this one.
+        """The table as it is now, opened with the same options.
 
-        Raises what `open_table` raises, and WriteConflictError if it has another table version by now.
+        Raises WriteConflictError if the table has another table version by now, NoSuchTableError,
+        StorageError.
         """
         opened = open_table(
             self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
@@ -116,11 +117,11 @@ class HudiTable(TableMetaClient):
         return replace(opened, listing=self.listing) if is_same else opened.listed_once()
 
     def listed_once(self) -> HudiTable:
-        """The table with an empty listing: what is listed from now on is remembered."""
+        """The table with an empty listing, which caches all later listings."""
         return replace(self, listing={})
 
     def list_once(self, name: str, list_files: Callable[[], T]) -> T:
-        """What `list_files` gives, remembered under the name if the table has a `listing`."""
+        """The result of `list_files`, cached under the name if the table has a `listing`."""
         if self.listing is None:
             return list_files()
         if name not in self.listing:
@@ -144,8 +145,8 @@ class HudiTable(TableMetaClient):
     def partition_columns(self) -> tuple[pa.Field, ...]:
         """The columns whose values are the directory names, outermost first, with their types.
 
-        Empty for a table whose key generator transforms values (dates from timestamps …): there the columns
-        are read from the files like all others.
+        Empty for a table whose key generator transforms values (dates from timestamps …): its partition
+        columns are read from the files.
         """
         if not self._partition_values_in_path:
             return ()
@@ -169,8 +170,8 @@ class HudiTable(TableMetaClient):
     def schema_as_of(self, as_of: str | None) -> pa.Schema:
         """Data and partition columns as of an instant time; the newest for None.
 
-        It is the schema of the latest commit that carries one, since compactions and deletes of some writers
-        carry none. Raises CorruptTableError, UnsupportedTableError.
+        It is the schema of the latest commit with a schema: compactions and deletes of some writers have
+        none. Raises CorruptTableError, UnsupportedTableError.
         """
         found = arrow_from_avro(self._schema_text(as_of))
         fields = [field for field in found if not is_meta_column(field.name)]
@@ -214,7 +215,7 @@ def find_table_root(storage: Storage, path: str) -> str | None:
 def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = False) -> HudiTable:
     """Open the Hudi table at `path`, or the one that has `path` as a partition.
 
-    Raises NoSuchTableError if there is none, UnsupportedTableError for what hudisql does not read,
+    Raises NoSuchTableError if there is no table, UnsupportedTableError for tables that hudisql does not read,
     CorruptTableError for damaged properties, StorageError.
     """
     root = find_table_root(storage, path)
@@ -297,9 +298,9 @@ def _check_version(version: int, base_path: str) -> None:
 
 
 def check_written_version(version: int, base_path: str) -> None:
-    """Raise UnsupportedTableError unless everything is written in tables of this version.
+    """Raise UnsupportedTableError unless hudisql supports all writes to tables of this version.
 
-    `written_versions` knows what is written in others.
+    `written_versions` lists the writes to other versions.
     """
     if version != WRITTEN_VERSION:
         raise UnsupportedTableError(
@@ -312,7 +313,7 @@ def check_written_version(version: int, base_path: str) -> None:
 
 
 def transforms_partition_values(properties: TableProperties) -> bool:
-    """True if the directories' names are something else than the values of the partition columns."""
+    """True if the directory names are not the values of the partition columns."""
     generator = (properties.key_generator_class or "").rsplit(".", 1)[-1]
     nested = any("." in name for name in properties.partition_fields)
     transforms = (

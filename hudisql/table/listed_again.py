@@ -1,4 +1,4 @@
-"""Reading what a timeline lists while other processes archive, roll back or merge archives."""
+"""Reading instants of a timeline while other processes archive, roll back or merge archives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def read_listed_again(table: HudiTable, read: Callable[[HudiTable], T]) -> T:
-    """What `read` gives of the table; with its timeline listed again if files are gone since the listing.
+    """The result of `read` for the table; the timeline is listed again if files are gone since the listing.
 
-    `read` must not keep what it read of an attempt that failed. Raises what `read` and `open_table` raise.
+    `read` must not keep anything from a failed attempt.
     """
     for _ in range(_LISTINGS - 1):
         try:

@@ -1,4 +1,4 @@
-"""What the readers of instant files work with: a table's directory, properties and timeline.
+"""A table's directory, properties and timeline, for the readers of instant files.
 
 Follows `HoodieTableMetaClient` of Hudi. It knows neither schemas nor partitions: `hudi_table` adds these.
 """

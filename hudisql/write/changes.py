@@ -1,7 +1,7 @@
 """Changes: rows that a statement writes, each with its operation and the location of the stored row.
 
-The form in which SQL statements and the DataFrame writer hand their rows over, and in which rows travel to
-the tasks that write file slices. Values only.
+SQL statements and the DataFrame writer pass their rows in this form, and tasks that write file slices receive
+them in it. Values only.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import pyarrow as pa
 from hudisql.format.schema.internal_columns import internal_column
 
 OPERATION: Final = internal_column("operation")
-"""tinyint, an `Operation`."""
+"""tinyint, a `RowOperation`."""
 PARTITION: Final = internal_column("partition")
-"""The partition path of the row that is changed; NULL for a new row, whose partition its columns say."""
+"""The partition path of the changed row; NULL for a new row, whose columns determine it."""
 FILE_GROUP: Final = internal_column("file_group")
-"""The id of the file group that holds the row that is changed; NULL for a new row."""
+"""The id of the changed row's file group; NULL for a new row."""
 RECORD_KEY: Final = internal_column("record_key")
-"""The record key of the row that is changed. NULL for a new row, whose key is made of its columns or
-generated; a row that moves keeps a generated key."""
+"""The record key of the changed row. NULL for a new row, whose key is rendered from its columns or generated;
+a row that moves keeps a generated key.
+"""
 SEQUENCE_NUMBER: Final = internal_column("sequence_number")
-"""The commit sequence number of the row that is changed ('' if it has none); NULL: all rows of the key."""
+"""The commit sequence number of the changed row ('' if it has none); NULL: all rows of the key."""
 CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
 COMBINED: Final = internal_column("combined")
-"""bigint, beside the columns of some incoming rows: how many others of its key the row replaced."""
+"""bigint, an optional column of incoming rows: the number of other rows of its key that the row replaced."""
 LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
 """The location of a stored row: NULL for new rows, except generated keys of rows that move."""
 
 
-class Operation(IntEnum):
-    """What is done with a row."""
+class RowOperation(IntEnum):
+    """The operation on one row."""
 
     INSERT = 0
     UPDATE = 1
-    """Replaces the stored row, whatever its ordering value is."""
+    """Replaces the stored row regardless of ordering values."""
     DELETE = 2
     UPSERT = 3
     """Replaces the stored row unless the table's payload says that the stored one is newer."""
@@ -46,17 +47,17 @@ class Operation(IntEnum):
 
     @property
     def is_new_row(self) -> bool:
-        """True if the row goes where its own key and partition columns say."""
-        return self in (Operation.INSERT, Operation.MOVE_IN)
+        """True if the row's own key and partition columns determine its place."""
+        return self in (RowOperation.INSERT, RowOperation.MOVE_IN)
 
     @property
     def removes(self) -> bool:
-        """True if the stored row goes."""
-        return self in (Operation.DELETE, Operation.MOVE_OUT)
+        """True if the stored row is removed."""
+        return self in (RowOperation.DELETE, RowOperation.MOVE_OUT)
 
 
-NEW_ROWS: Final = tuple(int(each) for each in Operation if each.is_new_row)
-"""The operations of rows that go where their own key and partition columns say."""
+NEW_ROWS: Final = tuple(int(each) for each in RowOperation if each.is_new_row)
+"""The operations of rows whose own key and partition columns determine their place."""
 
 
 def change_schema(schema: pa.Schema) -> pa.Schema:

@@ -20,7 +20,7 @@ from hudisql.table.partitions.registered_partitions import registered_partitions
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """What is overwritten: the whole table, the partitions that get rows, or those with some values.
+    """The scope of an overwrite: the whole table, the partitions that get rows, or those with given values.
 
     `values` (for "matching") are typed values by the names of partition columns.
     """

@@ -215,7 +215,7 @@ def test_a_warehouse_that_is_no_local_directory_is_one_error(
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="file is a file, not a directory"):
         act(tmp_path / "file")
-    with pytest.raises(SettingsError, match=r"s3a://bucket/w is no local directory") as caught:
+    with pytest.raises(SettingsError, match=r"s3a://bucket/w is not a local directory") as caught:
         act("s3a://bucket/w")
     assert "--metastore thrift://" in (caught.value.hint or "")
     if act is acquire_embedded_metastore:

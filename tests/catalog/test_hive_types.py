@@ -72,5 +72,5 @@ def test_timestamps_may_be_declared_as_bigint_for_readers_without_them() -> None
     "text", ["", "uniontype<int,string>", "array<int", "struct<a>", "int extra", "decimal(x)", "array<int>>"]
 )
 def test_what_is_no_known_type_is_refused(text: str) -> None:
-    with pytest.raises(UnsupportedTableError, match="no Hive type"):
+    with pytest.raises(UnsupportedTableError, match="not a Hive type"):
         arrow_from_hive_type(text)

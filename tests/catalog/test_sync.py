@@ -508,7 +508,7 @@ def test_a_metastore_that_is_down_fails_the_sync_and_says_which_call_to_run_agai
     ):
         sync_table(down, table, "db", "made", options)
     text = str(raised.value)
-    assert "is committed and whole" in text
+    assert "is committed and complete" in text
     assert "127.0.0.1:1" in text
     assert (
         f"CALL hive_sync(table => 'db.made', path => '{maker.base_path}', options => "

@@ -544,7 +544,7 @@ def test_a_master_that_spark_does_not_know_is_bad_usage(metastore_uri: str, tmp_
     assert (done.returncode, done.stdout) == (2, "")
     said, hint = done.stderr.splitlines()
     assert said.startswith("ERROR: Spark did not start on master bogus: Master must ")
-    assert hint.startswith("  -> --master and --conf say how it starts")
+    assert hint.startswith("  -> set --master and --conf")
 
 
 def _environment(home: Path) -> dict[str, str]:

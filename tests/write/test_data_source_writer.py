@@ -124,10 +124,10 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
             "append",
             "*",
             {OPERATION: "insert", "hoodie.cleaner.policy.failed.writes": "LAZY"},
-            "no part in locks and heartbeats.*hudisql.write_table",
+            "uses neither locks nor heartbeats.*hudisql.write_table",
         ),
         ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
-        ("append", "*", {OPERATION: "insert", "hoodie.combine.before.insert": "true"}, "rows where they are"),
+        ("append", "*", {OPERATION: "insert", "hoodie.combine.before.insert": "true"}, "not redistribute"),
     ],
 )
 def test_what_the_writer_cannot_do_is_refused_by_name(

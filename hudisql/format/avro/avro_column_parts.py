@@ -104,7 +104,7 @@ def _take_list_apart(node: AvroNode, array: pa.Array, part: ColumnPart, parts: C
     offsets = _raw(array, 1, np.int32, len(array) + 1).astype(np.int64)
     first, items = int(offsets[0]), int(offsets[-1] - offsets[0])
     part.offsets = offsets - first
-    # What null lists hold is never walked, so it may stay.
+    # The items of null lists are never walked, so they may stay.
     children = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
     for child, values in zip(node.children, children, strict=True):
         take_apart(child, values.slice(first, items), parts)

@@ -1,8 +1,8 @@
 """One record as an Avro object container file, as Hudi stores index values and timeline payloads.
 
 Follows the Avro 1.11 specification (object container files, null codec). The header with the schema is the
-same for every record of one schema and is built once. This module knows no schema itself besides loading the
-ones that ship beside it.
+same for every record of one schema and is built once. Loads the schemas that ship beside it, and knows no
+others.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.encoding.varints import encode_protobuf_varint
 
 CONTAINER_MAGIC = b"Obj\x01"
-"""What every Avro object container file begins with."""
+"""The first bytes of every Avro object container file."""
 _SYNC_BYTES = 16
 _LONGEST_SHIFT = 63
-# What damaged bytes, and schemas that are none, make fastavro raise.
+# The errors of fastavro for damaged bytes and invalid schemas.
 _DAMAGED = (
     EOFError,
     ValueError,
@@ -123,7 +123,7 @@ def _decode_plain(content: bytes) -> dict[str, Any] | None:
 
 
 def _read_record(stream: io.BytesIO, schema: Any) -> Any:
-    """The record of a block that has one alone. Raises ValueError if it ends before, what fastavro raises."""
+    """The record of a block with one record."""
     body = io.BytesIO(_read_avro_bytes(stream))
     record = fastavro.schemaless_reader(body, schema, None)
     if body.read(1):

@@ -1,8 +1,8 @@
 """The compiled decoder of Avro rows (numba): from bytes into column buffers.
 
 A walk follows the program of `avro_program` by position, with a stack of open arrays and maps. All columns
-share a few long arrays ("arenas"), in which each node has a stretch of its own. Importing this module loads
-numba: only `avro_rows` does, when it first decodes.
+share a few long arrays ("arenas"), in which each node has its own range. Importing this module loads numba:
+only `avro_rows` does, when it first decodes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def row_spans(data, start, count, starts, ends):  # type: ignore[no-untyped-def]
 
 @compiled
 def _read_varint(data, position, limit):  # type: ignore[no-untyped-def]
-    # Zigzag; a position beyond the limit tells that the bytes have run out.
+    # Zigzag; a position beyond the limit means that the bytes have run out.
     value = np.uint64(0)
     shift = np.uint64(0)
     while position < limit and shift < np.uint64(70):
@@ -198,7 +198,7 @@ def decode(  # type: ignore[no-untyped-def]
                 counts[node] += 1
             if what == LOOP:
                 count, position = _read_block_count(data, position, limit)
-                # An item takes a byte at least: a count beyond that would be walked nearly for ever.
+                # An item takes at least one byte: a larger count would make the walk nearly endless.
                 if position > limit or count > limit - position:
                     return row
                 if count == 0:

@@ -70,12 +70,12 @@ def encode(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Write all rows to `out`, each behind its length if `framed`; `row_ends` notes where each one ends.
 
-    `out` is long enough for the longest form of every value. Returns DONE, or a row with a null where the
-    schema has none.
+    `out` is long enough for the longest form of every value. Returns DONE, or the number of a row with a null
+    in a field that is not nullable.
     """
     nodes = len(kind)
     open_loops = np.zeros(nodes + 1, np.int64)
-    # The slot that the items of a LOOP stand at; the last entry is the row itself.
+    # The slot of each LOOP's current item; the last entry is the row itself.
     slot_in = np.zeros(nodes + 1, np.int64)
     stop_in = np.zeros(nodes + 1, np.int64)
     position = 0

@@ -25,12 +25,12 @@ RECORD, VARINT, FLOAT, DOUBLE, BOOLEAN, BYTES, FIXED, FIXED_DECIMAL, BYTES_DECIM
 NO_NULL = -1
 
 DONE = -1
-"""What a walk over rows returns if all of them went well; else the number of the row that did not."""
+"""The result of a walk over rows without errors; else the number of the row with the error."""
 
 
 @dataclass(slots=True)
 class AvroNode:
-    """One node: how its values stand in a row, and the Arrow type they become.
+    """One node: the encoding of its values in a row, and their Arrow type.
 
     `null_branch` is the number of `null` in the node's union, NO_NULL without one; `branch` is the node's own
     number in it. `width` is a fixed's length in bytes, `factor` brings timestamps to micros.
@@ -52,8 +52,8 @@ class AvroNode:
 class AvroProgram:
     """The flattened schema: one entry per node in each array.
 
-    `end` is the position after the node and all below it, `following` where a walk goes on after it (beyond
-    the other branches, for a branch of a union), `loop` the innermost LOOP that holds the node (-1 without).
+    `end` is the position after the node and all below it, `following` where a walk continues (for a branch of
+    a union behind the other branches), `loop` the innermost LOOP that holds the node (-1 without).
     """
 
     fields: tuple[AvroNode, ...]
@@ -97,7 +97,7 @@ def program_of(schema_text: str) -> AvroProgram:
             for child in node.children:
                 last = end[child.position]
                 for at in range(child.position, last):
-                    # What ends inside an array or map goes on with its next item.
+                    # After the last node inside an array or map the walk continues with the next item.
                     if following[at] == last and loops[at] == loops[node.position]:
                         following[at] = stop
     return AvroProgram(
@@ -167,7 +167,9 @@ class _Compiler:
         null_branch = branches.index("null") if "null" in branches else NO_NULL
         others = [number for number in range(len(branches)) if number != null_branch]
         if not others:
-            raise UnsupportedTableError(f"column {name} of a log block is null alone, which no type holds")
+            raise UnsupportedTableError(
+                f"column {name} of a log block has the type null, which no column holds"
+            )
         nodes = []
         for number in others:
             node = self.node(name if len(others) == 1 else str(number), branches[number], namespace)

@@ -1,7 +1,7 @@
 """Avro rows as Arrow columns, and back: whole blocks at once, without a Python object per row.
 
 Rows are in Avro's binary form, as Hudi's `HoodieAvroDataBlock` frames them. The types are those of
-`format.schema`; bringing a writer's columns to a table's schema is the readers' business.
+`format.schema`; readers convert a writer's columns to the table's schema.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def decode_rows(
     for fill in (False, True):
         failed = _walk(data, starts, ends, program, stored, arenas, fill=fill)
         if failed != DONE:
-            raise CorruptTableError(f"row {failed} of a log block is not of the block's schema")
+            raise CorruptTableError(f"row {failed} of a log block does not match the block's schema")
         if not fill:
             arenas.allocate()
     fields = [each for each in program.fields if stored[each.position]]
@@ -78,7 +78,7 @@ def decode_rows(
 
 
 def undecodable_rows(data: Bytes, starts: Integers, ends: Integers, schema_text: str) -> Integers:
-    """The numbers of the rows at [starts, ends) of `data` that are not of the schema."""
+    """The numbers of the rows at [starts, ends) of `data` that do not match the schema."""
     program = program_of(schema_text)
     stored = np.zeros(len(program.nodes), np.bool_)
     found: list[int] = []
@@ -132,8 +132,8 @@ def _walk(
 def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True) -> bytes:
     """The rows in Avro's binary form, each behind its length (int32, big endian) if `framed`.
 
-    The batch has the fields of the schema in its order, in the types of `format.schema`.
-    Raises InvalidArgumentError if it does not, or for a null where the schema has none.
+    The batch has the fields of the schema in its order, in the types of `format.schema`. Raises
+    InvalidArgumentError if it does not, or for a null in a field that is not nullable.
     """
     from hudisql.format.avro import avro_encode_kernels
 
@@ -176,7 +176,7 @@ def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True)
 
 
 class _Arenas:
-    """The long arrays that a walk reads or writes, and each node's stretch of them."""
+    """The long arrays that a walk reads or writes, and each node's range in them."""
 
     def __init__(self, nodes: int) -> None:
         self.counts = np.zeros(nodes, np.int64)
@@ -184,7 +184,7 @@ class _Arenas:
         self._place(0, 0)
 
     def allocate(self) -> None:
-        """Make room for what the first walk has counted, and begin anew."""
+        """Allocate space for the counts of the first walk, and start again."""
         if len(self.used) and int(self.used.max()) > _MOST_BYTES:
             raise CorruptTableError("a column of a log block has more than 2 GiB of text")
         slots, text_bytes = int(self.counts.sum()), int(self.used.sum())
@@ -214,7 +214,8 @@ class _Arenas:
                 self.offsets[at : at + len(part.offsets)] = part.offsets
             start = self.bytes_base[node.position]
             self.text[start : start + len(part.text)] = part.text
-        # A slot takes its branch and its value or count (ten bytes each at most), and its text or width.
+        # The size of a slot: its branch and its value or count (at most ten bytes each), and its text or
+        # width.
         return text_bytes + slots * 32 + int((self.counts * program.width).sum())
 
     def _place(self, slots: int, text_bytes: int) -> None:

@@ -24,7 +24,7 @@ _INTEGERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]]] = 
 
 
 def avro_texts(batch: pa.RecordBatch) -> list[str]:
-    """The text of each row: JSON, but for numbers that JSON has not."""
+    """The text of each row: JSON, except for numbers that JSON does not allow."""
     columns = [_texts(column) for column in batch.columns]
     return _records(batch.schema.names, columns, batch.num_rows)
 
@@ -48,7 +48,7 @@ def _texts(values: pa.Array) -> list[str]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _nested(values, _texts(values.flatten()), "[]")
     if pa.types.is_map(kind):
-        # A map's entries are a struct: `flatten` leaves out those of null maps.
+        # A map's entries are a struct: `flatten` drops the entries of null maps.
         entries = values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))).flatten()
         keys, items = (_texts(column) for column in entries.flatten())
         pairs = [f"{key}: {item}" for key, item in zip(keys, items, strict=True)]

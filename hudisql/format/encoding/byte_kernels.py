@@ -1,8 +1,8 @@
 # ruff: noqa: ARG001 (numba gives its own arguments)
-"""Loads, searches and copies of bytes that numba has no words for, as LLVM instructions.
+"""Loads, searches and copies of bytes as LLVM instructions, which numba does not offer.
 
-Kernels that read bytes take addresses instead of arrays: an array argument is seven words in each call.
-Nothing is checked, and up to 16 bytes from an address on are read, so that buffers have to be padded.
+Kernels that read bytes take addresses, since an array argument takes seven words in each call. Nothing is
+checked. Up to 16 bytes behind an address are read, so buffers must be padded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VECTOR = ir.VectorType(_BYTE, _WIDTH)
 
 
 def llvm_code(function: Callable[..., Any]) -> Any:
-    """A function that compiled code may call: it gives its signature and writes its own instructions."""
+    """The function as a numba intrinsic: it returns a signature and a generator of LLVM instructions."""
     return intrinsic(function)
 
 
@@ -66,9 +66,9 @@ def word_at(typing_context, at):  # type: ignore[no-untyped-def]
 
 @llvm_code
 def plain_bytes(typing_context, at):  # type: ignore[no-untyped-def]
-    """How many of the 16 bytes at an address stand before the first that a JSON string treats specially.
+    """The number of plain bytes, up to 16, at an address before the first special byte of a JSON string.
 
-    Those are control characters, `"`, `\\` and all that is not ASCII.
+    Special bytes are control characters, `"`, `\\` and all bytes outside of ASCII.
     """
 
     def code(context, builder, signature, args):  # type: ignore[no-untyped-def]

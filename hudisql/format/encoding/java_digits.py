@@ -2,7 +2,7 @@
 
 Follows `FloatingDecimal.BinaryToASCIIBuffer.dtoa` of Java 8 to 18, whose digits are not always the shortest
 ones: the smallest double is `4.9E-324`, not `5.0E-324`. Meant for the rare numbers for which the two differ;
-whole columns are the matter of `java_text`.
+`java_text` renders whole columns.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _bits_of_five(power: int) -> int:
 
 
 def _divide(remainder: int, divisor: int, margin: int, power: int, width: int | None) -> tuple[str, int]:
-    """The digits of remainder / divisor as far as the margin lets them be told, the last one rounded.
+    """The digits of remainder / divisor up to the margin, the last one rounded.
 
-    `width` is that of Java's integers, which overflow; None if they are long enough for all.
+    `width` is the width of Java's integers, which overflow; None if nothing can overflow.
     """
     tens = 10 * divisor
     digits = ""
@@ -88,7 +88,7 @@ def _divide(remainder: int, divisor: int, margin: int, power: int, width: int | 
 
 
 def _wrapped(number: int, width: int | None) -> int:
-    """What a Java integer of this many bits holds of a number."""
+    """A number as a Java integer of this many bits."""
     if width is None:
         return number
     half = 1 << (width - 1)

@@ -77,7 +77,7 @@ def _digits_of_java(values: pa.Array, shortest: pa.Array) -> pa.Array:
     significant_bits = 24 if pa.types.is_float32(values.type) else 53
     replaced = shortest
 
-    # Whole numbers below 2^63: all digits but those that the binary precision says nothing about.
+    # Whole numbers below 2^63: all digits within the binary precision.
     is_whole = (magnitude >= 2.0**significant_bits) & (magnitude < 2.0**63)
     if is_whole.any():
         whole = magnitude[is_whole].astype(np.uint64)

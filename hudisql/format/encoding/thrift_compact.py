@@ -1,7 +1,7 @@
 """Structs of Thrift's compact protocol as values, without the types that an IDL file declares.
 
-As much of the protocol as parquet uses: no maps. A struct that is parsed and encoded again has the same
-bytes.
+Supports the part of the protocol that parquet uses, which has no maps. A struct that is parsed and encoded
+again has the same bytes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _encode_value(kind: int, value: Any) -> bytes:
 def _bytes_at(data: bytes | bytearray, position: int, length: int) -> bytes:
     found = bytes(data[position : position + length])
     if len(found) < length:
-        raise ValueError(f"{length} bytes are said to begin at byte {position}, {len(found)} are there")
+        raise ValueError(f"{length} bytes are declared at byte {position}, {len(found)} are there")
     return found
 
 

@@ -27,7 +27,7 @@ def decode_protobuf_varint(data: bytes | bytearray, position: int) -> tuple[int,
 
 def encode_hadoop_varint(value: int) -> bytes:
     """A number >= 0 as Hadoop's `WritableUtils.writeVInt` writes it."""
-    # Hadoop's WritableUtils: one byte up to 127, else a byte that tells the count of big-endian bytes.
+    # Hadoop's WritableUtils: one byte up to 127, else a byte with the number of big-endian bytes.
     if value <= 127:
         return bytes([value])
     size = (value.bit_length() + 7) // 8

@@ -42,7 +42,7 @@ class BootstrapMapping:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapIndexInfo:
-    """What an index file says of itself: the source's base path, creation time (epoch ms), number of keys."""
+    """The header of an index file: the source's base path, creation time (epoch ms), number of keys."""
 
     bootstrap_base_path: str
     created_ms: int
@@ -133,7 +133,7 @@ def read_bootstrap_mappings(
 
 
 def read_bootstrap_index_info(storage: Storage, base_path: str) -> BootstrapIndexInfo | None:
-    """What the partition index says of itself, None if the table has no index."""
+    """The header of the partition index; None if the table has no index."""
     if not has_bootstrap_index(storage, base_path):
         return None
     path = partition_index_path(base_path)
@@ -204,8 +204,8 @@ def _file_id_value(storage: Storage, mapping: BootstrapMapping) -> bytes:
     )
 
 
-# Avro's binary form is put together here because a general encoder, which tries every branch of the nested
-# unions, takes minutes for the hundred thousand files of a large table.
+# Avro's binary form is built here: a general encoder tries every branch of the nested unions, which takes
+# minutes for a table of a hundred thousand files.
 _PRESENT = b"\x02"  # second branch of ["null", type]
 _ABSENT = b"\x00"
 _VERSION = b"\x00\x02"  # first branch of ["int", "null"], value 1
@@ -220,7 +220,7 @@ def _present_long(value: int) -> bytes:
     return _PRESENT + encode_long(value)
 
 
-# Readers turn this back into Hadoop's FileStatus, which wants a permission; nobody checks it.
+# Readers convert this to Hadoop's FileStatus, which requires a permission; no reader checks it.
 _PERMISSION = b"".join(
     (
         _VERSION,
@@ -233,7 +233,7 @@ _PERMISSION = b"".join(
 
 
 def _encode_file_status(storage: Storage, mapping: BootstrapMapping) -> bytes:
-    """The external file as Avro binary of `HoodieFileStatus`."""
+    """The external file as `HoodieFileStatus` in Avro's binary form."""
     external = mapping.external_file
     modified = _present_long(external.modification_time_ms)
     return b"".join(

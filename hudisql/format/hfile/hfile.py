@@ -1,9 +1,9 @@
 """HFile version 3: sorted key-value files with a root index, as Hudi's bootstrap index uses them.
 
 Written in the form of HBase's own writer (v3.3, CRC32C checksums, one Put cell per key), which HBase's reader
-and Hudi's native reader both take; read in that form and in the one of Hudi 1.x's native writer (v3.0, no
-checksums, bare keys in the index). Follows the HBase book's HFile appendix and Hudi's HFile format page.
-This module knows nothing of what the keys and values mean, and of no file system.
+and Hudi's native reader both read. Files of Hudi 1.x's native writer are read, too (v3.0, no checksums, bare
+keys in the index). Follows the HBase book's HFile appendix and Hudi's HFile format page. This module knows
+nothing of what the keys and values mean, and of no file system.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ DATA_BLOCK_BYTES = 65536
 
 
 class ByteSink(Protocol):
-    """What an HFile is written to: bytes in order, nothing read back."""
+    """The output of an HFile: bytes are appended and never read again."""
 
     def write(self, data: bytes, /) -> object:
         """Append bytes."""
 
 
-class ByteSource(Protocol):
-    """What an HFile is read from: a seekable file."""
+class SeekableSource(Protocol):
+    """The input of an HFile: a seekable file."""
 
     def seek(self, position: int, /) -> object:
         """Move to an absolute position."""
@@ -125,7 +125,7 @@ def write_hfile(
         }
     )
     file_info_offset, _ = writer.write_block(_FILE_INFO_MAGIC, info)
-    # HBase's own sum: the root index is not in it, the trailer is.
+    # As HBase computes it: with the trailer and without the root index.
     uncompressed = data_bytes + 2 * _BLOCK_HEADER.size + len(info) + _TRAILER_BYTES
     writer.write(
         _encode_trailer(
@@ -208,17 +208,17 @@ def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
 
 
 class HFileReader:
-    """Reads keys and values of one HFile, block by block, checking the checksums where there are some.
+    """Reads keys and values of one HFile block by block, and verifies checksums if the file has them.
 
-    Takes uncompressed files with a single-level root index, which are all that Hudi writes as index; raises
-    CorruptTableError, naming `name`, for anything else and for damaged bytes.
+    Reads uncompressed files with a single-level root index: Hudi writes its indexes in no other form. Raises
+    CorruptTableError, naming `name`, for all other files and for damaged bytes.
     """
 
-    def __init__(self, source: ByteSource, length: int, name: str = "HFile") -> None:
+    def __init__(self, source: SeekableSource, length: int, name: str = "HFile") -> None:
         self._source = source
         self._name = name
         if length < _TRAILER_BYTES:
-            raise CorruptTableError(f"{name} is no HFile: {length} bytes are less than its trailer")
+            raise CorruptTableError(f"{name} is not an HFile: {length} bytes are less than its trailer")
         self._trailer = self._read_trailer(length - _TRAILER_BYTES)
         self._body_bytes = length - _TRAILER_BYTES
         self._blocks = self._read_root_index()

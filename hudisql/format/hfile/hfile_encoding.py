@@ -46,7 +46,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 @cache
 def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """What a byte adds by its place in a segment, and what a remainder's byte adds segments further on."""
+    """The CRCs of bytes by position in a segment, and of remaining bytes by the segments behind them."""
     base = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         base = np.where(base & 1, (base >> 1) ^ np.uint32(0x82F63B78), base >> 1).astype(np.uint32)

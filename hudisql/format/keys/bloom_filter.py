@@ -40,8 +40,8 @@ _Offsets = npt.NDArray[np.int64]
 class BloomFilter:
     """A growing filter: `add` key columns, ask `might_contain`, `to_base64` for the footer.
 
-    Sized for `entries` keys at false-positive rate `fpp`. More keys open further bit rows until
-    `max_entries` are covered; beyond, rows are filled in turn and the rate rises, as in Hudi.
+    Sized for `entries` keys at false-positive rate `fpp`. More keys add bit rows up to `max_entries`; further
+    keys go to these rows in turn, and the rate rises, as in Hudi.
     """
 
     def __init__(self, entries: int, fpp: float, max_entries: int = DEFAULT_MAX_ENTRIES) -> None:
@@ -63,7 +63,7 @@ class BloomFilter:
                 start += self._add_run(chunk.slice(start))
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """For each key False if it was certainly never added; null keys may be there, as in Hudi."""
+        """For each key False if it was certainly never added; True for null keys, as in Hudi."""
         found = []
         for chunk in keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]:
             offsets, data = string_buffers(chunk)
@@ -87,7 +87,7 @@ class BloomFilter:
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
     def _add_run(self, keys: pa.Array) -> int:
-        """Add the leading keys that go to the same row (or, in a full matrix, all); returns how many."""
+        """Add the leading keys of the same row (in a full matrix all keys); returns their number."""
         if self._is_full:
             for number in range(len(self.rows)):
                 row = self.rows[(self._next_row + number) % len(self.rows)]
@@ -106,7 +106,8 @@ class BloomFilter:
             self.keys_in_current_row = 0
             return 0
         else:
-            # Hudi puts the key that finds the matrix full into row 0 and starts the turns after it.
+            # Hudi puts the first key after the matrix is full into row 0, and the next keys into the rows in
+            # turn.
             self._is_full = True
             count, row = 1, self.rows[0]
         self._set_bits(keys.slice(0, count), row)
@@ -233,7 +234,7 @@ def _bit_positions(
 ) -> list[npt.NDArray[np.int64]]:
     """Per hash function the bit position of each key, in the order of the keys."""
     lengths = np.diff(offsets)
-    # Longest first, so that the keys that still have a word at some place are always a leading part.
+    # Longest first, so that the keys with a word at a given position are always the leading ones.
     order = np.argsort(-lengths, kind="stable")
     lengths, starts = lengths[order], offsets[:-1][order]
     word_counts = lengths >> 2

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hudisql.format.encoding.numba_compiled import compiled
 
 _LANES = 8
-"""How many keys are hashed side by side: as many 32-bit words as a common vector register holds."""
+"""The number of keys that are hashed in parallel: the 32-bit words of a common vector register."""
 
 
 def _largest_word_count(offsets: npt.NDArray[np.int64]) -> int:
@@ -23,7 +23,8 @@ def _largest_word_count(offsets: npt.NDArray[np.int64]) -> int:
 def _mix_words(  # type: ignore[no-untyped-def]
     data, start, length, words
 ):
-    # The words' own mixing does not depend on the seed: done once a key, not once a hash. Returns the tail.
+    # Mixing a word does not depend on the seed, so it is done once for each key and not for each hash.
+    # Returns the tail.
     multiplier = np.uint32(0x5BD1E995)
     for number in range(length >> 2):
         at = start + (number << 2)
@@ -61,7 +62,7 @@ def _next_hash(seed, length, words, tail):  # type: ignore[no-untyped-def]
 def _mix_lanes(  # type: ignore[no-untyped-def]
     offsets, data, first, lanes, words, lengths, tails
 ):
-    # Returns how many words the shortest and the longest key have. Lanes without a key hold an old one.
+    # Returns how many words the shortest and the longest key have. Lanes without a key keep the previous one.
     fewest = most = (offsets[first + 1] - offsets[first]) >> 2
     for lane in range(lanes):
         start = offsets[first + lane]
@@ -75,8 +76,8 @@ def _mix_lanes(  # type: ignore[no-untyped-def]
 
 @compiled
 def _set_bits(offsets, data, row, vector_size, hash_count, words):  # type: ignore[no-untyped-def]
-    # A hash is one long chain of multiplications: keys side by side keep the processor busy.
-    # All lanes go through the words that every key has; beyond them a lane keeps its hash once its key ends.
+    # A hash is one long chain of multiplications, so several keys are hashed in parallel. A lane whose key
+    # has ended keeps its hash.
     multiplier = np.uint32(0x5BD1E995)
     lengths = np.zeros(_LANES, dtype=np.uint32)
     tails = np.zeros(_LANES, dtype=np.uint32)

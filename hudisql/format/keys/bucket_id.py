@@ -41,7 +41,7 @@ def bucket_ids(keys: pa.Array, fields: Sequence[str], count: int) -> npt.NDArray
 
 
 def bucket_of_file_id(file_id: str) -> int | None:
-    """The bucket that a file id names; None if it is no bucket's."""
+    """The bucket in a file id; None for other file ids."""
     matched = _FILE_ID.fullmatch(file_id)
     return int(matched[1]) if matched else None
 

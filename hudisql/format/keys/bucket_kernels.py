@@ -65,11 +65,11 @@ def _index_of(data, start, stop, byte):  # type: ignore[no-untyped-def]
 
 @compiled
 def list_hashes(offsets, data, fields, names, none, nones, hashes):  # type: ignore[no-untyped-def]
-    """For each key the `List.hashCode` of what Hudi hashes of it.
+    """For each key the `List.hashCode` of the parts that Hudi hashes.
 
-    A key without a colon is hashed whole. Else its parts between commas count: of `name:value` the value if
-    the name is one of `names` (at `fields`), a part without a colon whole; placeholders (`nones` at `none`)
-    have the hash 0 of null and of the empty text.
+    A key without a colon is hashed as a whole. In other keys the parts between commas are hashed: of
+    `name:value` the value if the name is one of `names` (at `fields`), and parts without a colon;
+    placeholders (`nones` at `none`) have the hash 0 of null and of the empty text.
     """
     for key in range(len(offsets) - 1):
         start, stop = offsets[key], offsets[key + 1]

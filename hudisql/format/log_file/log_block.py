@@ -1,8 +1,8 @@
 """Log blocks: the framing of merge-on-read log files, read and written as bytes.
 
 Follows `HoodieLogFormat`, `HoodieLogFileReader` and `HoodieLogBlock` of Hudi 0.15 (log format version 1). A
-block that is torn or damaged is skipped, and reading goes on at the next magic, as Hudi does. It must not
-know what a block's content means, nor which blocks count.
+block that is torn or damaged is skipped, and reading goes on at the next magic, as Hudi does. Does not
+interpret contents, and does not decide which blocks are merged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALLEST_BLOCK = 4 + 4 + 4 + 8 + 4 + _LENGTH_BYTES
 
 
 class BlockType(IntEnum):
-    """What a block holds (Hudi's `HoodieLogBlockType`, by ordinal)."""
+    """The kind of a block's content (Hudi's `HoodieLogBlockType`, by ordinal)."""
 
     COMMAND = 0
     DELETE = 1
@@ -53,7 +53,7 @@ class HeaderKey(IntEnum):
 
 
 class _Described:
-    """What a block's header says."""
+    """The header of a block."""
 
     __slots__ = ()
     block_type: BlockType
@@ -80,7 +80,7 @@ class _Described:
 
 @dataclass(frozen=True, slots=True)
 class LogBlock(_Described):
-    """One whole block. Header and footer go by ordinal; keys that we don't know are kept."""
+    """One whole block. Header and footer are keyed by ordinal; unknown keys are kept."""
 
     block_type: BlockType
     header: Mapping[int, str]
@@ -126,8 +126,8 @@ def encode_log_block(block: LogBlock) -> bytes:
 def parse_log_blocks(content: bytes, name: str) -> Iterator[LogBlock | CorruptBlock]:
     """The blocks of a log file in order; contents are views into `content`.
 
-    `name` stands in errors. Raises UnsupportedTableError for a log format version or block type that is
-    unknown in a block that is whole.
+    `name` stands in errors. Raises UnsupportedTableError if a complete block has an unknown log format
+    version or block type.
     """
     view = memoryview(content)
     for found in _scan(lambda start, count: view[start : start + count], len(content), name):
@@ -142,13 +142,13 @@ def scan_log_blocks(
 ) -> Iterator[LogBlockHead | CorruptBlock]:
     """The blocks of an open log file in order, without their contents: memory is bounded by the window.
 
-    About one read a block. Raises as `parse_log_blocks`, and what the file raises.
+    Makes about one read a block. Raises UnsupportedTableError, StorageError.
     """
     return _scan(_Window(source, window_bytes).peek, source.size(), name)
 
 
 class RandomAccess(Protocol):
-    """What is asked of a file, as pyarrow's NativeFile has it."""
+    """The methods of pyarrow's NativeFile that a scan uses."""
 
     def size(self) -> int:
         """The file's length in bytes."""
@@ -169,7 +169,7 @@ class _Window:
     def peek(self, start: int, count: int) -> memoryview:
         """Bytes [start, start + count), fewer at the file's end."""
         if start < self._start or start + count > self._start + len(self._bytes):
-            # A block's footer lies before its end, which is asked for first.
+            # A block's footer lies before its end, which is read first.
             self._start = max(0, start - self._window_bytes // 16)
             wanted = max(start + count - self._start, self._window_bytes)
             self._bytes = memoryview(self._source.read_at(wanted, self._start))
@@ -194,9 +194,9 @@ def _scan(peek: _Peek, length: int, name: str) -> Iterator[LogBlockHead | Corrup
 
 
 def _end_of_block(peek: _Peek, length: int, position: int) -> int | None:
-    """Where the block at `position` ends, or None if it is not whole.
+    """The end of the block at `position`, or None if the block is not complete.
 
-    Whole means: the magic stands before it, both lengths agree, and the file's end or a magic comes after.
+    A complete block follows the magic, has two equal lengths, and is followed by the file's end or a magic.
     """
     start = position + len(MAGIC) + _LENGTH_BYTES
     opening = bytes(peek(position, len(MAGIC) + _LENGTH_BYTES))
@@ -210,7 +210,7 @@ def _end_of_block(peek: _Peek, length: int, position: int) -> int | None:
     (trailing,) = struct.unpack_from(">q", closing, 0)
     if trailing != body + len(MAGIC):
         return None
-    # Hudi takes what is shorter than a magic for the file's end.
+    # Hudi treats bytes shorter than a magic as the file's end.
     ends_file = stop + len(MAGIC) > length
     return stop if ends_file or closing.endswith(MAGIC) else None
 
@@ -221,13 +221,13 @@ def _next_magic(peek: _Peek, length: int, position: int) -> int:
         found = bytes(peek(position, _SEARCHED_BYTES)).find(MAGIC)
         if found >= 0:
             return position + found
-        # A magic may lie across the border.
+        # A magic may lie across two windows.
         position += _SEARCHED_BYTES - len(MAGIC) + 1
     return length
 
 
 def _head_of(peek: _Peek, start: int, stop: int, name: str) -> LogBlockHead | None:
-    """The head of the block whose body is bytes [start, stop); None if it makes no sense."""
+    """The head of the block whose body is bytes [start, stop); None if it is not valid."""
     taken = min(stop - start, _HEAD_BYTES)
     body = peek(start, taken)
     version, kind = struct.unpack_from(">ii", body, 0)
@@ -245,7 +245,7 @@ def _head_of(peek: _Peek, start: int, stop: int, name: str) -> LogBlockHead | No
         except UnicodeDecodeError:
             return None
         except struct.error:
-            # A long schema may reach beyond what was taken.
+            # A long schema may reach beyond the bytes read so far.
             if taken == stop - start:
                 return None
             taken = min(stop - start, taken * 8)

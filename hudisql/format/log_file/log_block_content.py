@@ -2,7 +2,7 @@
 
 Follows `HoodieAvroDataBlock` (content version 3), `HoodieDeleteBlock` (version 3) and
 `HoodieDeleteRecordList` of Hudi 0.15. The rows' schema stands in the block's header. Earlier delete blocks
-hold Java objects of Kryo's and are refused. Which record of a key wins is not decided here.
+hold Java objects serialized by Kryo and are refused. `read/merge` decides which record of a key wins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NATURAL_ORDER = 0
 def decode_data_block(
     content: memoryview | bytes, schema_text: str, names: Collection[str] | None = None
 ) -> pa.RecordBatch:
-    """The rows of a block's content, as its writer's schema says; only the named fields if `names` is given.
+    """The rows of a block's content by its writer's schema; only the named fields if `names` is given.
 
     Raises CorruptTableError, UnsupportedTableError for a version or a type that is unknown.
     """
@@ -69,7 +69,7 @@ class DeleteRecords:
     """Deletes of one block: a key and a partition path each, and ordering values by their Java type.
 
     `ordering_values` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has
-    another. `lists` are the values of deletes that have one for each of several ordering fields.
+    another. `lists` are the values of deletes in tables with several ordering fields, one for each field.
     """
 
     record_keys: pa.Array
@@ -157,7 +157,7 @@ def encode_delete_records(record_keys: pa.Array, partition_path: str) -> bytes:
 
 
 def _schema_with_lists() -> str:
-    """The schema of Hudi 1.2, in which an ordering value can be a list; it reads other values, too."""
+    """The schema of Hudi 1.2, in which an ordering value can also be a list."""
     return load_codec("HoodieDeleteRecordListWithArrays").schema_text
 
 

@@ -1,7 +1,6 @@
 """The bootstrap source file that a skeleton points to, as the bootstrap index records it (RFC-12).
 
-A module of its own, so that the many tasks which know nothing but this value do not load the index's Avro and
-HFile readers.
+A separate module, so that tasks which need only this value do not load the index's Avro and HFile readers.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class ExternalFile:
 def is_same_time(recorded_ms: int, found_ms: int) -> bool:
     """True if a file's modification time (epoch ms) is the one recorded of it.
 
-    Indexes of other writers may hold no time; some stores, and the headers of others, keep whole seconds.
+    Indexes of other writers may have no time; some stores keep only whole seconds.
     """
     if recorded_ms <= 0 or recorded_ms == found_ms:
         return True

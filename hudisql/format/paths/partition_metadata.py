@@ -1,6 +1,6 @@
 """`.hoodie_partition_metadata`: the small file that marks a directory as a partition.
 
-Follows `HoodiePartitionMetadata` of Hudi 0.15. Only its text; who lists and writes it is elsewhere.
+Follows `HoodiePartitionMetadata` of Hudi 0.15. Only its text; other modules list and write it.
 """
 
 from __future__ import annotations

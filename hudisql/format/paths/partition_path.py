@@ -83,7 +83,7 @@ def parse_partition_value(text: str | None, value_type: pa.DataType) -> object:
 
     Dates are ISO dates (also over several directories, `2024/03/01`) or days since the epoch, timestamps ISO
     (UTC without a zone) or epoch microseconds: Hudi's key generators write either. Raises ValueError if the
-    text is none of its type.
+    text is not a value of the type.
     """
     if text is None or pa.types.is_string(value_type) or pa.types.is_large_string(value_type):
         return text
@@ -151,7 +151,8 @@ def render_partition_value(value: object, value_type: pa.DataType) -> str | None
 def render_directory_value(value: object, value_type: pa.DataType) -> str | None:
     """The text by which Hudi's key generators name the directory of a value (not escaped).
 
-    As `render_partition_value`, but for decimals: they have the text of Java's `BigDecimal.toString`, 1E-7.
+    As `render_partition_value`, except for decimals, which have the text of Java's `BigDecimal.toString`
+    (1E-7).
     """
     if isinstance(value, Decimal):
         return str(_of_scale(value, value_type))
@@ -168,7 +169,7 @@ def _value_of_directory(directory: str, name: str, url_encode: bool) -> str | No
 
 
 def _parse_floating(text: str, value_type: pa.DataType) -> float:
-    """As `Float.parseFloat`: a float is the one nearest to the text, as a Python float."""
+    """The nearest float (or double) to the text, as Java's `Float.parseFloat`, in a Python float."""
     infinity = _INFINITIES.get(text.lower())
     if infinity is not None:
         return infinity
@@ -181,7 +182,7 @@ def _is_nan(value: object) -> bool:
 
 
 def _of_scale(value: Decimal, value_type: pa.DataType) -> Decimal:
-    """The number with its type's digits: PySpark pickles 1E-8 as 10E-9, which has one digit more."""
+    """The number in the scale of its type: PySpark pickles 1E-8 as 10E-9, which has one more digit."""
     return value.quantize(Decimal(1).scaleb(-value_type.scale), context=Context(prec=40))
 
 

@@ -2,8 +2,8 @@
 
 `00000003-0016-2026-1122-213344123f3a-0` is bucket 3 of 16 of the split at the instant 20261122213344123. Hudi
 takes eight digits for the bucket (`BucketIdentifier.bucketIdFromFileId`) and the rest for a UUID; where a
-random UUID has its version 4 this one has the first digit of a year. So the file groups that a table has are
-the one record of its splits: commits that undo one, and archiving, need not know of it. Pure text.
+random UUID has its version 4 this one has the first digit of a year. The file groups of a table are the only
+record of its splits, so that rollbacks and archiving need no extra step for them. Pure text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 _FILE_ID = re.compile(r"(\d{8})-(\d{4})-([123]\d{3})-(\d{4})-(\d{9})[0-9a-f]{3}-0", re.ASCII)
 _INSTANT = re.compile(r"(\d{4})(\d{4})(\d{9})", re.ASCII)
 MOST_BUCKETS: Final = 9_999
-"""What a partition may be split into."""
+"""The numbers of buckets that a partition may be split into."""
 
 
 class SplitBucket(NamedTuple):
@@ -40,7 +40,7 @@ def split_file_id_prefixes(buckets: int, instant_time: str) -> list[str]:
 
 
 def split_bucket_of(file_id: str) -> SplitBucket | None:
-    """What a file id says of a split; None if it is no such id."""
+    """The bucket that a file id of a split names; None for other file ids."""
     parts = _FILE_ID.fullmatch(file_id)
     if parts is None:
         return None

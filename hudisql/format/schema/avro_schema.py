@@ -22,19 +22,19 @@ LOCAL_TIMESTAMP = pa.timestamp("us")
 COMMENT_KEY = b"comment"
 """Key of an Arrow field's metadata that holds the column's comment."""
 
-# Schemas that are remembered: each commit of a table has its schema as text.
+# The size of the cache: each commit of a table has its schema as text.
 _MOST_SCHEMAS: Final = 1024
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def is_avro_name(name: str) -> bool:
-    """True if Avro, and so Hudi, takes `name` as a column's name."""
+    """True if Avro, and therefore Hudi, allows `name` as a column name."""
     return _AVRO_NAME.fullmatch(name) is not None
 
 
 def sanitize_avro_name(name: str) -> str:
-    """A table's name as Hudi makes it fit for Avro: what Avro refuses becomes two underscores."""
+    """A table's name as Hudi writes it to Avro: each character that Avro refuses becomes two underscores."""
     masked = re.sub(r"[^A-Za-z0-9_]", "__", name)
     return masked if not masked or is_avro_name(masked[0]) else f"__{masked[1:]}"
 
@@ -83,8 +83,8 @@ _FROM_LOGICAL = {
 def arrow_from_avro(json_text: str) -> pa.Schema:
     """The Arrow schema of an Avro record schema; every field nullable, `doc` kept as comment.
 
-    Raises CorruptTableError if the text is no Avro record schema, UnsupportedTableError for types that
-    Spark has none for (unions of several types, `null` alone).
+    Raises CorruptTableError if the text is not an Avro record schema, UnsupportedTableError for types without
+    a Spark type (unions of several types, `null` alone).
     """
     try:
         document = json.loads(json_text)
@@ -199,7 +199,7 @@ def _avro_record(name: str, namespace: str, fields: list[pa.Field]) -> dict[str,
 def _avro_field(field: pa.Field, namespace: str) -> dict[str, Any]:
     if not is_avro_name(field.name):
         raise UnsupportedTableError(
-            f"column name '{field.name}' is none that Avro takes",
+            f"column name '{field.name}' is not valid in Avro",
             hint="Hudi stores schemas as Avro: names are letters, digits and _, and don't begin with a digit",
         )
     document: dict[str, Any] = {

@@ -12,15 +12,15 @@ from typing import Final
 SPARK_VERSION_KEY: Final = b"org.apache.spark.version"
 LEGACY_DATETIME_KEY: Final = b"org.apache.spark.legacyDateTime"
 LEGACY_INT96_KEY: Final = b"org.apache.spark.legacyINT96"
-# Files without a version make Spark 3 refuse dates before 1582 and timestamps before 1900. This one tells it,
-# and every later Spark, that they are proleptic.
+# Without a version in the file, Spark 3 refuses dates before 1582 and timestamps before 1900. This version
+# says that they are proleptic.
 PROLEPTIC_SPARK_VERSION: Final = "4.0.0"
 # From 3.0 on dates and timestamps are proleptic, from 3.1 on INT96 too.
 _FIRST_PROLEPTIC: Final = (3, 1)
 
 
 def uses_hybrid_calendar(key_values: Mapping[bytes, bytes] | None) -> bool:
-    """True if the footer's key-values tell that dates or timestamps may be of the hybrid calendar."""
+    """True if the footer's key-values say that dates or timestamps may use the hybrid calendar."""
     found = key_values or {}
     version = found.get(SPARK_VERSION_KEY)
     if version is None:

@@ -12,7 +12,7 @@ from typing import Final
 from hudisql.errors import WriteRefusedError
 
 PREFIX: Final = "__hudisql:"
-"""What all internal names begin with."""
+"""The prefix of all internal column names."""
 
 
 def internal_column(name: str) -> str:
@@ -21,12 +21,12 @@ def internal_column(name: str) -> str:
 
 
 def internal_prefix(kind: str) -> str:
-    """What precedes a column's name in that of an internal column with other values of it."""
+    """The prefix of internal columns that hold other values of a table's columns."""
     return f"{PREFIX}{kind}:"
 
 
 def refuse_internal_names(names: Iterable[str], label: str, internal: Collection[str]) -> None:
-    """Raise WriteRefusedError if columns of a query, whose names can be any, have one of these names."""
+    """Raise WriteRefusedError if a column of a query has an internal name."""
     refused = [name for name in names if name.lower() in internal]
     if refused:
         raise WriteRefusedError(

@@ -1,7 +1,7 @@
 """The five `_hoodie_*` columns that Hudi keeps with every row, and the footer keys of its base files.
 
 Follows `HoodieRecord`, `HoodieAvroUtils.RECORD_KEY_SCHEMA` and `HoodieAvroWriteSupport` of Hudi 0.15. Names
-and schemas only; how their values are made is the writers' business.
+and schemas only; the writers make the values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE_NAME = "_hoodie_file_name"
 OPERATION = "_hoodie_operation"
 """A sixth column that change-data writers may add; never shown."""
 IS_DELETED = "_hoodie_is_deleted"
-"""A data column of the user's by which rows are deleted on write; it belongs to the schema."""
+"""A data column: writers delete rows in which it is true. It belongs to the table's schema."""
 
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 META_SCHEMA = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])

@@ -1,7 +1,7 @@
 """Arrow schemas as Spark's schema JSON and type names, and back.
 
 Follows `StructType.json` of Spark 3.5 and 4, which the metastore stores in table properties and Hudi's sync
-writes too. Pure Python: it runs where no Spark is.
+writes too. Pure Python, so that it runs without Spark.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _TO_SPARK: dict[pa.DataType, str] = {
 _FROM_SPARK = {name: arrow for arrow, name in _TO_SPARK.items()} | {"byte": pa.int32(), "short": pa.int32()}
 _SQL_NAMES = {"integer": "int", "long": "bigint"}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)", re.ASCII)
-# The type, not a member of that name.
+# The type itself, not a struct member with the name of a type.
 _TIMESTAMP = re.compile(r"(?<![\w`])timestamp(?![\w`]|\s*:)", re.IGNORECASE)
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
 def spark_json_from_arrow(schema: pa.Schema) -> str:
-    """Spark's JSON of a schema, compact as Spark prints it. Raises UnsupportedTableError for odd types."""
+    """Spark's JSON of a schema, compact as Spark prints it. Raises UnsupportedTableError for other types."""
     return json.dumps(_struct_to_json(list(schema)), separators=(",", ":"), ensure_ascii=False)
 
 

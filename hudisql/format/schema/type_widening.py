@@ -1,7 +1,7 @@
-"""Which changes of a column's type every reader of Hudi tables gets right.
+"""The changes of a column's type that every reader of Hudi tables reads correctly.
 
-Measured with Apache Hudi 0.15 and 1.2, Spark and Hive (tests/oracle/test_schema_drift.py). Arrow types in,
-answers out.
+Measured with Apache Hudi 0.15 and 1.2, Spark and Hive (tests/oracle/test_schema_drift.py). Works on Arrow
+types only.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def widest_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type that holds both columns' values for every reader, or None if there is none.
 
     Inside lists, maps and structs only added struct fields are possible: Apache Hudi 0.15 cannot widen values
-    there. Fields are matched by their exact name, as Apache Hudi does; those of
-    `one` come first.
+    there. Fields are matched by their exact name, as in Apache Hudi; the fields of `one` come first.
     """
     if pa.types.is_decimal(one) and pa.types.is_decimal(other) and one.scale == other.scale:
         return max(one, other, key=lambda each: each.precision)

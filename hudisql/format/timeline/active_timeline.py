@@ -1,8 +1,8 @@
 """The active timeline of a table: which instants exist, in which state, and what is visible.
 
 Follows `HoodieActiveTimeline` and the visibility rule of `AbstractTableFileSystemView` in Hudi 0.15: a file
-counts if its instant is completed, or older than the active timeline (archived means committed). It must not
-read what the instants' files contain.
+counts if its instant is completed, or older than the active timeline (archived means committed). Does not
+read the instants' files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hudisql.format.timeline.instant import (
 from hudisql.format.timeline.timeline_layout import LAYOUT_V1, TimelineLayout
 from hudisql.storage import Storage
 
-# Timelines that are remembered by their files' names: a commit lists its table's several times.
+# The size of the cache of timelines by their files' names: a commit lists its table's several times.
 _MOST_TIMELINES: Final = 64
 
 
@@ -65,17 +65,16 @@ class Timeline:
 
     @cached_property
     def latest_time(self) -> str | None:
-        """The greatest time of all, pending ones and completion times included: a new one comes after it."""
+        """The greatest instant or completion time, with pending instants: a new instant comes after it."""
         return max((max(each.timestamp, each.completion_time) for each in self.instants), default=None)
 
     @cached_property
     def first_active_time(self) -> str | None:
         """Where the active timeline begins: its first write whose commit is not savepointed, if any.
 
-        A savepointed commit stays when everything around it is archived, so it says nothing about its
-        neighbours. If all writes are savepointed, as after a restore, it is the last of these: what is
-        missing before it is archived. Cleans and rollbacks are archived at a pace of their own and don't
-        count.
+        Archiving leaves a savepointed commit where it is, so its neighbours may be archived. If all writes
+        are savepointed, as after a restore, the timeline begins with the last one, and instants that are
+        missing before it are archived. Cleans and rollbacks are archived separately and don't count.
         """
         writes = [each.timestamp for each in self.instants if each.action in WRITE_ACTIONS]
         last = writes[-1] if writes else None
@@ -100,7 +99,7 @@ class Timeline:
 
 
 def timeline_of(instants: Iterable[Instant], layout: TimelineLayout = LAYOUT_V1) -> Timeline:
-    """The timeline made of all state files found: of each action only the latest state is kept."""
+    """The timeline of these state files; each action has only its latest state."""
     latest: dict[tuple[str, str], Instant] = {}
     for instant in instants:
         key = (instant.timestamp, instant.completed_action)

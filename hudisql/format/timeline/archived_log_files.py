@@ -1,8 +1,8 @@
-"""Archived instants: the log files below `.hoodie/archived` that hold what the timeline's files said.
+"""Archived instants: the log files below `.hoodie/archived` with the contents of the timeline's files.
 
 Follows `HoodieArchivedTimeline`, `MetadataConversionUtils` and `HoodieArchivedMetaEntry` of Hudi 0.15: files
 `.commits_.archive.<n>_1-0-1` of Avro data blocks, an entry for each state of each instant. Values and bytes;
-which instants are archived is not decided here.
+`services/archive` decides which instants are archived.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ArchivedEntry:
 
     @property
     def commit_metadata(self) -> CommitMetadata | None:
-        """What a completed commit, deltacommit or replacecommit says, as far as archives keep it."""
+        """The metadata of a completed commit, deltacommit or replacecommit, as far as archives keep it."""
         is_replacement = self.instant.action == REPLACE_COMMIT
         found = self.record.get("hoodieReplaceCommitMetadata" if is_replacement else "hoodieCommitMetadata")
         if not self.instant.is_completed or found is None:
@@ -126,8 +126,8 @@ def parse_archive_file(
 ) -> Iterator[ArchivedEntry]:
     """The entries of an archive file in their order; torn blocks, which a crash leaves, are skipped.
 
-    With `payload` only those that have this field, such as `hoodieCleanMetadata`, and with `containing` those
-    whose Avro bytes contain it: others are not decoded. Raises CorruptTableError, UnsupportedTableError.
+    With `payload` only entries that have this field, such as `hoodieCleanMetadata`, and with `containing`
+    only entries whose Avro bytes contain it are decoded. Raises CorruptTableError, UnsupportedTableError.
     """
     for block in _data_blocks(content, path):
         for record in _records(block, path, payload, containing):
@@ -136,8 +136,9 @@ def parse_archive_file(
 
 
 def parse_archived_instants(content: bytes, path: str) -> Iterator[Instant]:
-    """The instants of an archive file's entries, whose payloads are skipped. Raises as
-    `parse_archive_file`.
+    """The instants of an archive file's entries, whose payloads are skipped.
+
+    Raises CorruptTableError, UnsupportedTableError.
     """
     for block in _data_blocks(content, path):
         for record in _records(block, path, names_alone=True):
@@ -171,7 +172,7 @@ def _records(
         for _ in range(count):
             (length,) = _LENGTH.unpack_from(content, position)
             position += _LENGTH.size
-            # An entry has one payload: the unions before it are null, which is a byte each.
+            # An entry has one payload. The unions before it are null, one byte each.
             if (
                 content.startswith(nulls, position)
                 and content.find(containing, position, position + length) >= 0
@@ -184,7 +185,7 @@ def _records(
 
 
 def _nulls_before(schema: Any, payload: str) -> bytes:
-    """How a record begins whose first payload is this field; empty where the schema does not tell it."""
+    """The first bytes of a record with this field as first payload; empty if the schema leaves them open."""
     fields = schema["fields"]
     names = [each["name"] for each in fields]
     before = fields[: names.index(payload)] if payload in names else []
@@ -233,7 +234,7 @@ def archived_entry(instant: Instant, content: bytes, transition_time: str | None
 
 
 def archived_content(entry: ArchivedEntry) -> bytes:
-    """What the file of the entry's instant and state said, as far as archives keep it; empty if nothing."""
+    """The content of the file of the entry's instant and state, as far as archives keep it."""
     for name, payload in entry.record.items():
         if name in _NAMES or name == "version" or payload is None:
             continue
@@ -244,7 +245,7 @@ def archived_content(entry: ArchivedEntry) -> bytes:
 
 
 def _payload(instant: Instant, content: bytes, path: str) -> tuple[str | None, Any]:
-    """The field of the entry that holds what the instant's file says, and its record; None without one."""
+    """The field of the entry with the content of the instant's file, and its record; None without one."""
     action, state = instant.action, instant.state
     if action == REPLACE_COMMIT and state is InstantState.REQUESTED:
         return "hoodieRequestedReplaceMetadata", _decoded("HoodieRequestedReplaceMetadata", content, path)
@@ -270,7 +271,7 @@ def _decoded(schema_name: str, content: bytes, path: str) -> dict[str, Any] | No
 
 
 def _commit_record(content: bytes, path: str) -> dict[str, Any]:
-    """`HoodieCommitMetadata` or `HoodieReplaceCommitMetadata` of the archive, from a commit's file."""
+    """A commit's file as the archive's `HoodieCommitMetadata` or `HoodieReplaceCommitMetadata`."""
     try:
         document: Any = parse_commit_document(content) if content else {"operationType": "UNKNOWN"}
         stats = document.get("partitionToWriteStats") or {}

@@ -1,8 +1,8 @@
 """Commit metadata: the write statistics of a completed commit.
 
 Follows `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata` and `HoodieWriteStat` of Hudi 0.15 and writes
-their JSON in Jackson's layout, byte for byte. Layout 2 of the timeline has the same fields in Avro
-containers, which are read here, too. Fields that newer writers add are ignored on reading.
+their JSON in Jackson's layout, byte for byte. The Avro form of timeline layout 2, with the same fields, is
+read here, too. Fields that newer writers add are ignored on reading.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogWriteStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What one commit did to one file; sizes in bytes, `path` relative to the table's base path."""
+    """The write of one commit to one file; sizes in bytes, `path` relative to the table's base path."""
 
     file_id: str
     path: str | None
@@ -201,7 +201,7 @@ def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:
 
 
 def parse_commit_document(content: bytes) -> dict[str, Any]:
-    """The fields of commit metadata as they stand in its JSON or its Avro. Raises CorruptTableError."""
+    """The fields of commit metadata by their names in JSON, from JSON or Avro. Raises CorruptTableError."""
     if not content.startswith(b"{"):
         # Tasks that write skeletons load no Avro reader.
         from hudisql.format.avro.avro_container import CONTAINER_MAGIC, decode_container
@@ -270,7 +270,7 @@ def _stat_from_json(document: Mapping[str, Any]) -> WriteStat:
     values = {
         attribute: document[name]
         for name, attribute in _STAT_FIELDS.items()
-        # Avro has null for what JSON leaves out.
+        # Avro has null for fields that JSON leaves out.
         if name in document and (document[name] is not None or name in _NULLABLE_STATS)
     }
     runtime = document.get("runtimeStats")
@@ -310,7 +310,7 @@ def _scalar(value: Any) -> str:
 
 
 def _jackson_parts(value: Any, indent: str) -> Iterator[str]:
-    """`_jackson` piece by piece, a write statistic at a time: of a large commit only the text is held."""
+    """`_jackson` in pieces, one write statistic at a time: memory holds only the text of a large commit."""
     if isinstance(value, WriteStat):
         yield _jackson(_stat_to_json(value), indent)
     elif isinstance(value, Mapping) and value:

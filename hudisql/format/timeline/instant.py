@@ -57,8 +57,8 @@ _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.AS
 class Instant:
     """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants).
 
-    `completion_time` is what the file of a completed action says by its name in layout 2; it is empty where
-    names tell none (`table/timeline/completion_times` then knows it).
+    `completion_time` comes from the file name of a completed action in layout 2; it is empty if the name has
+    none (`table/timeline/completion_times` then finds it).
     """
 
     timestamp: str
@@ -82,7 +82,7 @@ class Instant:
 
 
 def parse_point_in_time(text: str) -> str | None:
-    """The instant time that a text means in Hudi's forms, or None if it is none of them.
+    """The instant time of a text in one of Hudi's forms, or None for another text.
 
     `yyyyMMddHHmmss[SSS]` (kept as it is), `yyyy-MM-dd HH:mm:ss[.SSS]` or `yyyy-MM-dd`, in the time zone of
     the table's timeline. Follows `HoodieSqlCommonUtils.formatQueryInstant` of Hudi 0.15.

@@ -1,8 +1,7 @@
 """Archived instants of timeline layout 2: parquet files below `history`, which a manifest names.
 
-Follows `LSMTimeline` and `ArchivedTimelineLoaderV2` of Hudi 1.2: `_version_` holds the number of the manifest
-that counts, and only the files that it names do; others are left from earlier versions. Which archived
-instants are asked for is not decided here.
+Follows `LSMTimeline` and `ArchivedTimelineLoaderV2` of Hudi 1.2: `_version_` holds the number of the current
+manifest, and only the files that it names are read; other files belong to earlier versions.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.storage import Storage, join
 
 VERSION_FILE: Final = "_version_"
-"""The name of the file that names the manifest that counts."""
+"""The name of the file with the number of the current manifest."""
 MANIFEST_NAME: Final = re.compile(r"manifest_(\d+)", re.ASCII)
 """The names of manifests, with their numbers."""
 _FILE_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})_(\d+)\.parquet", re.ASCII)
@@ -45,7 +44,7 @@ class HistoryFile:
 class HistoryInstant:
     """An archived instant; `metadata` is the content of its completed file, `plan` that of its requested one.
 
-    `action` is the completed one. Contents are None where they were not asked for or never were.
+    `action` is the completed one. Contents are None if they were not read or do not exist.
     """
 
     timestamp: str
@@ -67,7 +66,7 @@ def list_history_files(storage: Storage, directory: str) -> list[HistoryFile]:
         try:
             return files_of_manifest(storage, directory, version)
         except NoSuchPathError:
-            # The version was superseded, and cleaned, since it was read.
+            # A newer version has replaced this one, which was then deleted.
             continue
     raise CorruptTableError(f"the manifest that {join(directory, VERSION_FILE)} names does not exist")
 
@@ -86,7 +85,7 @@ def files_of_manifest(storage: Storage, directory: str, version: int) -> list[Hi
 
 
 def latest_history_version(storage: Storage, directory: str) -> int | None:
-    """The number of the manifest that counts; None if there is no history. Raises StorageError."""
+    """The number of the current manifest; None if there is no history. Raises StorageError."""
     try:
         text = storage.read(join(directory, VERSION_FILE)).decode().strip()
     except NoSuchPathError:
@@ -112,7 +111,7 @@ def _named_files(content: bytes, path: str) -> list[tuple[str, int]]:
 def _file_of(directory: str, name: str, length: int) -> HistoryFile:
     matched = _FILE_NAME.fullmatch(name)
     if matched is None:
-        raise CorruptTableError(f"the history at {directory} names the file {name}, which is no file of it")
+        raise CorruptTableError(f"the history at {directory} names {name}, which is not a history file")
     first, last, layer = matched.groups()
     return HistoryFile(join(directory, name), first, last, int(layer), length)
 

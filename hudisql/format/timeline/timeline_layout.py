@@ -29,14 +29,14 @@ from hudisql.format.timeline.instant import (
 from hudisql.storage import join
 
 METADATA_DIRECTORY: Final = ".hoodie"
-"""The directory of a table that holds all but its data (Hudi's `METAFOLDER_NAME`)."""
+"""The directory for everything of a table except its data (Hudi's `METAFOLDER_NAME`)."""
 ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
 DEFAULT_TIMELINE_DIRECTORY: Final = "timeline"
 """Hudi's default for `hoodie.timeline.path`."""
 DEFAULT_HISTORY_DIRECTORY: Final = "history"
 """Hudi's default for `hoodie.timeline.history.path`."""
-# File names that are remembered: a timeline is listed again and again.
+# The size of the cache of file names: a timeline is listed again and again.
 _MOST_NAMES: Final = 1 << 16
 
 
@@ -46,7 +46,7 @@ def metadata_directory(base_path: str) -> str:
 
 
 def temporary_directory(base_path: str) -> str:
-    """What writers keep while they work: markers, a directory for each instant."""
+    """Temporary files of writers: markers, a directory for each instant."""
     return join(base_path, METADATA_DIRECTORY, ".temp")
 
 
@@ -56,7 +56,7 @@ def heartbeat_directory(base_path: str) -> str:
 
 
 def auxiliary_directory(base_path: str) -> str:
-    """What lasts beside the timeline, such as the bootstrap index."""
+    """Permanent files beside the timeline, such as the bootstrap index."""
     return join(base_path, METADATA_DIRECTORY, ".aux")
 
 
@@ -85,10 +85,10 @@ class TimelineLayout(Protocol):
 
     @property
     def has_completion_times(self) -> bool:
-        """True if names of completed actions tell when they were completed.
+        """True if the names of completed actions have their completion times.
 
-        File slices then go by these times, and the name of a log file tells the commit that wrote it, not
-        the base file that it belongs to.
+        File slices then follow these times, and the name of a log file has the instant of the commit that
+        wrote it, not that of its base file.
         """
 
     def timeline_directory(self, base_path: str) -> str:
@@ -98,7 +98,7 @@ class TimelineLayout(Protocol):
         """The name of the file that stands for the instant in its state."""
 
     def parse_file_name(self, name: str) -> Instant | None:
-        """The instant that a file of the timeline's directory stands for, or None if it is another file."""
+        """The instant of a file in the timeline's directory, or None for other files."""
 
     def __hash__(self) -> int:
         """Layouts are values."""
@@ -130,7 +130,7 @@ class TimelineLayoutV1:
         return f"{instant.timestamp}.{instant.action}.{instant.state.name.lower()}"
 
     def parse_file_name(self, name: str) -> Instant | None:
-        """The instant of a file's name, or None if it is no timeline file."""
+        """The instant of a file's name, or None for other files."""
         return _instant_of(name)
 
     def avro_record(self, instant: Instant) -> str | None:
@@ -138,7 +138,7 @@ class TimelineLayoutV1:
         return _AVRO_RECORDS.get((instant.action, instant.state))
 
     def sort_key(self, instant: Instant) -> tuple[str, str, int]:
-        """The time at which an action was requested decides."""
+        """By the time at which an action was requested."""
         return instant.timestamp, instant.action, instant.state
 
 
@@ -171,7 +171,7 @@ class TimelineLayoutV2:
         return f"{instant.timestamp}_{instant.completion_time}.{instant.completed_action}"
 
     def parse_file_name(self, name: str) -> Instant | None:
-        """The instant of a file's name, or None if it is no timeline file."""
+        """The instant of a file's name, or None for other files."""
         matched = _COMPLETED_NAME.fullmatch(name)
         if matched is None:
             return LAYOUT_V1.parse_file_name(name)
@@ -181,7 +181,7 @@ class TimelineLayoutV2:
         )
 
     def avro_record(self, instant: Instant) -> str | None:
-        """All that is not empty is an Avro container, but for commits named without a completion time."""
+        """All non-empty files are Avro containers, except commits named without a completion time."""
         if instant.is_completed and instant.action in COMMIT_ACTIONS:
             replaces = instant.action == REPLACE_COMMIT
             record = "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
@@ -189,7 +189,7 @@ class TimelineLayoutV2:
         return LAYOUT_V1.avro_record(instant)
 
     def sort_key(self, instant: Instant) -> tuple[str, str, int]:
-        """The time at which an action was requested decides, as in layout 1."""
+        """By the time at which an action was requested, as in layout 1."""
         return LAYOUT_V1.sort_key(instant)
 
 

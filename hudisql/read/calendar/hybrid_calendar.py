@@ -31,19 +31,19 @@ _JULIAN_EPOCH_SHIFT: Final = 719_470  # days from 0000-03-01 (Julian) to 1970-01
 
 
 class Calendar(StrEnum):
-    """What is taken of a file whose writer does not tell, in the words of Spark's settings."""
+    """The calendar of files whose writer does not name it, in the terms of Spark's settings."""
 
     CORRECTED = "CORRECTED"
-    """Today's calendar: values stay as they are."""
+    """The proleptic Gregorian calendar: values stay as they are."""
     LEGACY = "LEGACY"
-    """The older one: values are rebased."""
+    """The hybrid calendar: values are rebased."""
     EXCEPTION = "EXCEPTION"
-    """Values that the two calendars disagree on are an error."""
+    """Values that differ between the calendars are an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarSettings:
-    """Which calendar files are of that name none, and the time zone of files (Spark 2's) that name none."""
+    """The calendar and the time zone of files that do not name theirs."""
 
     of_dates: Calendar = Calendar.CORRECTED
     of_int96: Calendar = Calendar.CORRECTED
@@ -61,10 +61,10 @@ def rebases_of(
     key_values: Mapping[bytes, bytes] | None,
     settings: CalendarSettings = DEFAULT_CALENDARS,
 ) -> Mapping[str, Rebase]:
-    """What is to be done to which columns of a file: a function for a leaf, a mapping for a nested column.
+    """The rebase of each column of a file: a function for a leaf, a mapping for a nested column.
 
     `schema` is the Arrow form of `parquet_schema`; lists have an `element`, maps a `key` and a `value`. Empty
-    for files that hold today's calendar.
+    for files of the proleptic calendar.
     """
     found = key_values or {}
     zone = found.get(TIME_ZONE_KEY, b"").decode() or settings.time_zone
@@ -88,14 +88,14 @@ def rebases_of(
 
 
 def calendar_of_dates(key_values: Mapping[bytes, bytes] | None) -> Calendar | None:
-    """The calendar that a footer's key-values name for dates and timestamps (not INT96), if they do."""
+    """The calendar of dates and timestamps (not INT96) in a footer's key-values, if they name one."""
     unknown = Calendar.EXCEPTION
     found = _calendar(key_values or {}, LEGACY_DATETIME_KEY, "3.0.0", unknown)
     return None if found is unknown else found
 
 
 def statistics_valid_after_rebase(minimum: object) -> bool:
-    """True if a column's smallest stored value is one that no rebase changes, and so neither its greatest."""
+    """True if a rebase does not change a column's smallest stored value, nor therefore its greatest."""
     if isinstance(minimum, datetime):
         return minimum.replace(tzinfo=None) >= datetime(1900, 1, 1)
     return isinstance(minimum, date) and minimum >= date(1582, 10, 15)
@@ -164,7 +164,7 @@ def _rebase_moments(calendar: Calendar, zone: str) -> Rebase | None:
 
 
 def rebase_micros(micros: npt.NDArray[np.int64], zone_name: str) -> npt.NDArray[np.int64]:
-    """Microseconds since 1970 of the moments that show the same local date and time in today's calendar.
+    """Microseconds since 1970 of the moments with the same local date and time in the proleptic calendar.
 
     Raises UnsupportedTableError for a zone that Spark does not know.
     """
@@ -181,9 +181,9 @@ def rebase_micros(micros: npt.NDArray[np.int64], zone_name: str) -> npt.NDArray[
 
 
 def julian_day_shifts(days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Days to add to days since 1970 of the hybrid calendar, so that they show the same date in today's.
+    """The days to add to days of the hybrid calendar, so that the proleptic calendar shows the same date.
 
-    29 February of a year that has none today becomes 1 March, as in Spark.
+    29 February becomes 1 March if the proleptic year has no leap day, as in Spark.
     """
     # Years begin in March, so that a leap day is the last of its year.
     since = days + _JULIAN_EPOCH_SHIFT
@@ -202,14 +202,14 @@ def _reaches_below(numbers: pa.Array, first_common: int) -> bool:
 def _refuse_unknown(calendar: Calendar, what: str) -> None:
     if calendar is Calendar.EXCEPTION:
         raise UnsupportedTableError(
-            f"the files hold {what}, and their writer does not tell in which calendar",
+            f"the files hold {what}, and their writer does not name the calendar",
             hint="set spark.sql.parquet.datetimeRebaseModeInRead and int96RebaseModeInRead to LEGACY (Spark 2"
             " and Hive 2 wrote them) or to CORRECTED",
         )
 
 
 def _values(array: pa.Array, width: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values from the buffer's start, those of nulls and those before the array's offset included."""
+    """The values from the buffer's start, including nulls and the values before the array's offset."""
     return np.frombuffer(array.buffers()[1], dtype=width, count=array.offset + len(array))
 
 

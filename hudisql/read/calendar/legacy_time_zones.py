@@ -1,9 +1,8 @@
 """Differences between timestamps of the hybrid and the proleptic calendar, by time zone.
 
-Java's older classes know no local mean time, so that moments of before 1900 differ by some minutes besides
-the days of the calendar. Spark ships the differences of every zone (`RebaseDateTime`, a table made by its
-authors from both sets of classes); they are read from Spark's own jar, so that both ways to read agree.
-Imports no Spark.
+Java's older classes do not know local mean time, so moments before 1900 differ by some minutes in addition to
+the calendars' days. Spark ships a table of the differences of every zone (`RebaseDateTime`); it is read from
+Spark's own jar, so that both ways to read agree. Imports no Spark.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _OFFSET: Final = re.compile(r"(GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?\d{
 
 @dataclass(frozen=True, slots=True)
 class LegacyZone:
-    """A zone's rules for moments of before 1900.
+    """A zone's rules for moments before 1900.
 
-    From `switches[i]` on (microseconds) moments are to be moved by `shifts[i]`. Earlier ones, and all of a
-    zone without switches, lie `offset_micros` ahead of UTC and are to be moved by `extra_micros` besides the
-    days of the calendar.
+    Moments from `switches[i]` on (microseconds) are shifted by `shifts[i]`. Earlier moments, and all moments
+    of a zone without switches, are `offset_micros` ahead of UTC; they are shifted by the calendars' days and
+    by `extra_micros`.
     """
 
     offset_micros: int
@@ -50,7 +49,7 @@ class LegacyZone:
 def legacy_zone(name: str) -> LegacyZone:
     """The rules of a zone by its name in Java (`Europe/Berlin`, `UTC`, `GMT+02:00`).
 
-    Raises UnsupportedTableError for a zone that Spark does not know either, or if there is no Spark.
+    Raises UnsupportedTableError for a zone that Spark does not know, or if Spark is not installed.
     """
     fixed = _fixed_offset(name)
     if fixed is not None:
@@ -73,7 +72,7 @@ def legacy_zone(name: str) -> LegacyZone:
 
 
 def machine_time_zone() -> str:
-    """The name of this machine's time zone, as Java would take it: of files that name none."""
+    """The name of this machine's time zone in Java, for files that do not name theirs."""
     named = os.environ.get("TZ", "").lstrip(":")
     if named and not named.startswith("/"):
         return named
@@ -90,7 +89,7 @@ def _fixed_offset(name: str) -> int | None:
         return None
     prefix, sign, hours, minutes = matched.groups()
     if prefix != "GMT":
-        return 0  # Java's older classes, and so Spark here, know offsets as `GMT+01:00` only
+        return 0  # Java's older classes, which Spark uses here, know offsets only as `GMT+01:00`
     ahead = int(hours) * 3600 + int(minutes or 0) * 60
     return -ahead if sign == "-" else ahead
 
@@ -112,7 +111,7 @@ def _spark_jars() -> Iterator[Path]:
     homes = [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
     found = importlib.util.find_spec("pyspark")
     if found is not None and found.origin is not None:
-        # The package of a wheel has the jars; the one of a distribution is in python/ or in python/lib/a.zip.
+        # PySpark's wheel has the jars; in a distribution PySpark is in python/ or in python/lib/a.zip.
         homes += list(Path(found.origin).parents)[:5]
     for home in homes:
         for pattern in ("spark-sql-api_*.jar", "spark-catalyst_*.jar"):

@@ -1,8 +1,8 @@
-"""Change data capture: what each commit of a window inserted, updated and deleted, with before and after.
+"""Change data capture: the rows that each commit of a window inserted, updated and deleted, with images.
 
-Computed from the file slices before and after each commit, so that nothing has to be switched on beforehand
-(Hudi's own `cdc` queries need `hoodie.table.cdc.enabled`). Columns and operations are those of
-`HoodieCDCUtils` in Hudi 0.15; images hold the table's columns without meta columns.
+Computed from the file slices before and after each commit, so that no setting is needed beforehand (Hudi's
+own `cdc` queries need `hoodie.table.cdc.enabled`). Columns and operations are those of `HoodieCDCUtils` in
+Hudi 0.15; images hold the table's columns without meta columns.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BATCH_BYTES = 64 << 20
 class GroupChange:
     """One file group before and after one commit; None where it did not exist, or was replaced.
 
-    The configurations say which log blocks each side has. `deleted_rows` is what the commit itself says.
+    The configurations select each side's log blocks. `deleted_rows` is the count in the commit's metadata.
     """
 
     instant_time: str
@@ -74,8 +74,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """What a commit says of a file group: the version before ("" if none), its own ("" if replaced), and how
-    many rows it deleted."""
+    """A file group in a commit: version before ("" if none), its own ("" if replaced), deleted rows."""
 
     previous: str
     version: str
@@ -123,7 +122,7 @@ def _touched_groups(
         groups.update(((partition, file_id), _Touched("", "")) for file_id in file_ids)
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            # New file groups name no version before, or their own commit.
+            # New file groups name no previous version, or their own commit.
             is_new = stat.prev_commit in (None, "null") or stat.prev_commit >= commit.timestamp
             previous = "" if is_new else stat.prev_commit
             groups[partition, stat.file_id] = _Touched(
@@ -195,10 +194,10 @@ def read_changes(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that one commit changed in one file group, as `captured_schema` of a table of `schema`.
 
-    A row of the commit is an update if it takes the place of a row of its record key; a row that is no longer
-    there, and whose place none took, is a delete. A key may have several rows on both sides. Memory: record
-    keys and sequence numbers of both sides and the rows that changed, if there are both sides. Raises what
-    `read_file_slice` raises.
+    A row of the commit is an update if it replaces a row of its record key. A row that is gone and was not
+    replaced is a delete. A key may have several rows on both sides. Memory: if there are two sides, their
+    record keys and sequence numbers and the changed rows. Raises UnsupportedTableError, SourceChangedError,
+    CorruptTableError, StorageError.
     """
 
     sides = _Sides(storage, change, calendars)
@@ -222,7 +221,7 @@ def read_changes(
 def _replaced_if_none_deleted(
     change: GroupChange, sides: _Sides, columns: pa.Schema, written: pa.Table
 ) -> pa.Table | None:
-    """The rows before that the written ones replace; None if the numbers of rows do not prove it."""
+    """The rows of before that the written rows replace; None if the row counts do not prove it."""
     if not _says_that_it_deleted_none(change):
         return None
     keys = written[RECORD_KEY].combine_chunks()
@@ -233,16 +232,16 @@ def _replaced_if_none_deleted(
     kept = _count(sides.before) - replaced.num_rows
     if kept + written.num_rows != _count(sides.after):
         return None
-    # Of several rows of a key the commit may have replaced one.
+    # If a key has several rows, the commit may have replaced only one.
     has_single_keys = pc.count_distinct(replaced[RECORD_KEY], mode="all").as_py() == replaced.num_rows
     return replaced if has_single_keys else None
 
 
 def _removed_rows(change: GroupChange, sides: _Sides, columns: pa.Schema) -> pa.Table:
-    """The rows before that the commit deleted or replaced: those that are not in the file group any more.
+    """The rows that the commit deleted or replaced: they are no longer in the file group.
 
-    Key and commit sequence number tell which row is which. Rows that share both, and are not all there any
-    more, are compared by their values.
+    Key and commit sequence number identify a row. If some rows that share both are gone, they are compared by
+    value.
     """
     names = (RECORD_KEY, COMMIT_SEQNO)
     identity = pa.schema([META_SCHEMA.field(name) for name in names])
@@ -277,7 +276,7 @@ def _rows_at(
 
 @dataclass(frozen=True)
 class _Sides:
-    """Reads the file slices before and after a change; one that is not there has no rows."""
+    """Reads the file slices before and after a change; a missing slice has no rows."""
 
     _storage: Storage
     _change: GroupChange
@@ -304,9 +303,9 @@ class _Sides:
 
 
 def _says_that_it_deleted_none(change: GroupChange) -> bool:
-    """True if the commit rewrote a base file and counts no row deleted: the numbers of rows can prove it.
+    """True if the commit rewrote a base file and counts no deleted rows.
 
-    Rows of log files may be deleted only when they are merged, which the commit does not count.
+    The row counts prove that only without log files, whose rows may be deleted when they are merged.
     """
     slices = (change.before, change.after)
     return change.deleted_rows == 0 and not any(each is None or each.has_log_files for each in slices)
@@ -317,7 +316,10 @@ def _count(read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]) -> int:
 
 
 def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """`read_changes` as `CAPTURED_TEXTS`, without Spark. Raises what `read_file_slice` raises."""
+    """`read_changes` as `CAPTURED_TEXTS`, without Spark.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     for batch in read_changes(storage, change, schema):
         images = [render_json(batch.column(name)) for name in (BEFORE, AFTER)]
         yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *images], schema=CAPTURED_TEXTS)
@@ -326,7 +328,7 @@ def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) 
 def _difference(
     change: GroupChange, schema: pa.Schema, removed: pa.Table, written: pa.Table
 ) -> Iterator[pa.RecordBatch]:
-    """The events of the rows that the commit removed and wrote: of one key the first becomes the first."""
+    """The events of the removed and written rows; rows of one key are paired in order."""
     keys = equal_row_numbers([removed.select([RECORD_KEY]), written.select([RECORD_KEY])])
     at_removed, at_written = pair_rows(*keys)
     deleted, inserted = (_without(rows, at) for rows, at in ((removed, at_removed), (written, at_written)))
@@ -351,7 +353,7 @@ def _without(rows: pa.Table, positions: RowNumbers) -> pa.Table:
 
 
 def _part(rows: pa.Table | None, start: int, count: int) -> pa.RecordBatch | None:
-    """Some rows as one batch. More than 2 GB of text are an error, where `combine_chunks` splits them."""
+    """Some rows as one batch. Raises for more than 2 GB of text, which `combine_chunks` would split."""
     return None if rows is None else pa.concat_batches(rows.slice(start, count).to_batches())
 
 

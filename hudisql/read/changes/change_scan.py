@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
 
 _MOST_TASKS = 1000
-# Of images in memory, and in Spark's plan.
+# The most bytes of images in memory and in Spark's plan.
 _MOST_BYTES_HELD = 16 << 20
 _TEXT = "to_json({0}, map('ignoreNullFields', 'false')) AS {0}"
 
@@ -36,7 +36,7 @@ _TEXT = "to_json({0}, map('ignoreNullFields', 'false')) AS {0}"
 def captured_changes(spark: SparkSession, table: HudiTable, changes: Sequence[GroupChange]) -> DataFrame:
     """The changes as rows (op, ts_ms, before, after), all of them texts.
 
-    Errors of reading are raised by the tasks. The rows come in no promised order.
+    Errors of reading are raised by the tasks. The order of the rows is not defined.
     """
     texts = [OPERATION, COMMIT, _TEXT.format(BEFORE), _TEXT.format(AFTER)]
     return _captured(spark, table, table.schema, changes).selectExpr(*texts)
@@ -47,8 +47,8 @@ def few_changed_images(
 ) -> pa.Table | None:
     """The rows before and after each change, in the columns of `schema` (some of the table's), read now.
 
-    None if columns are nested, the file slices have together more than `most_bytes`, or the rows are more
-    than Spark's plan should hold.
+    None if columns are nested, the file slices are larger than `most_bytes` together, or the rows are too
+    many for Spark's plan.
     """
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
     is_nested = any(pa.types.is_nested(each.type) for each in schema)

@@ -32,7 +32,7 @@ def render_json(values: pa.Array) -> pa.StringArray:
     """One JSON text for each value; nulls stay null, and are `null` inside structs, lists and maps.
 
     Time stamps have three digits of a second and end with Z, without a time zone of their type they have no
-    Z; binary values are Base64. Raises NotImplementedError for a type that no Hudi table has.
+    Z; binary values are Base64. Raises NotImplementedError for types that Hudi tables do not have.
     """
     return pc.if_else(values.is_valid(), _render(values), pa.scalar(None, pa.string()))
 
@@ -69,13 +69,13 @@ def _render_map(values: pa.MapArray) -> pa.Array:
 
 
 def _in_use(values: pa.Array, elements: pa.Array) -> pa.Array:
-    """The elements of these lists or maps only: a slice of an array shares those of all of it."""
+    """Only the elements of these lists or maps: a slice of an array shares those of the whole array."""
     first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
     return elements.slice(first, last - first)
 
 
 def _joined(values: pa.Array, elements: pa.Array, opening: str, closing: str) -> pa.Array:
-    """One text for each list or map, of the texts of its elements in use."""
+    """One text for each list or map, joined from the texts of its elements."""
     offsets = pc.subtract(values.offsets, values.offsets[0])
     texts = pc.binary_join(pa.ListArray.from_arrays(offsets, elements), ",")
     opened = pc.if_else(values.is_valid(), opening, pa.scalar(None, pa.string()))

@@ -1,4 +1,4 @@
-"""Rows compared as multisets: equal rows count as often as they are there. Whole Arrow columns, no files."""
+"""Compare rows as multisets: the number of equal rows counts. Whole Arrow columns, no files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RowNumbers = npt.NDArray[np.int64]
 
 
 def equal_row_numbers(tables: Sequence[pa.Table]) -> list[RowNumbers]:
-    """A number for each row of tables of the same columns: equal rows have equal ones, nulls are equal.
+    """A number for each row of tables with the same columns: equal rows have equal numbers, nulls are equal.
 
     Nested values are compared by their JSON texts.
     """
@@ -32,14 +32,14 @@ def equal_row_numbers(tables: Sequence[pa.Table]) -> list[RowNumbers]:
 
 
 def missing_rows(before: RowNumbers, after: RowNumbers) -> npt.NDArray[np.bool_]:
-    """True for the rows before that are not there after: of equal rows the last ones."""
+    """True for the rows of `before` that are missing in `after`; of equal rows the last ones."""
     counts = np.bincount(after, minlength=_size(before))
     missing: npt.NDArray[np.bool_] = _occurrences(before) >= counts[before]
     return missing
 
 
 def partly_missing_rows(before: RowNumbers, after: RowNumbers) -> tuple[npt.NDArray[np.bool_], ...]:
-    """True for the rows before, and for those after, of whose number some are missing after, and not all."""
+    """True for the rows of `before` and of `after` whose number is partly missing in `after`."""
     size = max(_size(before), _size(after))
     counts_before, counts_after = (np.bincount(each, minlength=size) for each in (before, after))
     is_partly = (counts_after > 0) & (counts_after < counts_before)
@@ -60,7 +60,7 @@ def _size(numbers: RowNumbers) -> int:
 
 
 def _occurrences(numbers: RowNumbers) -> RowNumbers:
-    """For each row, how many rows of its number stand before it."""
+    """For each row the count of earlier rows with its number."""
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
     lengths = np.diff(starts, append=len(numbers))

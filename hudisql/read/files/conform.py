@@ -1,8 +1,8 @@
-"""Bring Arrow columns, as parquet files give them, to the exact types of a table's schema.
+"""Convert Arrow columns of parquet files to the exact types of a table's schema.
 
-Files of one table differ: list items have other names, columns are required or missing, decimals and
-timestamps come in other widths, pruned structs lack fields. Spark accepts only the schema it was promised, so
-every column is rebuilt to it, without copying the values where the physical type is the same already.
+Files of one table differ: in names of list items, required or missing columns, widths of decimals and
+timestamps, fields of pruned structs. Spark accepts only the announced schema, so every column is converted,
+without a copy of the values if the physical type is the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hudisql.read.calendar.hybrid_calendar import Rebase
 
 
 def find_field(fields: pa.Schema | pa.StructType, name: str) -> int:
-    """The position of a field by exact name, else by the only one that differs in case alone, else -1."""
+    """The position of a field by exact name, else by case-insensitive name if that is unique, else -1."""
     names = [field.name for field in fields]
     if name in names:
         return names.index(name)
@@ -27,9 +27,9 @@ def find_field(fields: pa.Schema | pa.StructType, name: str) -> int:
 def conform_array(array: pa.Array, wanted: pa.DataType, rebase: Rebase | None = None) -> pa.Array:
     """`array` as the type `wanted`: struct fields by name, missing ones null, leaves cast without loss.
 
-    `rebase` is what `hybrid_calendar` says of the column in its file. Timestamps of nanoseconds lose what is
-    below a microsecond. Raises pa.ArrowInvalid if a value does not fit, pa.ArrowNotImplementedError if no
-    cast exists, UnsupportedTableError for dates that cannot be rebased.
+    `rebase` is the column's rebase by `hybrid_calendar`. Timestamps of nanoseconds are cut to microseconds.
+    Raises pa.ArrowInvalid if a value does not fit, pa.ArrowNotImplementedError if no cast exists,
+    UnsupportedTableError for dates that cannot be rebased.
     """
     if array.type == wanted and not rebase:
         return array
@@ -68,20 +68,20 @@ def constant_column(value: object, column_type: pa.DataType, rows: int) -> pa.Ar
 
 
 def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A record batch of the columns that knows its number of rows even without columns."""
+    """A record batch of the columns, with its number of rows even if there are no columns."""
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
 def conform_batch(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The columns of `wanted`, found by name, with its types. Raises what `conform_array` raises."""
+    """The columns of `wanted`, found by name, with its types."""
     columns = [conform_array(batch.column(each.name), each.type) for each in wanted]
     return batch_of(columns, wanted, batch.num_rows)
 
 
 def with_dictionaries(wanted: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """`wanted`, in which the columns that are dictionaries of its types in `found` are such, too."""
+    """`wanted` with dictionary types for the columns that are dictionaries in `found`."""
     kinds = {each.name: each.type for each in found if pa.types.is_dictionary(each.type)}
     return pa.schema([each.with_type(kinds.get(each.name, each.type)) for each in wanted])
 

@@ -1,4 +1,4 @@
-"""Batches that are read at once, as long as they are few: rows may be far larger than their files."""
+"""Batches collected up to a limit: rows may be far larger in memory than in their files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def few_batches(batches: Iterable[pa.RecordBatch], most_bytes: int) -> list[pa.RecordBatch] | None:
-    """All batches; None as soon as they have more than `most_bytes` in memory. Raises what reading raises."""
+    """All batches; None as soon as they take more than `most_bytes` of memory."""
     found: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -1,8 +1,8 @@
 """One open parquet file as a source of row ranges: leaf selection, row-group choice, bounded batches.
 
-Rows are addressed by their absolute position in the file, which is what keeps a skeleton and its external
-file aligned (RFC-12) however differently the two are cut into row groups. Memory is bounded by one row
-group's compressed bytes of the chosen columns plus one decoded batch. It knows nothing of Hudi.
+Rows are addressed by their absolute position in the file, so that a skeleton and its external file stay
+aligned (RFC-12) even if their row groups differ. Memory: the compressed bytes of the chosen columns of one
+row group, and one decoded batch. Knows nothing of Hudi.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class RowRange:
 class ParquetRows:
     """A parquet file opened for reading the columns of `schema`; a context manager.
 
-    `calendars` is what is taken of files that do not tell in which calendar their dates are. With `content`,
-    that is the file (a block inside the file at `path`).
-    Raises pa.ArrowInvalid (not a readable parquet file) and the storage's errors.
+    `calendars` is the calendar of files that do not name the calendar of their dates. `content`, if given, is
+    the file itself (a block inside the file at `path`). Raises pa.ArrowInvalid (not a readable parquet file)
+    and the storage's errors.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ParquetRows:
                 arrays.append(conform_array(batch.column(index), field.type, rebase))
             except pa.ArrowException as error:
                 physical = batch.schema.field(index).type
-                message = f"column '{field.name}' is {physical}, the table says {field.type}: {error}"
+                message = f"column '{field.name}' is {physical}, but the table has {field.type}: {error}"
                 raise pa.ArrowInvalid(message) from error
         return batch_of(arrays, self._schema, batch.num_rows)
 
@@ -197,7 +197,7 @@ class ParquetRows:
         if pa.types.is_nested(current):
             return None
         statistics = group.column(leaf).statistics
-        # Values that lose digits on the way to the table's type are not bounded by what the footer says.
+        # The footer's bounds do not hold for values that lose digits in the conversion to the table's type.
         lossy = pa.types.is_timestamp(current) and current.unit == "ns"
         if statistics is None or lossy or group.column(leaf).physical_type == "INT96":
             return None
@@ -237,7 +237,7 @@ def _bounds(statistics: Any) -> tuple[Any, Any]:
     try:
         return statistics.min, statistics.max
     except (OverflowError, ValueError):
-        return None, None  # a year that Python's dates do not have
+        return None, None  # a year outside of Python's dates
 
 
 def _first_leaves(schema: pa.Schema) -> list[int]:
@@ -270,7 +270,7 @@ def _wanted_leaves(physical: pa.DataType, wanted: pa.DataType, first: int) -> li
             if index in names:
                 chosen += _wanted_leaves(field.type, names[index], leaf)
             leaf += _leaf_count(field.type)
-        # A struct of which no field exists here still tells which rows hold a struct.
+        # Any leaf of a struct without wanted fields shows which rows have a struct.
         return chosen or [first]
     if pa.types.is_map(physical) and pa.types.is_map(wanted):
         keys = _leaf_count(physical.key_type)

@@ -1,9 +1,9 @@
 """Row predicates as values, with Spark SQL's meaning.
 
-A predicate is a tree of frozen dataclasses over column paths and Python values. It keeps a row if it is TRUE
-(three-valued logic; NaN equals NaN and is greater than every other number, as in Spark SQL). The module
-evaluates predicates on whole Arrow columns and proves by minimum, maximum and null count that a row group
-cannot match. It knows neither files nor Spark: who translates Catalyst's filters builds these values.
+A predicate is a tree of frozen dataclasses over column paths and Python values. A predicate keeps a row if it
+is TRUE (three-valued logic; NaN equals NaN and is greater than every other number, as in Spark SQL). The
+module evaluates predicates on whole Arrow columns, and decides by minimum, maximum and null count whether a
+row group can match. It knows neither files nor Spark; `sql/query/catalyst` builds predicates from filters.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite; NULL stays NULL."""
+    """The negation; NULL stays NULL."""
 
     part: Predicate
 
@@ -136,7 +136,7 @@ Predicate: TypeAlias = Comparison | In | InSet | IsNull | IsNotNull | StartsWith
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What a row group's footer says of one column; None where it says nothing.
+    """The statistics of one column in a row group's footer; None for missing ones.
 
     `minimum` and `maximum` bound the values that are neither null nor NaN, as Python values.
     """
@@ -178,10 +178,10 @@ def columns_of(predicate: Predicate | None) -> frozenset[ColumnPath]:
 
 
 def bind_predicate(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
-    """The predicate with its values in the columns' own types, or None if the schema cannot carry it.
+    """The predicate with its values in the columns' own types, or None if they do not fit the schema.
 
-    None means "not usable here", for example a value that does not fit the column's type: the caller then
-    reads without it.
+    None means that the caller must read without the predicate, for example if a value does not fit its
+    column's type.
     """
     match predicate:
         case And(parts) | Or(parts):
@@ -259,7 +259,7 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
 
 
 def _values_near(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Those of the sorted values that the column may hold: Arrow hashes all that it is given, each time."""
+    """The sorted values within the column's bounds: Arrow hashes all given values on each call."""
     is_comparable = column.type == values.type and pa.types.is_integer(values.type)
     if len(values) < _MANY_VALUES or not is_comparable:
         return values
@@ -281,7 +281,7 @@ def may_match(
 ) -> bool:
     """False only if the statistics prove that no row makes the predicate TRUE.
 
-    `statistics_of` gives None for a column it knows nothing of. With `negated`, the same for NOT predicate.
+    `statistics_of` returns None for columns without statistics. With `negated`, the same for NOT predicate.
     """
     match predicate:
         case And(parts) | Or(parts):

@@ -1,8 +1,8 @@
 """Cut the files of a scan into splits of about equal size.
 
-A split is a byte range of the file that drives a read, as in Spark's own file scans; which row groups it
-holds is decided inside the task (those whose middle lies in the range), so planning opens no file. Small
-reads are packed several into one task. Pure values: no storage, no Spark.
+A split is a byte range of the driving file, as in Spark's own file scans. The task reads the row groups whose
+middle lies in the range, so planning opens no file. Several small reads share one task. Pure values: no
+storage, no Spark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ScanTask:
 
 
 def driving_file_bytes(file_slice: FileSlice, *, needs_data: bool) -> int:
-    """Length in bytes of the file whose row groups drive the read: the external file if its data are read."""
+    """Length in bytes of the driving file: the external file if its columns are read."""
     if file_slice.external_file is not None and (needs_data or file_slice.is_register_only):
         return file_slice.external_file.length
     return file_slice.base_file.length if file_slice.base_file is not None else 0

@@ -1,4 +1,4 @@
-"""A hash table of record keys for look-ups by many batches; Arrow would hash the keys again for each batch.
+"""A hash table of record keys for look-ups from many batches; Arrow would hash the keys for each batch.
 
 Knows text columns only, neither logs nor base files.
 """
@@ -16,7 +16,7 @@ _NOT_FOUND = -1
 
 
 class KeyTable:
-    """Looks up which of `keys` (distinct, not null) the values of a column are."""
+    """Looks up the values of a column among `keys` (distinct, not null)."""
 
     def __init__(self, keys: pa.StringArray) -> None:
         from hudisql.read.merge import log_kernels
@@ -38,7 +38,7 @@ class KeyTable:
 
 
 def _text_of(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Offsets and bytes of a text column, both beginning where the column does."""
+    """Offsets and bytes of a text column, from the column's first value on."""
     buffers: Any = column.buffers()
     if buffers[1] is None or not len(column):
         return np.zeros(len(column) + 1, np.int32), np.zeros(0, np.uint8)

@@ -15,11 +15,11 @@ DATA, DELETE, ORDERED_DELETE = 0, 1, 2
 
 @compiled
 def latest_events(keys, kinds, ranks, key_count, orders_deletes):  # type: ignore[no-untyped-def]
-    """For each key the number of the event that holds in the end; every key has one.
+    """For each key the number of its final event; every key has one.
 
-    Follows `HoodieMergedLogRecordScanner`: a row gives way to one whose rank is not lower; a delete holds
-    over a row unless it has a lower rank; after a delete every row holds, unless `orders_deletes` and the
-    delete's rank is higher.
+    Follows `HoodieMergedLogRecordScanner`: a row is replaced by a row whose rank is not lower; a delete
+    replaces a row unless the delete has a lower rank; every row replaces a delete, unless `orders_deletes`
+    and the delete's rank is higher.
     """
     latest = np.full(key_count, -1, np.int64)
     for event in range(len(keys)):
@@ -37,10 +37,10 @@ def latest_events(keys, kinds, ranks, key_count, orders_deletes):  # type: ignor
 def latest_columns(  # type: ignore[no-untyped-def]
     keys, kinds, ranks, deletes, lacks, key_count, orders_deletes
 ):
-    """As `latest_events`, and for each key and column the number of the event whose value holds, or -1.
+    """As `latest_events`, and for each key and column the number of the event with its value, or -1.
 
-    Of two rows the one that holds lends its columns, except those that it `lacks`; the other lends these.
-    `deletes` marks events that are deletes, rows that stand for one too: nothing goes on from before them.
+    The winner of two rows keeps its columns, except those that it `lacks`, which come from the other row.
+    `deletes` marks deletes, also those written as rows: no value from before a delete remains.
     """
     latest = np.full(key_count, -1, np.int64)
     sources = np.full((key_count, lacks.shape[1]), -1, np.int64)
@@ -67,7 +67,7 @@ def latest_columns(  # type: ignore[no-untyped-def]
 
 @compiled
 def _word_at(data, at):  # type: ignore[no-untyped-def]
-    """Eight bytes as one number; LLVM makes one load of it."""
+    """Eight bytes as one number; LLVM compiles this to one load."""
     word = np.uint64(data[at])
     word |= np.uint64(data[at + 1]) << np.uint64(8)
     word |= np.uint64(data[at + 2]) << np.uint64(16)
@@ -80,8 +80,9 @@ def _word_at(data, at):  # type: ignore[no-untyped-def]
 
 @compiled
 def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
-    # FNV-1a over words of eight bytes; the end is MurmurHash3's 64-bit finalizer: a table takes the low bits,
-    # which a product alone makes of the low bits of the text, and these are often equal in numbered keys.
+    # FNV-1a over words of eight bytes, then MurmurHash3's 64-bit finalizer. The table uses the low bits of
+    # the hash; without the finalizer they depend only on the text's low bits, which are often equal in
+    # numbered keys.
     hashed = np.uint64(14695981039346656037) ^ np.uint64(stop - start)
     at = start
     while at + 8 <= stop:
@@ -89,7 +90,7 @@ def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
         hashed ^= hashed >> np.uint64(32)
         at += 8
     if at < stop and stop - start >= 8:
-        # The last eight bytes: some of them count twice.
+        # The last eight bytes, some of which were hashed before.
         hashed = (hashed ^ _word_at(data, stop - 8)) * np.uint64(0x9E3779B97F4A7C15)
         at = stop
     while at < stop:

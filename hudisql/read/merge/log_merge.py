@@ -1,7 +1,7 @@
 """Merge the records of a slice's log files with its base rows.
 
 Follows the merging iterators of Hudi 0.15 (`HoodieMergeOnReadRDD`): base rows keep their order and are
-replaced where they stand; keys that only the logs have come last. Knows batches and keys, no files.
+replaced in place; keys that only the logs have come last. Knows batches and keys, no files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH_ROWS = 64 * 1024
 
 
 def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
-    """`schema` with the columns that a merge looks at: the record key, and what orders rows."""
+    """`schema` with the columns that a merge needs: the record key and the ordering columns."""
     fields = list(schema)
     if RECORD_KEY not in schema.names:
         fields.append(pa.field(RECORD_KEY, pa.string()))
@@ -34,7 +34,7 @@ def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
 
 
 class LogMerge:
-    """Finds for base batches which of their rows the log records replace; it remembers which keys it met."""
+    """Finds the rows of base batches that log records replace, and remembers the keys of these."""
 
     def __init__(self, records: LogRecords, mode: RecordMergeMode) -> None:
         self.mode = mode
@@ -48,7 +48,7 @@ class LogMerge:
         return self._records.lacks is None and self.mode.partial_update_mode is None
 
     def match(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The numbers of the batch's rows that give way, and for each the record's row, -1 for a delete.
+        """The numbers of the batch's replaced rows, and for each the record's row, -1 for a delete.
 
         The batch has the columns that `merge_schema` adds.
         """
@@ -73,7 +73,7 @@ class LogMerge:
         return touched, self._without_deletes(records.row_of_key[key_numbers]), is_newer
 
     def merge_parts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its records, of which one takes the columns that it lacks from the other."""
+        """The batch merged with its records; the winner takes missing columns from the other side."""
         touched, rows, is_newer = self._match(batch)
         if not len(touched):
             return batch
@@ -85,7 +85,7 @@ class LogMerge:
         if records.lacks is not None:
             lacks = records.lacks[rows[has_row]]
         replacing = fill_from(own, lacks, base)
-        # A newer base row stays whole, unless its own columns say that they are to be filled.
+        # A newer base row keeps all its columns, unless the update mode fills some of them.
         base_lacks = lacking_columns(base, self.mode)
         staying = base if base_lacks is None else fill_from(base, base_lacks & ~lacks, own)
         changed = fill_from(
@@ -115,7 +115,7 @@ class LogMerge:
 def merge_log_records(
     base: Iterable[pa.RecordBatch], records: LogRecords, mode: RecordMergeMode
 ) -> Iterator[pa.RecordBatch]:
-    """Base batches (of `merge_schema`, as the records' rows are) with the log records in their places."""
+    """Base batches with the log records merged in; both have the columns of `merge_schema`."""
     merge = LogMerge(records, mode)
     for batch in base:
         merged = _merge_batch(batch, merge)

@@ -1,6 +1,6 @@
 """How a table's log records merge with each other and with base rows, as plain values for tasks.
 
-Follows `AbstractHoodieLogRecordReader` (which blocks count) and the payload classes of Hudi 0.15, for table
+Follows `AbstractHoodieLogRecordReader` (choice of blocks) and the payload classes of Hudi 0.15, for table
 versions 8 and 9 `RecordMergeMode` and `PartialUpdateMode` of Hudi 1.2. Unknown payload classes, merge
 strategies and modes are refused, since they would give other rows.
 """
@@ -28,7 +28,8 @@ _OVERWRITE_WITH_LATEST = "OverwriteWithLatestAvroPayload"
 _EVENT_TIME = "DefaultHoodieRecordPayload"
 _PAYLOAD_PACKAGES = ("org.apache.hudi.common.model.", "org.apache.hudi.", "")
 _STRATEGY_KEYS = (MERGER_STRATEGY, "hoodie.record.merge.strategy.id")
-# Hudi's ids for "as the payload class says": 0.15's default, which 1.x calls event time, and 1.x's own.
+# Hudi's strategy ids for merging by the payload class: 0.15's default, which 1.x calls event time, and 1.x's
+# own.
 _PAYLOAD_STRATEGIES = ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "00000000-0000-0000-0000-000000000000")
 _COMPACT_OR_READ_BASE_FILES = (
     "compact it with Hudi (run_compaction) and read it again, or read base files alone "
@@ -39,10 +40,10 @@ _COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 
 @dataclass(frozen=True, slots=True)
 class InstantRange:
-    """Which instants' log blocks are read (Hudi's `InstantRange`).
+    """The instants whose log blocks are read (Hudi's `InstantRange`).
 
-    A block counts if its instant is in `committed`, or older than `active_from` (archived), and not after
-    `as_of`. With `only` those of other instants don't count, nor do base rows of other commits.
+    A block is read if its instant is in `committed`, or older than `active_from` (archived), and not after
+    `as_of`. With `only`, blocks of other instants and base rows of other commits are ignored.
     """
 
     committed: frozenset[str]
@@ -51,7 +52,7 @@ class InstantRange:
     only: frozenset[str] | None = None
 
     def includes(self, instant_time: str) -> bool:
-        """True if blocks of the instant count."""
+        """True if blocks of the instant are read."""
         if self.as_of is not None and instant_time > self.as_of:
             return False
         if self.only is not None:
@@ -62,15 +63,15 @@ class InstantRange:
 
 @dataclass(frozen=True, slots=True)
 class RecordMergeMode:
-    """Which of several records of one key is kept.
+    """The rule that decides which record of a key is kept.
 
-    Between log records the higher value of `ordering_fields` wins, compared from the first field on; of equal
-    ones the later. Over a base row the log record wins, unless `keeps_newer_base_rows` and the base row's
-    value is higher. Delete blocks hold over every base row and until the next log row, unless
+    Between log records the higher value of `ordering_fields` wins, compared from the first field on; for
+    equal values the later record wins. A log record wins against a base row, unless `keeps_newer_base_rows`
+    and the base row's value is higher. A delete block deletes every base row and earlier log row, unless
     `orders_deletes` (1.x's event time). Rows whose `delete_field` holds `delete_marker` (default: whose
-    `_hoodie_is_deleted` is true) are deletes. With a `partial_update_mode` the record that is kept takes the
-    columns that it lacks from the other one: those that are null, or hold the text `unavailable_value`.
-    `has_partial_blocks` says that log blocks may hold a part of the columns.
+    `_hoodie_is_deleted` is true) are deletes. With a `partial_update_mode` the winning record takes the
+    columns that it lacks from the other one: those that are null, or have the text `unavailable_value`. With
+    `has_partial_blocks` log blocks may have only some of the columns.
     """
 
     ordering_fields: tuple[pa.Field, ...] = ()
@@ -85,7 +86,7 @@ class RecordMergeMode:
 
 @dataclass(frozen=True, slots=True)
 class LogMergeConfig:
-    """What a task needs to read slices with log files: the blocks that count, and how records merge."""
+    """The configuration for reading slices with log files: the blocks to read, and how records merge."""
 
     instant_range: InstantRange
     merge_mode: RecordMergeMode = field(default_factory=RecordMergeMode)
@@ -123,7 +124,7 @@ def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
     return RecordMergeMode(
         ordering_fields=() if in_commit_order else _ordering_fields(table),
         keeps_newer_base_rows=payload == _EVENT_TIME and not in_commit_order,
-        # Only tables that 1.x writes and merges have a strategy under this key.
+        # Only tables written by 1.x have a strategy under this key.
         orders_deletes=payload == _EVENT_TIME
         and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
         delete_field=properties.get(DELETE_FIELD) if payload == _EVENT_TIME else None,
@@ -132,7 +133,7 @@ def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
 
 
 def _record_merge_mode(table: HudiTable) -> RecordMergeMode:
-    """The mode of a table of version 8 or 9. Raises UnsupportedTableError for custom mergers."""
+    """The mode of a table of version 8 or 9."""
     properties = table.properties
     named = properties.record_merge_mode
     ordering_fields = _ordering_fields(table)
@@ -141,7 +142,7 @@ def _record_merge_mode(table: HudiTable) -> RecordMergeMode:
     if named not in (COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING):
         rule = properties.payload_class or properties.get(_STRATEGY_KEYS[1]) or named
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} merges log records by a rule of its own ({rule}), which "
+            f"the Hudi table at {table.base_path} merges log records by its own rule ({rule}), which "
             f"hudisql does not know; it knows {COMMIT_TIME_ORDERING} and {EVENT_TIME_ORDERING}",
             hint=_COMPACT_OR_READ_BASE_FILES,
         )
@@ -185,7 +186,7 @@ def _merges_in_commit_order(table: HudiTable) -> bool:
     unknown = [value for value in strategies if value not in ("", _COMMIT_TIME_STRATEGY)]
     if unknown:
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} merges log records by a strategy of its own ({unknown[0]})",
+            f"the Hudi table at {table.base_path} merges log records by its own strategy ({unknown[0]})",
             hint="compact it with Hudi (run_compaction) and read it again",
         )
     return _COMMIT_TIME_STRATEGY in strategies
@@ -202,7 +203,7 @@ def _ordering_fields(table: HudiTable) -> tuple[pa.Field, ...]:
             f"the Hudi table at {table.base_path} orders log records by several columns "
             f"({table.properties.precombine_field})"
         )
-    # Hudi takes a column that a record lacks (or a nested one) for equal in all records.
+    # For Hudi a column that a record lacks (or a nested one) is equal in all records.
     places = [find_field(table.schema, name) for name in names]
     fields = [table.schema.field(place) for place in places if place >= 0]
     return tuple(each for each in fields if not pa.types.is_nested(each.type))

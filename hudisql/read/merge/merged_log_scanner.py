@@ -1,9 +1,8 @@
 """Merge the log files of one slice: for each record key its latest row, or a delete.
 
 Follows `HoodieMergedLogRecordScanner` of Hudi 0.15, for tables of versions 8 and 9
-`KeyBasedFileGroupRecordBuffer` of Hudi 1.2. The records of a slice's logs are held in memory,
-decoded to the requested columns; of the files' bytes one block at a time, plus `KEPT_BYTES`. Knows neither
-base files nor Spark.
+`KeyBasedFileGroupRecordBuffer` of Hudi 1.2. Memory: the records of a slice's logs, decoded to the requested
+columns, and of the files' bytes one block plus `KEPT_BYTES`. Knows neither base files nor Spark.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
 
 KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of log files that are kept from the scan for rollback blocks; the rest is read again."""
+"""Bytes of log files that are kept from the scan for rollback blocks; other blocks are read again."""
 _DELETE_OPERATION = "D"
-# By which of Hudi's wrappers a delete's ordering value compares with rows' values: both must be of one Java
-# class, and Avro gives dates as integers, timestamps as longs. Others Hudi takes for "always".
+# Hudi's wrapper of a delete's ordering value for each type. Values compare only if they have the same Java
+# class, where Avro gives dates as integers and timestamps as longs; other deletes always win.
 _COMPARABLE_WRAPPERS: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int32(): "int",
@@ -66,8 +65,8 @@ class LogRecords:
 
     `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
     `is_delete` marks rows that stand for a delete. `ordering_values` has each key's values of the ordering
-    fields, and `may_yield` says which keys' records give way to a base row of higher ones. `lacks` says which
-    values (rows × columns) come from the base row; None if all rows are whole.
+    fields; `may_yield` marks keys whose records lose against a base row with higher values. `lacks` marks the
+    values (rows × columns) that come from the base row; None if all rows are complete.
     """
 
     keys: pa.Array
@@ -96,8 +95,8 @@ def read_log_records(
 ) -> LogRecords:
     """The log files' records, their rows conformed to `schema` (which has the record key).
 
-    Raises UnsupportedTableError for blocks that are not known, CorruptTableError naming a file whose whole
-    blocks cannot be decoded, StorageError.
+    Raises UnsupportedTableError for unknown blocks, CorruptTableError naming a file whose complete blocks
+    cannot be decoded, StorageError.
     """
     from hudisql.read.merge import log_kernels
 
@@ -170,7 +169,7 @@ def _chosen(
     ordering_values: tuple[pa.Array, ...],
     may_yield: npt.NDArray[np.bool_],
 ) -> LogRecords:
-    """The records of the chosen rows; `sources` has the row of each of their columns, -1 for the base's."""
+    """The records of the chosen rows; `sources` has the row of each of their values, -1 for the base row."""
     held = row_numbers >= 0
     row_of_key = np.full(len(keys), -1, np.int64)
     row_of_key[held] = np.arange(np.count_nonzero(held))
@@ -205,7 +204,7 @@ def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
 def _committed_blocks(
     storage: Storage, log_files: Sequence[LogFile], instant_range: InstantRange
 ) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
-    """The committed blocks that no rollback block rolls back; those of small files with their contents.
+    """The committed blocks that no rollback block rolls back; blocks of small files have their contents.
 
     A rollback block can refer to a block of an earlier file, so contents are read after all files were
     scanned; up to `KEPT_BYTES` are kept from the scan.
@@ -239,7 +238,7 @@ def _blocks_of(
 def _read_blocks(
     storage: Storage, blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]]
 ) -> Iterator[tuple[LogFile, LogBlock]]:
-    """The blocks with their contents, one at a time; `blocks` is emptied, so that contents do not stay."""
+    """The blocks with their contents, one at a time; `blocks` is emptied to free the contents."""
     with ExitStack() as opened:
         path, source = "", None
         while blocks:
@@ -343,7 +342,7 @@ def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
     count = len(deletes.record_keys)
     fields = mode.ordering_fields
     if len(fields) != 1:
-        # Of several fields all have values, or none: an integer 0 then stands for all.
+        # With several fields a delete has values for all of them, or the integer 0 for none.
         values = deletes.lists_of_values(len(fields)) if fields else None
         if values is None:
             none = tuple(pa.nulls(count, field.type) for field in fields)
@@ -360,7 +359,7 @@ def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
 def _values_of(
     wrapped: pa.RecordBatch, ordering_type: pa.DataType, mode: RecordMergeMode
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """Values of deletes as those of an ordering field; true where there is none that compares with rows'."""
+    """The deletes' values of an ordering field, and a mask of those that do not compare with rows."""
     count = wrapped.num_rows
     wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
     if mode.orders_deletes and pa.types.is_string(ordering_type):
@@ -372,7 +371,7 @@ def _values_of(
 
 
 def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.int64]:
-    """A number for each event that compares as its ordering values do; nulls are lowest."""
+    """A number for each event, in the order of the ordering values; nulls are lowest."""
     ranks = [_ranks_of(values) for values in _ordering_of(events, mode)]
     if not ranks:
         return np.zeros(sum(len(each.keys) for each in events), np.int64)

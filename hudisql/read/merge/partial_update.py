@@ -1,8 +1,7 @@
-"""Records that hold a part of their columns: which record each column of a merged one comes from.
+"""Records with only some of their columns: the source record of each column of a merged record.
 
 Follows `PartialUpdateHandler`, `PartialMergerWithKeepValues` and `BufferedRecordMergerFactory` of Hudi 1.2:
-the record that is kept takes the columns that it lacks from the one that it beats, top-level columns only.
-Knows values, no files.
+the winning record takes the top-level columns that it lacks from the other record. Knows values, no files.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BoolMatrix = npt.NDArray[np.bool_]
 
 
 def lacking_columns(batch: pa.RecordBatch, mode: RecordMergeMode) -> BoolMatrix | None:
-    """Which values (rows × columns) are to be taken from another record by the mode; None for none."""
+    """The values (rows × columns) to take from another record by the mode; None for none."""
     if mode.partial_update_mode is None:
         return None
     lacks = np.zeros((batch.num_rows, batch.num_columns), np.bool_)
@@ -48,13 +47,13 @@ def _is_text(values: pa.Array, text: str) -> npt.NDArray[np.bool_]:
 
 
 def columns_outside(written: pa.Schema, schema: pa.Schema, rows: int) -> BoolMatrix:
-    """Which values of `schema` (rows × columns) a block of the columns `written` lacks."""
+    """The values of `schema` (rows × columns) that a block of the columns `written` lacks."""
     lacks = np.array([find_field(written, name) < 0 for name in schema.names], np.bool_)
     return np.broadcast_to(lacks, (rows, len(lacks)))
 
 
 def take_columns(rows: pa.RecordBatch, sources: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows made of those numbered by `sources` (rows × columns), each column from its own row."""
+    """Rows whose columns come from the rows numbered by `sources` (rows × columns)."""
     columns = [
         column.take(pa.array(np.ascontiguousarray(sources[:, place])))
         for place, column in enumerate(rows.columns)
@@ -73,6 +72,6 @@ def fill_from(rows: pa.RecordBatch, lacks: BoolMatrix, others: pa.RecordBatch) -
 
 
 def _chosen(mask: npt.NDArray[np.bool_], filled: pa.Array, own: pa.Array) -> pa.Array:
-    # `if_else` knows no nested types.
+    # `if_else` does not support nested types.
     places = np.arange(len(own)) + np.where(mask, len(own), 0)
     return pa.chunked_array([own, filled], own.type).combine_chunks().take(pa.array(places))

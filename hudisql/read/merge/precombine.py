@@ -1,10 +1,10 @@
-"""Which of several records of one key is the newest: one rule, for Arrow columns and for Spark's.
+"""The rule that decides which record of a key is the newest, for Arrow and Spark columns.
 
 Follows `HoodieRecordPayload.preCombine` and `Comparable.compareTo`, by which Hudi's payloads compare ordering
 values: of doubles and floats NaN is the highest value and equal to itself, and -0.0 is lower than 0.0. A null
-is lower than every value. Neither Arrow nor Spark orders so by itself: Arrow's functions order neither, and
-Spark takes -0.0 for equal to 0.0. Log records, stored rows and incoming rows are all compared here. Imports
-no Spark unless a function for Spark's columns is called.
+is lower than every value. Neither Arrow nor Spark has this order: Arrow's functions order neither NaN nor
+-0.0, and for Spark -0.0 equals 0.0. Log records, stored rows and incoming rows are all compared here. Imports
+Spark only in functions for Spark's columns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_higher(values: pa.Array, others: pa.Array, *, null_is_lowest: bool = Fals
 
 
 def come_after(values: Sequence[pa.Array], others: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """True where the values of several ordering fields are higher than the other ones; null is lowest.
+    """True where the values of several ordering fields are higher than the others; null is lowest.
 
     The first field decides unless its values are equal, then the next one.
     """
@@ -63,9 +63,9 @@ def come_after(values: Sequence[pa.Array], others: Sequence[pa.Array]) -> npt.ND
 
 
 def is_newer(stored: Sequence[pa.Array], incoming: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-    """True where stored rows stay beside incoming ones, by their values of the ordering fields.
+    """True for stored rows that incoming rows do not replace, by their values of the ordering fields.
 
-    Of one field no null keeps a row from being replaced; of several a null is lowest.
+    With one field a row is replaced if either value is null; with several fields a null is lowest.
     """
     return is_higher(stored[0], incoming[0]) if len(stored) == 1 else come_after(stored, incoming)
 
@@ -73,10 +73,10 @@ def is_newer(stored: Sequence[pa.Array], incoming: Sequence[pa.Array]) -> npt.ND
 def newest_first(
     rows: pa.Table, key: Sequence[str], ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
-    """The rows sorted by `key`, those of one key by descending ordering values; and which begin a key.
+    """The rows sorted by `key` and descending ordering values, and a mask of the first row of each key.
 
-    So the rows that begin a key are the newest ones; of equal values, and without fields, the first in
-    `rows`, or with `last_of_equals` the last. The key columns hold no nulls.
+    The first row of a key is the newest; if values are equal or there are no fields, it is the first one in
+    `rows`, or with `last_of_equals` the last one. The key columns have no nulls.
     """
     order, is_first = newest_order(rows, key, ordering_fields, last_of_equals=last_of_equals)
     return rows.take(order), is_first
@@ -85,7 +85,7 @@ def newest_first(
 def newest_order(
     rows: pa.Table, key: Sequence[str], ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """The positions of the rows in the order of `newest_first`, and which of these begin a key."""
+    """The positions of the rows in the order of `newest_first`, and a mask of the first row of each key."""
     places = np.arange(rows.num_rows)
     if last_of_equals:
         places = places[::-1]
@@ -116,11 +116,11 @@ def keep_newest(
     only: Column | None = None,
     keeps_ties: bool = False,
 ) -> DataFrame:
-    """The newest row of each key, by the columns `ordering_fields` of `schema`; without any row.
+    """The newest row of each key, by the columns `ordering_fields` of `schema`; any row without fields.
 
-    Of several rows with the highest value one stays, with `keeps_ties` all. The new column `combined` has
-    the number of other rows of the key. With `only` all rows for which that is false stay, without a number;
-    `key` then tells them from the others.
+    If several rows have the highest value, one stays, with `keeps_ties` all. The new column `combined` has
+    the number of other rows of the key. Rows for which `only` is false all stay, without a number; `key` must
+    separate them from the others.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -137,7 +137,7 @@ def keep_newest(
 
 
 def is_newer_column(fields: Sequence[pa.Field], stored: str) -> Column:
-    """True where stored rows stay, as `is_newer` has it; `stored` precedes the names of their columns."""
+    """`is_newer` as a Spark column; `stored` is the prefix of the stored rows' columns."""
     from pyspark.sql import functions as sf
 
     newer = sf.lit(False)
@@ -149,7 +149,7 @@ def is_newer_column(fields: Sequence[pa.Field], stored: str) -> Column:
 
 
 def is_higher_column(name: str, other: str, field: pa.Field) -> Column:
-    """True where the column `name` is higher than the column `other`, both of the type of `field`."""
+    """True if the column `name` is higher than the column `other`; both have the type of `field`."""
     from pyspark.sql import functions as sf
 
     left, right = sf.col(quote_path(name)), sf.col(quote_path(other))

@@ -1,7 +1,7 @@
 """Run a scan plan by the slice reader inside Spark tasks (`mapInArrow`).
 
 Each Spark partition reads one ScanTask. The tasks travel as one broadcast of pickled pieces, of which a task
-unpickles only its own. This module knows Spark; the slice reader does not.
+unpickles only its own. Unlike the slice reader this module knows Spark.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def arrow_dataframe(
     read_schema = plan.columns
     output = pa.schema([plan.output_schema.field(name) for name in read_schema.names])
     if not output.names:
-        # Spark needs a column to carry the rows; the first of the table is as good as any.
+        # Spark needs at least one column for the rows: the first of the table is used.
         read_schema = output = pa.schema([plan.output_schema.field(0)])
     if not plan.tasks:
         return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
@@ -79,9 +79,9 @@ def read_in_tasks(
 
 
 def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
-    """The rows of a small plan with all columns, read now and held by Spark's plan: no task reads them.
+    """The rows of a small plan with all columns, read on the driver into Spark's plan.
 
-    None if they are more than such a plan should hold. Columns and errors are those of `arrow_dataframe`.
+    None if the rows are too many for Spark's plan. Columns and errors are those of `arrow_dataframe`.
     """
     schema = pa.schema([plan.output_schema.field(name) for name in plan.columns.names])
     read = read_plan(plan, calendar_settings(spark))
@@ -93,7 +93,7 @@ def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
 
 def read_plan(plan: ScanPlan, calendars: CalendarSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of all the plan's tasks, read here, one after the other. Raises as `read_task`."""
+    """The rows of all the plan's tasks, read here, one after the other."""
     for task in plan.tasks:
         yield from read_task(
             plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
@@ -109,7 +109,10 @@ def read_task(
     log_merge_config: LogMergeConfig | None = None,
     read_slice: SliceReader = read_file_slice,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all the task's pieces, one after the other. Raises what `read_slice` raises."""
+    """The rows of all the task's pieces, one after the other.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     for work in task.works:
         read = SliceRead(
             work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_merge_config
@@ -118,12 +121,12 @@ def read_task(
 
 
 def calendar_settings(spark: SparkSession) -> CalendarSettings:
-    """What the session takes of files that do not tell their calendar, as its own parquet scan does."""
+    """The session's calendar for files that do not name theirs, as in Spark's own parquet scan."""
     of_dates, of_int96 = (
         Calendar(str(spark.conf.get(f"spark.sql.parquet.{name}RebaseModeInRead")).upper())
         for name in ("datetime", "int96")
     )
-    # Spark, too, takes files that name no time zone for those of a machine like the driver.
+    # As Spark does, use the driver's time zone for files without one.
     zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     return CalendarSettings(of_dates, of_int96, zone)
 
@@ -139,7 +142,7 @@ def complete_columns(
 ) -> DataFrame:
     """`frame` with every column of the table in order; those outside `present` raise if evaluated.
 
-    Filters on the floating columns of `unpushable` stay above the scan.
+    Filters on the floating-point columns of `unpushable` are not pushed into the scan.
     """
     if frame.columns == plan.output_schema.names and not unpushable:
         return frame
@@ -154,7 +157,7 @@ def complete_columns(
         elif field.name in unpushable:
             column = f"nanvl({column}, {column}) AS {column}"
         columns.append(column)
-    # As text, for one call instead of several for each column.
+    # As SQL text: one call instead of several for each column.
     return frame.selectExpr(*columns)
 
 

@@ -1,7 +1,7 @@
-"""What an incremental scan reads: the file groups that a window's commits wrote, and only their new rows.
+"""Incremental scans: the file groups that a window's commits wrote, and only their new rows.
 
-Follows `IncrementalRelation` and `MergeOnReadIncrementalRelation` of Hudi 0.15. Rows that a compaction or a
-clustering only moved keep their commit times, by which they are no changes of that commit.
+Follows `IncrementalRelation` and `MergeOnReadIncrementalRelation` of Hudi 0.15. Rows that a compaction or
+clustering moved keep their commit times, so they are not changes of that commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
 @dataclass(frozen=True)
 class IncrementalRead:
-    """The rows of a window: `groups` are the file groups written in it, `path_glob` bounds their paths."""
+    """The rows of a window: `groups` are its written file groups, `path_glob` selects partition paths."""
 
     window: TimelineWindow
     groups: ChangedGroups
@@ -32,7 +32,7 @@ class IncrementalRead:
 
     @property
     def predicate(self) -> Predicate:
-        """Holds for the rows that the window's commits wrote."""
+        """The predicate that selects the rows of the window's commits."""
         moved = self.groups.moved
         if self.window.by_transition_time:
             written = self.window.instant_times - moved
@@ -47,7 +47,7 @@ class IncrementalRead:
 
     @property
     def own_instants(self) -> frozenset[str] | None:
-        """The commits whose rows alone are merged; None if all are, and the rows are chosen afterwards."""
+        """The commits whose rows are merged; None if all rows are merged and filtered afterwards."""
         return self.window.instant_times - self.groups.moved if self.window.merges_own_records else None
 
     @property
@@ -69,7 +69,7 @@ class IncrementalRead:
     def select(
         self, table: HudiTable, partitions: Sequence[str], slices: Collection[FileSlice]
     ) -> list[FileSlice]:
-        """Of the slices of `partitions` as of the window's end those that may hold its rows.
+        """The slices of `partitions` as of the window's end that may hold its rows.
 
         Raises NoSuchStateError if files that the window's commits wrote are gone.
         """
@@ -113,13 +113,13 @@ def check_rows_tell_their_commit(table: HudiTable) -> None:
     if not table.properties.populate_meta_fields:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} keeps no meta columns (hoodie.populate.meta.fields=false): "
-            "its rows do not tell by which commit they were written",
+            "its rows do not name the commit that wrote them",
             hint="compare two states: SELECT … TIMESTAMP AS OF … EXCEPT SELECT … TIMESTAMP AS OF …",
         )
 
 
 def incremental_read(table: HudiTable, window: TimelineWindow, path_glob: str = "") -> IncrementalRead:
-    """What a scan of the window reads; reads the window's commits.
+    """Plan the scan of a window; reads the window's commits.
 
     `path_glob` is Hudi's `hoodie.datasource.read.incr.path.glob`. Raises UnsupportedTableError for a table
     without meta columns, CorruptTableError, StorageError.

@@ -1,7 +1,7 @@
-"""What log records do to bases, kept from query to query: files of a table never change under their names.
+"""A cache of matches of log records with base rows: files of a table never change under their names.
 
-A log file may grow, and its length is part of what is looked up by; so is all that says which blocks count
-and which record wins. Memory: `MOST_BYTES`, the least recently used slices go first.
+A log file may grow, so its length is part of the key, as is everything that decides which blocks are merged
+and which record wins. Memory: `MOST_BYTES`; the least recently used slices are dropped first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hudisql.table.file_slice import FileSlice
 
 MOST_BYTES: Final = 32 << 20
 _ENTRY_BYTES: Final = 2_000
-"""About what the names and objects of one entry take."""
+"""The approximate memory of one entry's names and objects."""
 
 
 class MatchCache:
@@ -33,7 +33,7 @@ class MatchCache:
         self._lock = Lock()
 
     def find(self, scope: str, slices: Sequence[FileSlice]) -> dict[FileSlice, LogMatch]:
-        """The matches known of these slices; `scope` is a `match_scope`."""
+        """The cached matches of these slices; `scope` is a `match_scope`."""
         found = {}
         with self._lock:
             for each in slices:
@@ -43,7 +43,7 @@ class MatchCache:
         return found
 
     def add(self, scope: str, matches: Iterable[tuple[FileSlice, LogMatch]]) -> None:
-        """Keep these, but none of slices whose external file is accepted with another modification time."""
+        """Cache the matches, except for slices that accept a changed external file."""
         with self._lock:
             for file_slice, match in matches:
                 if file_slice.accepts_changed_source or (scope, file_slice) in self._kept:
@@ -55,14 +55,14 @@ class MatchCache:
                 self._bytes -= _bytes_of(dropped)
 
     def clear(self) -> None:
-        """Keep nothing, for measurements of first reads."""
+        """Empty the cache, to measure first reads."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
 
 
 def match_scope(storage: Storage, config: LogMergeConfig, calendars: CalendarSettings) -> str:
-    """Equal for two reads by which the same slice has the same match."""
+    """A key that is equal for two reads with the same match of a slice."""
     instants = config.instant_range
     parts = (
         sorted(storage.hadoop_configuration.items()),

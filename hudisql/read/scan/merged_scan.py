@@ -1,9 +1,8 @@
 """Slices with few log records by Spark's own parquet scan: base rows that no record replaces.
 
-The records' rows come beside them. Keys are matched once, by a job that gives numbers of rows back to the
-driver; how many is bounded by the log files that `scan_method` admits, and a query that reads the same slices
-again has them from the cache. Follows the result, not the way, of
-Hudi's `HoodieMergeOnReadRDD`, which takes every base row through its merge.
+The records' rows are added. Keys are matched once, by a job that returns row numbers to the driver. The log
+files that `scan_method` admits bound their count, and later queries take them from the cache. The result is
+that of Hudi's `HoodieMergeOnReadRDD`, which merges every base row.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ if TYPE_CHECKING:
 _REPLACED: Final = pa.schema([pa.field("row", pa.int64())])
 _TASKS_PER_CORE: Final = 4
 MATCHES: Final = MatchCache()
-"""Of all sessions of this process."""
+"""Shared by all sessions of this process."""
 
 
 def merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The plan's rows; all of its slices have log files. See `scan_to_dataframe` for the columns.
 
-    Keys are matched now, once Spark's scan is known to work. Raises as `native_dataframe_of` and
-    `match_log_records`.
+    Keys are matched now, once Spark's scan is known to work. Raises UnsupportedTableError,
+    SourceChangedError, CorruptTableError, StorageError.
     """
     if not plan.columns.names and plan.predicate is None:
         return _counted_dataframe(spark, plan)
@@ -74,7 +73,7 @@ def merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 
 def lazily_merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """As `merged_dataframe`, but nothing runs before the DataFrame does; keys are then matched twice."""
+    """As `merged_dataframe`, but without a job until the DataFrame runs; keys are then matched twice."""
 
     def replaced(numbers: Mapping[str, int]) -> DataFrame:
         return read_in_tasks(spark, plan, _REPLACED, partial(_read_replaced, numbers, plan.needs_data))
@@ -84,7 +83,7 @@ def lazily_merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 
 def _match_slices(spark: SparkSession, plan: ScanPlan) -> list[LogMatch]:
-    """What the log records of each of the plan's slices do, in the order of the slices."""
+    """The log match of each of the plan's slices, in their order."""
     config, calendars = plan.log_merge_config, calendar_settings(spark)
     assert config is not None  # there are log files
     slices = [file_slice for file_slice, _ in plan.slices]
@@ -118,14 +117,14 @@ def _match_in_tasks(
 
 
 def _counted_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """As many rows as the slices have, for a query that asks for no column: no file is read for it."""
+    """The rows of a query without columns: only their number matters, and no base file is read."""
     matches = _match_slices(spark, plan)
     rows = sum(match.base_rows - len(match.replaced) + len(match.shown) for match in matches)
     return complete_columns(spark.range(rows), plan, [])
 
 
 def _shown_dataframe(spark: SparkSession, plan: ScanPlan, matches: Sequence[LogMatch]) -> DataFrame:
-    """The rows of log records, as `arrow_dataframe`; bases are not read again."""
+    """The rows of log records, as `arrow_dataframe`; base files are not read again."""
     shown = {each.file_group: match.shown for (each, _), match in zip(plan.slices, matches, strict=True)}
     numbers = spark.sparkContext.broadcast(shown)
 

@@ -1,9 +1,9 @@
 """Run a scan plan by Spark's own vectorised parquet scan over exactly the plan's files.
 
 All use of Spark's internal classes through py4j is in this module: a HadoopFsRelation over an
-InMemoryFileIndex of just these files with given partition values, so that partition filters still prune.
-Should Spark lack what this needs (another version's internals, a store's jars), the slice reader gives the
-same rows; whoever wants Spark's own reader and no other is told by an error.
+InMemoryFileIndex of just these files with given partition values, so that partition filters still prune. If
+Spark lacks the classes (another version, missing jars of a store), the slice reader gives the same rows;
+callers that need Spark's own reader get an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_FILE_SYSTEM: Final = re.compile(
     r"No FileSystem for scheme"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
 )
-# Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
+# Spark knows only `s3a`, while metastores of other engines use `s3` for the same store.
 _ONE_TASK_FILES: Final = 4
 _ONE_TASK_BYTES: Final = 4 << 20
 _S3_ALIASES: Final = frozenset({"s3", "s3n"})
@@ -66,7 +66,7 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """The rows of a plan's files before any is chosen, with Spark's `_metadata` column."""
+    """All rows of a plan's files, with Spark's `_metadata` column."""
 
     frame: DataFrame
     _spark: SparkSession
@@ -74,17 +74,18 @@ class ScannedFiles:
     _index: Any
 
     def where(self, condition: Callable[[Column], Column]) -> DataFrame:
-        """The rows that meet a condition on the `_metadata` column. Raises SourceChangedError if the files
-        have other lengths than the plan says."""
+        """The rows by a condition on `_metadata`. Raises SourceChangedError if a file's length has
+        changed.
+        """
         if self._index.sizeInBytes() != sum(self._plan.scanned_bytes()):
             raise SourceChangedError(f"files of {self._plan.base_path} have other lengths than planned")
         return self.frame.where(condition(self._metadata))
 
     def without(self, replaced: Callable[[Mapping[str, int]], DataFrame]) -> DataFrame:
-        """The rows that `replaced` does not name by one long each, its only column.
+        """The rows except those in `replaced`, whose only column has one long for each row.
 
-        It is called with a number for each of the plan's files, by path; a row is named by
-        `number << 32 | position in the file`. Raises QueryError if two files have the same number.
+        `replaced` gets a number for each of the plan's files, by path; a row's long is `number << 32 |
+        position in the file`. Raises QueryError if two files have the same number.
         """
         from pyspark.sql import functions
 
@@ -106,7 +107,7 @@ class ScannedFiles:
 def native_dataframe_of(
     spark: SparkSession, plan: ScanPlan, choose: Callable[[ScannedFiles], DataFrame]
 ) -> DataFrame:
-    """As `native_dataframe`, the rows that `choose` takes of the files."""
+    """As `native_dataframe`, with the rows that `choose` selects."""
     names = _names_in_files(plan)
     frame, index = _scan_files(spark, plan, names)
     chosen = choose(ScannedFiles(frame, spark, plan, index))
@@ -114,15 +115,15 @@ def native_dataframe_of(
 
 
 def replaced_rows_of(number: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The longs that name these rows of the file with this number."""
+    """The longs of these rows of the file with this number."""
     return (np.int64(number) << _POSITION_BITS) | positions
 
 
 def _names_in_files(plan: ScanPlan) -> list[str]:
-    """The columns of the plan that its files and partitions give, in order.
+    """The columns of the plan that its files and partitions have, in order.
 
-    Data columns are all there, and Spark reads those that the query asks for; meta columns are if they are
-    asked for, since external files have none.
+    All data columns are listed, and Spark reads those that the query needs. Meta columns are listed only if
+    they are needed, since external files have none.
     """
     from hudisql.format.schema.meta_columns import META_COLUMNS
 
@@ -137,7 +138,7 @@ def _names_in_files(plan: ScanPlan) -> list[str]:
 
 
 def _scan_files(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
-    """The files' rows, and Spark's index of the files. Raises QueryError, SourceChangedError."""
+    """The files' rows, and Spark's index of the files."""
     from py4j.protocol import Py4JError
 
     try:
@@ -147,7 +148,7 @@ def _scan_files(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[
 
 
 def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:
-    """What Spark lacks, and for a store's file system the setting that brings it."""
+    """The message about what Spark lacks; for a store's file system the hint with the setting."""
     from py4j.protocol import Py4JJavaError
 
     if not isinstance(error, Py4JJavaError):
@@ -180,7 +181,7 @@ def _floating(plan: ScanPlan, names: list[str]) -> list[str]:
 
 
 def _is_small(plan: ScanPlan) -> bool:
-    """True if one task reads the files in less time than it takes to bring several tasks' rows together."""
+    """True if one task reads the files faster than several tasks would with their overhead."""
     total = sum(file_slice.length for file_slice, _ in plan.slices)
     return len(plan.slices) <= _ONE_TASK_FILES and total <= _ONE_TASK_BYTES
 
@@ -205,7 +206,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tup
     option = java_class(spark, "scala.Option")
     index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
         scanning,
-        # The roots are the files themselves: whoever refreshes the index finds these and no others.
+        # The roots are the files themselves, so that a refresh of the index finds only these.
         _hadoop_paths(spark, [plan.storage.hadoop_uri(path) for path in paths]),
         options,
         option.apply(j_file_schema),
@@ -228,10 +229,10 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tup
 
 
 def _uris(spark: SparkSession, plan: ScanPlan, index: Any) -> dict[str, str]:
-    """Each file's URI as `_metadata.file_path` has it, by its path. Raises QueryError."""
+    """Each file's URI as `_metadata.file_path` has it, by its path."""
     strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
     listed = str(strings.join("\0", index.inputFiles())).split("\0")
-    # Of local files `_metadata` has Hadoop's form, with one slash.
+    # For local files `_metadata` has Hadoop's form, with one slash.
     uris = {unquote(uri): uri for uri in (re.sub("^file:///", "file:/", each) for each in listed)}
     found = {path: uris.get(plan.storage.hadoop_uri(path)) for path in plan.scanned_files()}
     unknown = [path for path, uri in found.items() if uri is None]
@@ -243,10 +244,10 @@ def _uris(spark: SparkSession, plan: ScanPlan, index: Any) -> dict[str, str]:
 def _scan_session(session: Any, plan: ScanPlan) -> Any:
     """A copy of the user's session that differs in how parquet files are found, listed and filtered.
 
-    Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
-    filters on decimals: where a file's decimal has fewer digits than the table's, Spark fails on values that
-    the file's type cannot hold; and by none if structs have floats (see `_floating`). INT96 timestamps are
-    taken as UTC, as the slice reader takes them.
+    Files are listed on the driver: Spark by default starts a job for 32 paths or more. Filters on decimals do
+    not skip row groups: if a file's decimal has fewer digits than the table's, Spark fails on values that do
+    not fit. If structs have floats, no filter skips row groups (see `_floating`). INT96 timestamps are taken
+    as UTC, as the slice reader takes them.
     """
     scanning = session.cloneSession()
     configuration = scanning.sessionState().conf()
@@ -255,7 +256,7 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
     if has_floats_in_structs(plan.columns):
         configuration.setConfString("spark.sql.parquet.filterPushdown", "false")
     configuration.setConfString("spark.sql.parquet.int96TimestampConversion", "false")
-    # A struct of which the file has none of the members asked for is not NULL for that.
+    # A struct is not NULL because the file lacks the requested members.
     configuration.setConfString("spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing", "false")
     schemes = {scheme_of(path) for path in plan.scanned_files()}
     for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
@@ -267,7 +268,7 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
 
 
 def _hadoop_paths(spark: SparkSession, uris: list[str]) -> Any:
-    # A handful of calls for any number of paths: py4j's round trips are what costs.
+    # A few calls for any number of paths, since py4j's round trips are slow.
     strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
     j_paths = strings.stringToPath(strings.getStrings("\0".join(uris), "\0"))
     return sequence_of_array(spark, j_paths)

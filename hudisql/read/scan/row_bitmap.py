@@ -1,8 +1,8 @@
 """Rows of many files as one bitmap that Spark's scan looks up by columns of `_metadata` alone.
 
-A file is told by its length, which is a constant of each file of a scan: the remainder of its division by
-one number, chosen so that no two files have the same, is its place in an array of first words. No string is
-hashed for a row and nothing is joined. Knows neither tables nor log files.
+A file is identified by its length, a constant column in Spark's scan. The length modulo a divisor, which is
+chosen so that all remainders differ, is the file's index in an array of first words. No string is hashed and
+nothing is joined. Knows neither tables nor log files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 MOST_WORDS: Final = 1 << 20
-"""The most words of 64 rows: each task gets all of them, 8 MB."""
+"""The most words (64 rows each) of a bitmap: each task gets all of them, 8 MB."""
 _MOST_REMAINDERS: Final = 1 << 18
 _WORD_BITS: Final = 6
 _LONGS, _INTS = pa.field("words", pa.list_(pa.int64())), pa.field("first_words", pa.list_(pa.int32()))
@@ -77,7 +77,7 @@ def row_bitmap_of(files: Sequence[FileRows]) -> RowBitmap | None:
 
 
 def _perfect_divisor(lengths: npt.NDArray[np.int64]) -> int | None:
-    """A number by which no two lengths have the same remainder, about the least there is."""
+    """A small divisor by which all lengths have different remainders."""
     if len(np.unique(lengths)) < len(lengths):
         return None
     divisor = max(1, len(lengths))

@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 def scan_to_dataframe(spark: SparkSession, plan: ScanPlan, *, runs_jobs: bool = True) -> DataFrame:
     """The plan's rows as a DataFrame with the table's whole schema, in the table's column order.
 
-    The keys of log records may be matched at once by Spark jobs, which makes the query cheaper; not so if
-    `runs_jobs` is False, for queries that are explained and not run.
+    Spark jobs may match the keys of log records at once, which makes the query cheaper; `runs_jobs` is False
+    for queries that are only explained.
 
-    Columns outside `plan.columns` are there by name and type, so that `*`, positions and EXCEPT in the user's
-    text mean what they say, but evaluating one raises an error: the plan contains every column that is
-    needed.
+    Columns outside `plan.columns` exist only by name and type, so that `*`, positions and EXCEPT in the
+    user's text resolve; evaluating one raises an error, since the plan contains every needed column.
     """
     frame = _read(spark, plan, runs_jobs)
-    # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
+    # Spark's own scan uses the plan's predicate only for skipping, and the query does not contain this one.
     return frame if plan.changes is None else frame.where(plan.changes.condition)
 
 
@@ -57,7 +56,7 @@ def _read(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
 
 
 def _by_method(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
-    """The rows of all slices, each read by its method. Raises as `native_dataframe`."""
+    """The rows of all slices, each read by its method."""
     from pyspark.sql import DataFrame
 
     from hudisql.read.scan.arrow_scan import arrow_dataframe

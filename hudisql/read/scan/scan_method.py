@@ -1,8 +1,8 @@
-"""How each file slice of a scan is read: by Spark's own parquet scan as far as that gives the same rows.
+"""How each file slice of a scan is read: by Spark's own parquet scan if that gives the same rows.
 
-Spark's scan needs one file that holds all columns. The rows of a slice with few log records are those of its
-file that no record replaces, and beside them the records' rows (`replaced_rows`). Everything else, above all
-meta columns beside the data columns of an external file, goes through the slice reader. Pure values.
+Spark's scan needs one file that holds all columns. A slice with few log records has the rows of its file that
+no record replaces, and the records' rows (`replaced_rows`). The slice reader reads all other slices, for
+example meta columns together with data columns of an external file. Pure values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hudisql.read.slice.slice_reader import needs_data_columns
 from hudisql.storage import parent_of
 from hudisql.table.file_slice import FileSlice
 
-# Smaller slices are read whole by one task sooner than the positions of replaced rows are sent to all.
+# One task reads a smaller slice faster than the positions of replaced rows are sent to all executors.
 _LEAST_BYTES_TO_MERGE: Final = 32 << 20
 # All positions of replaced rows are sent to every executor: at most one for each 60 bytes of these.
 _MOST_LOG_BYTES: Final = 64 << 20
@@ -32,7 +32,7 @@ class ScanMethod(Enum):
     NATIVE = auto()
     """By Spark's parquet scan of its one file."""
     MERGED = auto()
-    """By Spark's parquet scan without the rows that log records replace, and the records' rows beside it."""
+    """By Spark's parquet scan without the rows that log records replace, plus the records' rows."""
     STITCHED = auto()
     """By the slice reader."""
 
@@ -40,8 +40,8 @@ class ScanMethod(Enum):
 def scanned_file(file_slice: FileSlice, *, needs_data: bool) -> str | None:
     """The path of the one file that Spark scans; None if the slice consists of log files alone.
 
-    That is the file with the data columns, or, of a bootstrapped slice whose meta columns alone are read
-    (not `needs_data`), its skeleton.
+    That is the file with the data columns, or the skeleton if only meta columns of a bootstrapped slice are
+    read (not `needs_data`).
     """
     if file_slice.external_file is not None and (needs_data or file_slice.is_register_only):
         return file_slice.external_file.path
@@ -58,8 +58,8 @@ def scan_methods(
 ) -> list[ScanMethod]:
     """The method for each slice of a scan that reads `columns`.
 
-    Where log blocks may hold a part of the columns, log files are merged by the slice reader. It also reads
-    what has floats in structs if there is a predicate by which it can skip row groups: Spark must skip none.
+    If log blocks may have only some of the columns, the slice reader merges the log files. It also reads
+    slices with floats in structs if a predicate can skip row groups, since Spark must not skip any there.
     """
     if has_predicate and has_floats_in_structs(columns):
         return [ScanMethod.STITCHED] * len(slices)
@@ -80,7 +80,7 @@ def scan_methods(
         if path is None or is_apart or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
-        # Rows that are only counted are not read: nothing is sent to executors.
+        # Rows that are only counted are not read, so no positions are sent to executors.
         is_cheaper = merges_natively and (not columns.names or _log_bytes(each) <= few)
         if each.has_log_files and not is_cheaper:
             return ScanMethod.STITCHED
@@ -93,9 +93,9 @@ def scan_methods(
 
 
 def has_floats_in_structs(columns: pa.Schema) -> bool:
-    """True if Spark would skip row groups by bounds of a struct's member that know no NaN.
+    """True if Spark would skip row groups by bounds of a struct member that leave out NaN.
 
-    For top-level columns `native_scan` prevents it one by one.
+    For top-level columns `native_scan` prevents that.
     """
     return any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns)
 
@@ -108,7 +108,7 @@ def _has_floats(struct: pa.StructType) -> bool:
 
 
 def _is_seen_by_spark(path: str) -> bool:
-    """False for names that Spark's file index takes for hidden, or that Hadoop cannot open locally."""
+    """False for names that Spark's file index ignores, or that Hadoop cannot open locally."""
     name = path.rsplit("/", 1)[-1]
     return not name.startswith(("_", ".")) and ":" not in name
 

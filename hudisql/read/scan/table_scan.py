@@ -1,8 +1,7 @@
 """Plan a scan of a Hudi table.
 
-`plan_scan` decides everything that can be decided without Spark: which partitions and file slices, which
-columns and row filters, and how the work is cut into tasks. The plan is a value that EXPLAIN prints and
-`scan_dataframe` runs.
+`plan_scan` chooses partitions, file slices, columns, row filters and tasks without Spark. The plan is a value
+that EXPLAIN prints and `scan_dataframe` runs.
 """
 
 from __future__ import annotations
@@ -100,15 +99,15 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """What one reference to a table reads.
+    """The plan of one reference to a table.
 
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
-    and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters. In `native` mode each slice is read by the method that `scan_methods` gives, in
-    `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read row
-    by row. With `on_driver` the slice reader runs when the plan is put into the query, and Spark gets the
-    rows, unless these are too many.
+    and not from files. `predicate` and `partition_predicate` are the pushed-down filters; the query still
+    applies all of its filters. In `native` mode each slice is read by the method that `scan_methods` gives,
+    in `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read
+    row by row. With `on_driver` the slice reader runs on the driver when the query is built, unless there are
+    too many rows.
     """
 
     base_path: str
@@ -140,7 +139,7 @@ class ScanPlan:
 
     @property
     def needs_data(self) -> bool:
-        """True if columns are read that are neither meta columns nor the partition's."""
+        """True if columns are read that are neither meta nor partition columns."""
         return needs_data_columns(self.columns, [each.name for each in self.partition_columns])
 
     def methods(self) -> list[ScanMethod]:
@@ -156,7 +155,7 @@ class ScanPlan:
         )
 
     def scanned_files(self) -> list[str]:
-        """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
+        """The paths of the files that Spark's own scan reads; every slice must have a base file."""
         paths = [scanned_file(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
         return [path for path in paths if path is not None]
 
@@ -353,7 +352,7 @@ def _with_totals(plan: ScanPlan, pruning: _Pruning, partitions: Sequence[TablePa
 
 
 def can_vectorize(table: HudiTable) -> bool:
-    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    """False if external files have decimals that Spark 4's vectorised reader cannot read."""
     return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
@@ -362,7 +361,7 @@ def prune_partitions(
     partition_columns: Sequence[pa.Field],
     predicate: Predicate | None,
 ) -> list[TablePartition]:
-    """The partitions whose typed values make the predicate TRUE; all of them without one."""
+    """The partitions whose typed values make the predicate TRUE; all partitions without a predicate."""
     columns = [
         pa.array([each.values[position] for each in partitions], column.type)
         for position, column in enumerate(partition_columns)
@@ -375,7 +374,7 @@ def prune_by_path(
 ) -> list[TablePartition]:
     """The partitions whose rows can match: every writer gives each row the path of its partition.
 
-    For tables whose key generator makes the directories, whose names are not column values.
+    For tables whose key generator computes directory names, which are not column values.
     """
     of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
     paths = pa.array([each.path for each in partitions], pa.string())

@@ -1,4 +1,4 @@
-"""Which state of a table a read is of: the latest, that of an instant, or the changes of a window.
+"""The state of a table that is read: the latest, that of an instant, or the changes of a window.
 
 The schema is that of the state, as Hudi 0.15 takes it (`HoodieBaseRelation.tableAvroSchema`).
 """
@@ -15,7 +15,7 @@ from hudisql.table.hudi_table import HudiTable
 
 @dataclass(frozen=True)
 class TableState:
-    """The state of a table that a reference reads; `table` has the schema of it.
+    """The state of a table that a reference reads; `table` has the schema of that state.
 
     `as_of` is None for the latest state; with `changes` only the rows of a window are read.
     """
@@ -36,7 +36,7 @@ def changes_of_window(
 ) -> TableState:
     """The rows that the window's commits wrote; with the latest schema, or that of the window's last commit.
 
-    Raises what `incremental_read` raises.
+    Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     read = incremental_read(table, window, path_glob)
     if schema_of_end and window.commits:

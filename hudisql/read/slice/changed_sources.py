@@ -1,7 +1,7 @@
-"""Source files that were modified after they were bootstrapped: refused, or read with a warning.
+"""The setting for source files that were modified after their bootstrap: refuse them, or read with a warning.
 
-Their rows may be others than those whose keys the skeletons hold. Lengths are compared in any case; this
-module knows the setting for files whose modification time alone differs, no files.
+The rows of such files may not match the keys in the skeletons. Files of another length are always refused.
+Reads no files.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def accepts_changed_sources(config: HudiConfig) -> bool:
 
 
 def warn_of_changed_sources(paths: Sequence[str]) -> None:
-    """Warn of source files that are read though they were modified; nothing for none."""
+    """Warn of source files that are read although they were modified."""
     if paths:
         warnings.warn(
             f"{len(paths):,} source files were modified after they were bootstrapped, such as {paths[0]}: "
-            f"they are read all the same, as {CHANGED_SOURCES} says",
+            f"they are read nevertheless, as {CHANGED_SOURCES} says",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,7 +1,7 @@
-"""A slice with log files in two parts: which rows of its base are replaced, and what the records put there.
+"""A slice with log files in two parts: the base rows that are replaced, and the log records' rows.
 
-Together with the base's other rows these give what `merge_log_records` gives, in another order; of the base
-only record keys (and ordering values, where these decide) are read, once. Without Spark.
+With the other base rows the result equals that of `merge_log_records`, in another order. Of the base only
+record keys (and ordering values, if they decide) are read, once. Works without Spark.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from hudisql.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class LogMatch:
-    """What the log records of a slice do to its base, by numbers alone: the same for all columns.
+    """The match of a slice's log records with its base, as row numbers that hold for all columns.
 
-    `replaced` are positions of base rows that give way, ascending; positions count the `base_rows` rows of
-    the base file, or of the external file, from 0. `shown` are the rows of `LogRecords.rows` that stand for
-    them and for new keys.
+    `replaced` are the positions of replaced base rows, ascending, among the `base_rows` rows of the base file
+    or external file. `shown` are the rows of `LogRecords.rows` that replace them or have new keys.
     """
 
     base_rows: int
@@ -35,7 +34,10 @@ class LogMatch:
 
 
 def match_log_records(storage: Storage, read: SliceRead) -> LogMatch:
-    """Match the slice's log records with the keys of its base. Raises as `read_file_slice`."""
+    """Match the slice's log records with the keys of its base.
+
+    Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
     merge = LogMerge(_records_of(storage, read, pa.schema([])), _mode_of(read))
     schema = merge_schema(pa.schema([]), merge.mode)
     replaced, shown = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -51,10 +53,11 @@ def match_log_records(storage: Storage, read: SliceRead) -> LogMatch:
 def read_log_rows(
     storage: Storage, read: SliceRead, shown: npt.NDArray[np.int64] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of log records that stand for rows of the base, and those of new keys, as `read.schema`.
+    """The rows of log records that replace base rows or have new keys, as `read.schema`.
 
-    `shown` is what `match_log_records` found; without it keys are matched here. Rows for which
-    `read.predicate` is not TRUE are left out. Raises as `read_file_slice`.
+    `shown` comes from `match_log_records`; without it keys are matched here. Rows for which `read.predicate`
+    is not TRUE are left out. Raises UnsupportedTableError, SourceChangedError, CorruptTableError,
+    StorageError.
     """
     if shown is None:
         shown = match_log_records(storage, read).shown
@@ -67,7 +70,7 @@ def read_log_rows(
 
 def _records_of(storage: Storage, read: SliceRead, schema: pa.Schema) -> LogRecords:
     config = read.log_merge_config
-    assert config is not None  # the plan has one wherever a slice has log files
+    assert config is not None  # the plan has one if a slice has log files
     merged_schema = merge_schema(schema, config.merge_mode)
     return read_log_records(storage, read.file_slice.log_files, config, merged_schema)
 

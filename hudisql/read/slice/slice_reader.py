@@ -2,7 +2,7 @@
 
 A slice is a base file, or a skeleton with its external file (RFC-12; Hudi's HoodieBootstrapRDD zips the two
 row by row). Skeleton and external rows are joined by absolute row position, so row groups that a predicate
-rules out are left out on both sides, and a bootstrapped slice splits like any parquet file. It knows neither
+excludes are skipped on both sides, and a bootstrapped slice is split like any parquet file. Knows neither
 Spark nor the metastore.
 """
 
@@ -38,13 +38,13 @@ from hudisql.table.file_slice import ExternalFile, FileSlice
 
 @dataclass(frozen=True, slots=True)
 class SliceRead:
-    """What to read of one slice.
+    """The request for one slice.
 
-    `schema` is what comes out, in order: any of the meta columns, data columns (structs may be pruned) and
+    `schema` has the result's columns in order: any meta columns, data columns (structs may be pruned) and
     partition columns. A column named in `partition_values` gets that value and is never read from a file.
     `predicate` looks at columns of `schema` only. `split` is a byte range of the driving file (see `splits`).
-    `calendars` is what is taken of files that do not tell in which calendar their dates are. A slice with log
-    files needs the table's `log_merge_config`, and is read as one split.
+    `calendars` is the calendar of files that do not name the calendar of their dates. A slice with log files
+    needs the table's `log_merge_config`, and is read as one split.
     """
 
     file_slice: FileSlice
@@ -98,8 +98,8 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
         )
     merged_schema = merge_schema(schema, config.merge_mode)
     records = read_log_records(storage, read.file_slice.log_files, config, merged_schema)
-    # A base row that a predicate rules out is either not shown or replaced by its log row, which comes last
-    # then; only a base row that might win over its log row, or lend it columns, must be seen.
+    # The predicate may skip a base row: it is not in the result, or its log row, which then comes last,
+    # replaces it. A base row that may win over its log row, or gives it columns, must be read.
     mode = config.merge_mode
     needs_all = (
         mode.keeps_newer_base_rows or records.lacks is not None or mode.partial_update_mode is not None
@@ -128,8 +128,9 @@ def _rows_of(batch: pa.RecordBatch, instants: frozenset[str] | None) -> pa.Recor
 
 
 def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of the slice's base, log files left aside, by `schema`: meta and data columns, no values of
-    the partition. Row groups that the predicate rules out are left out. Raises as `read_file_slice`.
+    """The rows of the slice's base file by `schema` (meta and data columns), without log files and partition
+    values. Row groups that the predicate excludes are skipped. Raises UnsupportedTableError,
+    SourceChangedError, CorruptTableError, StorageError.
     """
     if read.file_slice.external_file is None:
         is_empty = read.file_slice.base_file is None
@@ -149,8 +150,8 @@ def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iter
 def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> list[str]:
     """Compare the external files' lengths and times with the bootstrap index, in parallel for many.
 
-    Gives the paths of files whose time alone has changed, and whose slices accept that. Raises
-    SourceChangedError naming the first missing or changed file, its partition and the way out.
+    Returns the paths of files of which only the time has changed, if their slices accept that. Raises
+    SourceChangedError naming the first missing or changed file and its partition.
     """
     bootstrapped = [each for each in slices if each.external_file is not None]
     infos = storage.infos([each.external_file.path for each in bootstrapped if each.external_file])
@@ -163,7 +164,7 @@ def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> list[
 
 
 def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo | None) -> bool:
-    """False if the time alone differs and the slice accepts that; raises for all other differences."""
+    """False if only the time differs and the slice accepts that; raises for all other differences."""
     if info is None:
         raise _source_changed(file_slice, f"the source file {external.path} is missing")
     if info.length != external.length:
@@ -179,8 +180,8 @@ def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo 
             f"{_partition(file_slice)}: the source file {external.path} was modified at "
             f"{utc_text(info.modification_time_ms)}, and at {utc_text(external.modification_time_ms)} when "
             "it was bootstrapped: it has the same length, but may hold other rows",
-            hint="put the original file back with its modification time (cp -p, distcp -pt), or drop the "
-            "table's entry and bootstrap the source anew; if it is a copy of the same content, "
+            hint="restore the original file with its modification time (cp -p, distcp -pt), or drop the "
+            "table's entry and bootstrap the source again; if it is a copy of the same content, "
             f"{CHANGED_SOURCES}=warn (SET, or an option of the hudi data source) reads it",
         )
     return False
@@ -189,7 +190,7 @@ def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo 
 def _source_changed(file_slice: FileSlice, what: str) -> SourceChangedError:
     return SourceChangedError(
         f"{_partition(file_slice)}: {what}",
-        hint="put the original file back, or drop the table's entry and bootstrap the source anew; "
+        hint="restore the original file, or drop the table's entry and bootstrap the source again; "
         "until then the other partitions can be read with a filter on the partition columns",
     )
 
@@ -249,7 +250,7 @@ def _read_stitched(
 
 
 def _zip_rows(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put the columns of two streams of the same rows side by side, however they are cut into batches."""
+    """Join the columns of two streams of the same rows, whose batches may differ in length."""
     left_batch, right_batch = next(left, None), next(right, None)
     while left_batch is not None and right_batch is not None:
         rows = min(left_batch.num_rows, right_batch.num_rows)
@@ -262,7 +263,7 @@ def _zip_rows(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -
 
 
 def _file_predicate(read: SliceRead, schema: pa.Schema) -> Predicate | None:
-    """The conjuncts that look only at columns of one file: what its row-group statistics can judge."""
+    """The conjuncts over columns of one file, which its row-group statistics can evaluate."""
     return conjunction(
         part
         for part in split_conjuncts(read.predicate)

@@ -61,7 +61,7 @@ from hudisql.write.changes import (
     LOCATION_COLUMNS,
     OPERATION,
     RECORD_KEY,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.writer_config import WriteOptions
@@ -434,14 +434,16 @@ def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: Hu
         given = frame.schema[name].dataType
         new = store_cast(context, sf.col(quote_name(name)), given, types[name], name)
         moves = moves | ~new.eqNullSafe(sf.col(quote_name(OLD_VALUE + name)))
-    moves = moves & (sf.col(OPERATION) == int(Operation.UPDATE))
-    both = sf.array(*[sf.lit(int(each)).cast("tinyint") for each in (Operation.MOVE_OUT, Operation.MOVE_IN)])
+    moves = moves & (sf.col(OPERATION) == int(RowOperation.UPDATE))
+    both = sf.array(
+        *[sf.lit(int(each)).cast("tinyint") for each in (RowOperation.MOVE_OUT, RowOperation.MOVE_IN)]
+    )
     operations = sf.when(moves, both).otherwise(sf.array(sf.col(OPERATION)))
     rest = [
         quote_name(name) for name in frame.columns if name != OPERATION and not name.startswith(OLD_VALUE)
     ]
     exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
-    is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
+    is_new = sf.col(OPERATION) == int(RowOperation.MOVE_IN)
     # A generated key stays with its row; others are made of the new values.
     keeps_key = table.properties.generates_record_keys
     for name in LOCATION_COLUMNS:

@@ -1,7 +1,7 @@
 """Rewrites INSERT, UPDATE, DELETE and MERGE as the query whose rows are written.
 
 Each statement becomes one SELECT over its target and source, put together from the user's own expressions.
-Its rows say what to do (`write.changes.Operation`), which stored row is meant, and the values of all columns.
+Its rows say what to do (`write.changes.RowOperation`), to which stored row, and the values of all columns.
 Makes text only; `dml_plan` casts the rows.
 """
 
@@ -28,7 +28,7 @@ from hudisql.sql.text.clauses import (
     UpdateClauses,
 )
 from hudisql.sql.text.mapped_sql import MappedSql
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, SEQUENCE_NUMBER, Operation
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, SEQUENCE_NUMBER, RowOperation
 
 ACTION = internal_column("action")
 SOURCE_ROW = internal_column("source_row")
@@ -47,7 +47,7 @@ class ChangeQuery:
 
 def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
     """`DELETE`: the stored rows for which the condition holds."""
-    text = MappedSql().add("SELECT ", _operation(Operation.DELETE), ", ", _identity(""))
+    text = MappedSql().add("SELECT ", _operation(RowOperation.DELETE), ", ", _identity(""))
     text.add(*(f", NULL AS {quote_name(name)}" for name in schema.names))
     _from_target(text, clauses.target)
     if clauses.condition is not None:
@@ -65,7 +65,7 @@ def update_query(
     """
     assigned = _by_column(clauses.assignments, schema, table_label)
     relocation_columns = tuple(name for name in relocated_columns if name in assigned)
-    text = MappedSql().add("SELECT ", _operation(Operation.UPDATE), ", ", _identity(""))
+    text = MappedSql().add("SELECT ", _operation(RowOperation.UPDATE), ", ", _identity(""))
     text.add(*(f", {quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns))
     for field in schema:
         text.add(", ")
@@ -221,7 +221,7 @@ class _MergeValues:
     @property
     def operation(self) -> int:
         """What is done with the rows."""
-        return int(Operation[self.action.verb])
+        return int(RowOperation[self.action.verb])
 
     def add_value(
         self, text: MappedSql, field: pa.Field, target: str, ordering_fields: Sequence[str]
@@ -277,7 +277,7 @@ def _add_source(text: MappedSql, clauses: MergeClauses) -> None:
         text.add(f" AS {clauses.source_alias}", clauses.column_names)
 
 
-def _operation(operation: Operation) -> str:
+def _operation(operation: RowOperation) -> str:
     return f"CAST({int(operation)} AS TINYINT) AS {quote_name(OPERATION)}"
 
 

@@ -33,7 +33,7 @@ from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
+from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, RowOperation
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.generated_paths import path_column
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
@@ -113,7 +113,7 @@ def as_inserts(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     return rows.select(
-        sf.lit(int(Operation.INSERT)).cast("tinyint").alias(OPERATION),
+        sf.lit(int(RowOperation.INSERT)).cast("tinyint").alias(OPERATION),
         *(sf.lit(None).cast("string").alias(name) for name in LOCATION_COLUMNS),
         "*",
     )
@@ -127,7 +127,7 @@ def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGene
     from pyspark.sql import functions as sf
 
     key = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
-    is_insert = sf.col(OPERATION) == int(Operation.INSERT)
+    is_insert = sf.col(OPERATION) == int(RowOperation.INSERT)
     return keep_newest(
         changes,
         key,

@@ -40,7 +40,7 @@ from hudisql.write.changes import (
     PARTITION,
     RECORD_KEY,
     SEQUENCE_NUMBER,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
@@ -69,8 +69,8 @@ class DriverChanges:
 
     def counts(self) -> tuple[int, int]:
         """How many rows are to be written, and how many deleted."""
-        operations = [Operation(each) for each in self.rows.column(OPERATION).to_pylist()]
-        return sum(not each.removes for each in operations), operations.count(Operation.DELETE)
+        operations = [RowOperation(each) for each in self.rows.column(OPERATION).to_pylist()]
+        return sum(not each.removes for each in operations), operations.count(RowOperation.DELETE)
 
 
 def changes_on_driver(
@@ -104,8 +104,8 @@ def changes_on_driver(
     deleted = old.filter(pa.array(~np.isin(old_keys, new_keys)))
     _, at_new, at_old = np.intersect1d(new_keys, old_keys, assume_unique=True, return_indices=True)
     changes = [
-        _changes(table, Operation.INSERT, inserted, None),
-        _changes(table, Operation.DELETE, deleted, deleted),
+        _changes(table, RowOperation.INSERT, inserted, None),
+        _changes(table, RowOperation.DELETE, deleted, deleted),
         *_updates(table, fresh.take(pa.array(at_new)), old.take(pa.array(at_old))),
     ]
     return DriverChanges(pa.concat_tables(changes), new, stored.num_rows)
@@ -214,9 +214,9 @@ def _updates(table: HudiTable, new: pa.Table, old: pa.Table) -> list[pa.Table]:
     moves = _differs(new, old, [name for name in table.schema.names if name.lower() in roots])
     updates, moved = differs & ~moves, differs & moves
     return [
-        _changes(table, Operation.UPDATE, new.filter(pa.array(updates)), old.filter(pa.array(updates))),
-        _changes(table, Operation.MOVE_OUT, new.filter(pa.array(moved)), old.filter(pa.array(moved))),
-        _changes(table, Operation.MOVE_IN, new.filter(pa.array(moved)), None),
+        _changes(table, RowOperation.UPDATE, new.filter(pa.array(updates)), old.filter(pa.array(updates))),
+        _changes(table, RowOperation.MOVE_OUT, new.filter(pa.array(moved)), old.filter(pa.array(moved))),
+        _changes(table, RowOperation.MOVE_IN, new.filter(pa.array(moved)), None),
     ]
 
 
@@ -231,7 +231,7 @@ def _differs(new: pa.Table, old: pa.Table, names: Sequence[str]) -> npt.NDArray[
     return found
 
 
-def _changes(table: HudiTable, operation: Operation, rows: pa.Table, stored: pa.Table | None) -> pa.Table:
+def _changes(table: HudiTable, operation: RowOperation, rows: pa.Table, stored: pa.Table | None) -> pa.Table:
     """The rows with what is to be done with them, and where the stored rows are that they change."""
     schema = change_schema(table.schema)
     columns = {name: rows.column(name) for name in table.schema.names}

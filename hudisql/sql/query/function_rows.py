@@ -12,7 +12,7 @@ from hudisql.sql.query.table_functions import FILESYSTEM_VIEW, QUERY_TIMELINE, T
 from hudisql.sql.query.time_travel import changes_window
 from hudisql.table.history.timeline_rows import (
     FileSystemViewRow,
-    TimelineRow,
+    QueryTimelineRow,
     file_system_view_rows,
     timeline_rows,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_ROWS: Final[Mapping[str, Any]] = {QUERY_TIMELINE: TimelineRow, FILESYSTEM_VIEW: FileSystemViewRow}
+_ROWS: Final[Mapping[str, Any]] = {QUERY_TIMELINE: QueryTimelineRow, FILESYSTEM_VIEW: FileSystemViewRow}
 
 
 def function_schema(call: FunctionCall) -> StructType:
@@ -48,7 +48,9 @@ def function_rows(session: SparkSession, table: HudiTable, call: FunctionCall) -
     return session.createDataFrame([astuple(row) for row in rows], function_schema(call))
 
 
-def _rows_of(table: HudiTable, call: FunctionCall) -> Iterator[TimelineRow] | Iterator[FileSystemViewRow]:
+def _rows_of(
+    table: HudiTable, call: FunctionCall
+) -> Iterator[QueryTimelineRow] | Iterator[FileSystemViewRow]:
     if call.name == QUERY_TIMELINE:
         return timeline_rows(table)
     return file_system_view_rows(table, *call.arguments)

@@ -1,4 +1,4 @@
-"""File slices of timeline layout 2, in which a log file's name tells the commit that wrote it.
+"""File slices of timeline layout 2, in which a log file's name has the instant of the commit that wrote it.
 
 Follows `HoodieFileGroup.getBaseInstantTime` of Hudi 1.2: a log file belongs to the newest base file, or
 pending compaction of its group, that was requested before the log's commit was completed. Names decide
@@ -21,10 +21,10 @@ from hudisql.table.timeline.replaced_groups import FileGroupId
 
 @dataclass(frozen=True)
 class CompletionSlicing:
-    """Moves the log files of a table from the versions that their names tell to those that they belong to.
+    """Moves the log files of a table from the versions in their names to the versions that they belong to.
 
     Files of log commits that are not completed are left out. Completion times are looked up for as few
-    commits as possible, since those of archived ones are read from storage.
+    commits as possible, since those of archived commits are read from storage.
     """
 
     table: HudiTable
@@ -40,7 +40,8 @@ class CompletionSlicing:
     def slice_partitions(
         self, partitions: Mapping[str, Mapping[str, FileGroupVersions]]
     ) -> dict[str, dict[str, FileGroupVersions]]:
-        """The versions of the partitions' file groups by base instant; `partitions` has those of the names.
+        """The versions of the partitions' file groups by base instant; `partitions` has the versions by file
+        names.
 
         Raises CorruptTableError, StorageError.
         """
@@ -96,20 +97,20 @@ class CompletionSlicing:
         return sliced
 
     def _base_instant(self, time: str, bases: list[str]) -> str | None:
-        """The base instant of the slice of a commit's log file; None if it begins one of its own."""
+        """The base instant of the slice of a commit's log file; None if the log file begins a slice."""
         if not bases:
             return None
         completion = time
         if _goes_by_completion(time, bases):
-            # What is not known counts as just completed.
+            # A commit without a known completion time counts as just completed.
             completion = self._completions.get(time) or bases[-1]
         place = bisect_right(bases, completion)
         return bases[place - 1] if place else None
 
 
 def _goes_by_completion(time: str, bases: list[str]) -> bool:
-    # Of all base instants before it, the newest is that of the slice whenever the commit was completed.
-    # Instants of bootstraps are shorter than others: beside them Hudi goes by the commit's own time.
+    # Whenever the commit was completed, the slice has the newest base instant before it. Instants of
+    # bootstraps are shorter than others: for them Hudi compares the commit's own time.
     return bases[-1] > time and len(bases[-1]) == len(time)
 
 

@@ -1,6 +1,6 @@
 """The file groups of a partition with all their versions, as a listing of the directory shows them.
 
-Follows `HoodieFileGroup` of Hudi 0.15. What is committed, and which version readers see, says `snapshot`.
+Follows `HoodieFileGroup` of Hudi 0.15. `snapshot` decides which versions are committed and visible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hudisql.table.file_slice import BaseFile, LogFile
 
 @dataclass(slots=True)
 class FileVersion:
-    """The files found of one file group with one base instant."""
+    """The files of one file group with one base instant."""
 
     base_files: list[BaseFile] = field(default_factory=list)
     log_files: list[LogFile] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """The latest file slices of a table, as of now or of an instant.
 
 Follows `AbstractTableFileSystemView.getLatestMergedFileSlicesBeforeOrOn` and `HoodieFileGroup` of Hudi 0.15:
-what is committed or archived counts, replaced file groups are hidden, and the logs that a pending compaction
-has diverted are merged with the slice it is compacting. It opens no data file.
+what is committed or archived counts, replaced file groups are hidden, and log files on top of a pending
+compaction are merged with the slice before it. Opens no data file.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def load_file_slices(
     """The latest visible slice of every live file group, sorted by partition and file id.
 
     Only `partitions` are listed if given, and only once for a table with a `listing`. With `as_of`, slices
-    that began after that instant time and later replacements don't count; log files are then those of the
-    slice, also with later blocks. Skeletons carry their external file. Raises CorruptTableError if a skeleton
-    is not in the bootstrap index, StorageError.
+    that began after that instant time and later replacements are ignored; the slices' log files may then have
+    later blocks. Skeletons carry their external file. Raises CorruptTableError if a skeleton is not in the
+    bootstrap index, StorageError.
     """
     chosen = list_partitions(table) if partitions is None else partitions
     paths = sorted({partition.path for partition in chosen})
@@ -56,14 +56,14 @@ def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) 
 
 
 FileVersions = dict[str, dict[str, FileGroupVersions]]
-"""What lies in storage, by partition path, file id and base instant, committed or not."""
+"""The files in storage by partition path, file id and base instant, committed or not."""
 
 
 def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
     """All versions of the file groups of the partitions with these paths, listed once.
 
-    A partition whose directory a clean has deleted has none. With timeline layout 2 log files of commits
-    that are not completed are left out.
+    A partition whose directory was deleted by a clean has no versions. With timeline layout 2 log files of
+    commits that are not completed are left out.
     """
     directories = [join(table.base_path, path) for path in paths]
     listings = table.storage.list_directories(directories, missing_ok=True)
@@ -74,7 +74,7 @@ def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
 
 
 def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
-    """`list_file_slices` of listed partitions, whose skeletons do not carry their external files yet."""
+    """`list_file_slices` of listed partitions; skeletons have no external files yet."""
     replaced = replaced_file_groups(table, as_of)
     found = (
         latest_slice(table, path, file_id, groups[file_id], as_of)
@@ -120,7 +120,7 @@ def latest_slice(
 
 
 def _holds_rows(log_files: Iterable[LogFile]) -> bool:
-    """False if all log files are empty, which rolled back ones are."""
+    """False if all log files are empty, as rolled back ones are."""
     return any(log_file.length for log_file in log_files)
 
 
@@ -135,7 +135,7 @@ def in_merge_order(log_files: Sequence[LogFile]) -> tuple[LogFile, ...]:
 def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFile | None:
     if len(base_files) < 2:
         return base_files[0] if base_files else None
-    # Two attempts of one task have left a file each: the commit says which one counts.
+    # Two attempts of one task have left a file each: the commit metadata names the valid one.
     instant_time = base_files[0].instant_time
     for commit in table.timeline.commits:
         if commit.timestamp == instant_time:
@@ -146,7 +146,7 @@ def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFi
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
-    """The slices, skeletons with their external files. Raises CorruptTableError if one is not indexed."""
+    """The slices, skeletons with their external files. Raises CorruptTableError if the index lacks one."""
     if not table.is_bootstrapped:
         return slices
     skeletons = {found.partition_path for found in slices if _is_skeleton(found)}

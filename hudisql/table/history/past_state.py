@@ -1,8 +1,8 @@
-"""Past states of a table: which can still be read, and one error that names the earliest one that can.
+"""Past states of a table: which ones can still be read, and the error that names the earliest of them.
 
-A state is gone if a clean deleted a file that was visible then, or if its instants were archived, so that
-the timeline no longer tells it. Follows what `CleanPlanner` and `HoodieTimelineArchiver` of Hudi 0.15 delete;
-savepointed instants stay. Hudi itself answers such a query with the rows that are left.
+A state is gone if a clean deleted a file that was visible then, or if its instants were archived, so that the
+timeline no longer has them. Follows the deletions of `CleanPlanner` and `HoodieTimelineArchiver` of Hudi
+0.15; savepointed instants stay. Hudi itself returns the remaining rows for such a query.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hudisql.table.timeline.archived_timeline import (
 from hudisql.table.timeline.instant_files import read_instant
 from hudisql.table.timeline.replaced_groups import FileGroupId, replaced_file_groups
 
-_PREFER_LATER = "ask for that one or a later one; savepoints keep the files of a state"
+_PREFER_LATER = "read that state or a later one; savepoints keep the files of a state"
 DOWNGRADED_LOGS: Final = (
     "log files of {group} have names of table version 9, and the table was downgraded since: version 6 would "
     "not merge them with their base file"
@@ -61,7 +61,7 @@ class _Deletions:
 
 @dataclass(slots=True)
 class _DeletedVersion:
-    """The newest slice of a file group, up to an instant time, of which a clean deleted files."""
+    """The newest slice of a file group, up to an instant time, that has lost files by a clean."""
 
     base_instant_time: str = ""
     names: set[str] = field(default_factory=set)
@@ -76,8 +76,8 @@ def check_past_state(
 ) -> None:
     """Check that `slices` of `partitions` (paths; all for None) are all that was visible at `as_of`.
 
-    `wanted` chooses from other partitions that cleans have named those that the read asks for too, and which
-    are thus gone. Raises NoSuchStateError that names the earliest state there is.
+    `wanted` selects further partitions of the read among those that cleans have named, which are gone. Raises
+    NoSuchStateError that names the earliest state.
     """
     check_timeline_reaches(table, as_of)
     deleted = _files_deleted_after(table, as_of)
@@ -103,10 +103,10 @@ def check_past_state(
 
 
 def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[FileGroupId]:
-    """The file groups of which a slice has log files alone, though base files were written before.
+    """The file groups with a slice of log files only, although base files were written before.
 
-    A downgrade leaves them: version 9 names log files after their commits, so that with layout 1 the rows of
-    the base file seem to be gone. Raises StorageError.
+    A downgrade leaves such slices: version 9 names log files after their commits, so with layout 1 the rows
+    of the base file seem to be missing. Raises StorageError.
     """
     chosen = [each for each in slices if each.base_file is None]
     if table.timeline.layout.has_completion_times or not chosen:
@@ -141,7 +141,7 @@ def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
         raise NoSuchStateError(
             f"the Hudi table at {table.base_path} has no state as of {as_of}; its first commit, "
             f"{timeline.commits[0].timestamp}, is the earliest state",
-            hint="ask for that instant or a later one",
+            hint="read that instant or a later one",
         )
 
 
@@ -153,9 +153,9 @@ def is_archived(table: HudiTable) -> bool:
 def state_gone_error(
     table: HudiTable, as_of: str, why: str, partitions: Sequence[str] | None
 ) -> NoSuchStateError:
-    """The error that names the earliest state left of `partitions` (paths; all for None)."""
+    """The error that names the earliest remaining state of `partitions` (paths; all for None)."""
     earliest = _earliest_state(table, as_of, partitions)
-    found = f"the earliest state there is, is that of {earliest}" if earliest else "no past state is left"
+    found = f"the earliest remaining state is that of {earliest}" if earliest else "no past state can be read"
     return NoSuchStateError(
         f"the state of the Hudi table at {table.base_path} as of {as_of} is gone: {why}; {found}",
         hint=_PREFER_LATER,
@@ -184,10 +184,10 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
 def lost_file_groups(
     table: HudiTable, as_of: str, slices: Collection[FileSlice], partitions: Collection[str] | None = None
 ) -> set[FileGroupId]:
-    """The file groups of which a clean deleted the slice that was the latest at the instant time `as_of`.
+    """The file groups whose latest slice at the instant time `as_of` was deleted by a clean.
 
-    `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
-    cleans of the timeline and of the archive tell. Raises CorruptTableError, StorageError.
+    `slices` are the remaining ones of that state in `partitions` (paths; all for None). Reads the cleans of
+    the timeline and of the archive. Raises CorruptTableError, StorageError.
     """
     return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
 
@@ -205,7 +205,7 @@ def _lost_groups(
     found = {(each.partition_path, each.file_id): each for each in slices}
     lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
     lost -= replaced_file_groups(table, as_of)
-    # Only what seems lost is looked up in the archive.
+    # The archive is read only for file groups that seem to be lost.
     return {group for group in lost if deleted.archived_replacements.get(group, "9") > as_of}
 
 
@@ -214,7 +214,7 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
         return False
     if file_slice.base_instant_time > deleted.base_instant_time:
         return True
-    # A pending clean has not deleted all that it plans to.
+    # A pending clean has not yet deleted all its files.
     files = [each.path for each in file_slice.log_files]
     if file_slice.base_file is not None:
         files.append(file_slice.base_file.path)
@@ -224,10 +224,10 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
 def _deleted_versions(
     deleted: Collection[_DeletedFile], as_of: str, partitions: set[str] | None
 ) -> dict[FileGroupId, _DeletedVersion]:
-    """Of each file group the newest slice up to `as_of` that a later clean deleted, or plans to delete."""
+    """For each file group the newest slice up to `as_of` that a later clean deleted or plans to delete."""
     found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
     for each in deleted:
-        # What an earlier clean deleted was not visible any more.
+        # Files that an earlier clean deleted were no longer visible.
         is_later = each.clean_time > as_of
         if not is_later or (partitions is not None and each.partition not in partitions):
             continue
@@ -268,7 +268,7 @@ def _version_of(name: str) -> tuple[str, str]:
 
 
 def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str]]:
-    """Partition path and name of each file that a clean deleted; of a pending one, that it plans to."""
+    """Partition path and name of each file that a clean deleted, or plans to delete if it is pending."""
     if clean.is_completed:
         yield from _files_deleted(_clean_record(table, clean))
         return
@@ -295,10 +295,10 @@ def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
 
 
 def _retained_from(table: HudiTable) -> str:
-    """The instant from which on the oldest clean of the active timeline kept all states; empty without one.
+    """The instant from which the oldest clean of the active timeline kept all states; empty without a clean.
 
-    Earlier cleans, which may be archived, kept these states, too. Cleans by file versions name no instant:
-    where some may be archived, no state before the oldest one that is left counts as kept.
+    Earlier cleans, which may be archived, kept these states, too. Cleans by file versions name no instant: if
+    some may be archived, no state before the oldest remaining clean is known to be kept.
     """
     for instant in table.timeline.completed:
         if instant.action == CLEAN:

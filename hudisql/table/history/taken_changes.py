@@ -1,9 +1,9 @@
-"""Changes that a refresh, a pull or a stream has taken up to a commit: does the table still have them?
+"""Check that a table still has the commit up to which a refresh, a pull or a stream has taken changes.
 
 A place is a table's base path and a commit's time. If the commit was undone, or another table lies at that
-path, no later commit says that what was taken is gone; Apache Hudi goes on silently. Commits have times at
-which no other table was written, but for bootstraps of table version 6, whose instants are constants. Nothing
-in `hoodie.properties` tells a table from another: Hudi's writers make the file anew, without foreign keys.
+path, no later commit shows that the changes are gone; Apache Hudi continues silently. Commit times differ
+between tables, except for bootstraps of table version 6, whose instants are constants. `hoodie.properties`
+cannot identify a table: Hudi's writers write the file again without foreign keys.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _bootstrap_hashes: dict[tuple[str, int, int], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Up to and with which commit changes of a table were taken, by the times that its windows go by.
+    """The commit up to which (inclusive) changes of a table were taken, in the times of its windows.
 
-    `bootstrap` tells a bootstrap from another one of the same instant, by the file groups that it has made;
-    empty for other commits, and where it was not kept.
+    `bootstrap` identifies one of several bootstraps of the same instant by its file groups; empty for other
+    commits, and if it was not stored.
     """
 
     until: str
@@ -76,35 +76,35 @@ def check_not_undone(table: HudiTable, place: Place) -> None:
     """
     until = place.until
     if not until.strip("0"):
-        # Before all commits: nothing was taken.
+        # Before all commits: no changes were taken.
         return
     is_there = _has_commit(table, until)
     if is_there and _is_same_bootstrap(table, place):
         return
     if is_there or _is_made_again(table, until):
         raise NoSuchStateError(
-            f"the Hudi table at {table.base_path} is another one now: it was made again after changes were "
-            f"taken up to {until}, and these are not in it",
-            hint=f"undo what was taken of the earlier table, and {_TAKE_ALL}",
+            f"the Hudi table at {table.base_path} is another table now: it was created again after changes "
+            f"were taken up to {until}, which it lacks",
+            hint=f"undo the changes of the earlier table, and {_TAKE_ALL}",
         )
     _check_not_upgraded(table, until)
     last = max((each.timestamp for each in table.timeline.commits if each.timestamp < until), default="")
     raise NoSuchStateError(
         f"the commit {until} of the Hudi table at {table.base_path} was undone by a rollback or a "
         "restore: changes were taken up to it, and rows of them are no longer in the table",
-        hint=f"undo what was taken after {last or 'the begin'}, too, or {_TAKE_ALL}",
+        hint=f"undo the changes after {last or 'the begin'}, too, or {_TAKE_ALL}",
     )
 
 
 def _check_not_upgraded(table: HudiTable, until: str) -> None:
-    """Raise NoSuchStateError if `until` is the instant time of a commit that goes by its completion now."""
+    """Raise NoSuchStateError if `until` is an instant time and the table now uses completion times."""
     if not table.timeline.layout.has_completion_times:
         return
     commits = [each for each in table.timeline.commits if each.timestamp == until]
     for completed in completion_times(table, commits).values():
         raise NoSuchStateError(
             f"the Hudi table at {table.base_path} has been upgraded to version {table.version} after changes "
-            f"were taken up to {until}: it goes by times of completion now",
+            f"were taken up to {until}: it now uses completion times",
             hint=f"begin after {completed}, when this commit was completed, with a new checkpoint",
         )
 
@@ -115,7 +115,7 @@ def _is_same_bootstrap(table: HudiTable, place: Place) -> bool:
 
 
 def _is_made_again(table: HudiTable, until: str) -> bool:
-    """True if nothing is older than the missing commit, or tells that it was undone."""
+    """True if nothing is older than the missing commit, and no instant says that it was undone."""
     timeline = table.timeline
     if any(each.timestamp < until or each.action in _UNDOING for each in timeline.instants):
         return False

@@ -1,5 +1,4 @@
-"""The timeline and the file slices of a table as rows: what `hudi_query_timeline` and
-`hudi_filesystem_view` show.
+"""The rows of `hudi_query_timeline` and `hudi_filesystem_view`: the timeline and the file slices of a table.
 
 Follows `TimelineRelation` and `FileSystemRelation` of Hudi 1.x (0.15 has neither); values only.
 """
@@ -20,8 +19,8 @@ from hudisql.table.timeline.instant_files import read_commit
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """One instant with what its commit metadata count; the fields are Hudi's columns, in order."""
+class QueryTimelineRow:
+    """One instant with the counts of its commit metadata; the fields are Hudi's columns, in order."""
 
     Timestamp: str
     Action: str
@@ -51,17 +50,17 @@ class FileSystemViewRow:
     Log_File_Unscheduled: int
 
 
-def timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
+def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
     """The instants of the active timeline, oldest first; each action stands once, in its latest state.
 
-    `Completion_Time` is when the file of that state was written; actions that write no rows count -1. Raises
-    CorruptTableError, StorageError.
+    `Completion_Time` is when the file of that state was written; the counts of actions that write no rows are
+    -1. Raises CorruptTableError, StorageError.
     """
     instants = table.timeline.instants
     infos = table.storage.infos([table.instant_path(each) for each in instants])
     for instant, info in zip(instants, infos, strict=True):
         counts = _counts_of(_metadata_of(table, instant)) if instant.action in COMMIT_ACTIONS else (-1,) * 6
-        yield TimelineRow(
+        yield QueryTimelineRow(
             instant.timestamp,
             instant.completed_action if instant.is_completed else instant.action,
             instant.state.name,

@@ -1,9 +1,9 @@
-"""The part of a timeline that an incremental query reads, and what its commits touched.
+"""The part of a timeline that an incremental query reads, and the file groups that its commits wrote.
 
 Follows `IncrementalRelation`, `MergeOnReadIncrementalRelation` and `TimelineUtils.handleHollowCommitIfNeeded`
 of Hudi 0.15: commits after `begin` up to and with `end`; rows come from the file slices as of the last of
 them. A bootstrap is a commit like any other. With timeline layout 2 (`IncrementalQueryAnalyzer` of Hudi 1.2)
-commits count by their times of completion, and none is hollow. Reads commits and no data files.
+windows go by completion times, and no commit is hollow. Reads commits and no data files.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ EARLIEST = "earliest"
 BEFORE_ALL = "000"
 HOLLOW_COMMIT_POLICY = "hoodie.read.timeline.holes.resolution.policy"
 MOVING_OPERATIONS = frozenset({"COMPACT", "CLUSTER"})
-"""Operation types of commits that move rows and change none."""
+"""Operation types of commits that move rows without changing them."""
 
 
 @dataclass(frozen=True)
 class TimelineWindow:
     """Completed commits of the active timeline that an incremental query reads, oldest first.
 
-    `begin` is exclusive. `is_open` says that archived commits may belong to the window, too; then all slices
-    are looked at. `last_archived` is the newest of these, if all of the window is before the active timeline.
-    With `by_transition_time` a row belongs to the window if its commit is one of `commits` or of `archived`
-    (instant times), else if its commit time lies after `begin` and not after the last of them. With
-    `merges_own_records` rows and log records of other commits are left aside before records merge.
+    `begin` is exclusive. With `is_open` archived commits may belong to the window, too, and all slices are
+    read. `last_archived` is the newest archived commit if the whole window is before the active timeline.
+    With `by_transition_time` a row belongs to the window if its commit is in `commits` or `archived` (instant
+    times); otherwise its commit time must be after `begin` and at most that of the last commit. With
+    `merges_own_records` rows and log records of other commits are ignored before records merge.
     """
 
     begin: str
@@ -57,7 +57,7 @@ class TimelineWindow:
 
     @property
     def instant_times(self) -> frozenset[str]:
-        """The instant times of all its commits that are known one by one."""
+        """The instant times of all commits that are known individually."""
         return self.archived | {each.timestamp for each in self.commits}
 
     @property
@@ -82,15 +82,14 @@ def timeline_window(
     begin: str,
     end: str | None = None,
     policy: str = "FAIL",
-    hint: str = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it) or "
-    "USE_TRANSITION_TIME (begin and end are times of completion)",
+    hint: str = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read the commits before it) or "
+    "USE_TRANSITION_TIME (begin and end are completion times)",
 ) -> TimelineWindow:
     """The commits after `begin` up to and with `end` (the newest by default), both as users write them.
 
-    `policy` is Hudi's for commits that are pending while later ones are completed, `hint` says what to do
-    about one where the policy is FAIL. Raises
-    InvalidArgumentError for texts that are no time, HollowCommitError, NoSuchStateError (by times of
-    completion, if commits of the window are archived).
+    `policy` is Hudi's policy for pending commits before completed ones; `hint` is the hint of the error that
+    FAIL raises. Raises InvalidArgumentError for texts that are not times, HollowCommitError, NoSuchStateError
+    (for completion times, if commits of the window are archived).
     """
     is_earliest = begin.strip().lower() == EARLIEST
     first = BEFORE_ALL if is_earliest else instant_time_of_bound(begin, "the begin of an incremental query")
@@ -104,7 +103,7 @@ def timeline_window(
         starts = table.timeline.first_active_time
         if starts is not None and first < starts and is_archived(table):
             raise state_gone_error(
-                table, first, "commits after it are archived, and their times of completion with them", None
+                table, first, "commits after it are archived, and their completion times with them", None
             )
         return TimelineWindow(first, tuple(chosen), by_transition_time=True)
     commits = _without_hollow_commits(table, last, policy, hint)
@@ -134,7 +133,7 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
         chosen,
         is_open=bool(archived),
         by_transition_time=True,
-        # Slices as of the last completion: a log file goes by its commit's.
+        # Slices as of the last completion: a log file belongs to its commit's completion time.
         last_archived=max([*archived.values(), *(times[each] for each in chosen)], default=""),
         archived=frozenset(archived),
         merges_own_records=True,
@@ -142,7 +141,7 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
 
 
 def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
-    """What the window's commits say that they wrote. Raises CorruptTableError, StorageError."""
+    """The file groups that the window's commits wrote. Raises CorruptTableError, StorageError."""
     versions: dict[str, dict[str, str]] = defaultdict(dict)
     moved = set()
     read = read_commits(table, window.commits)
@@ -160,14 +159,15 @@ def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
 def version_of_write(table: HudiTable, path: str | None) -> str:
     """`version_of_file` of a file that a commit of the table has written.
 
-    With timeline layout 2 a log file's name does not tell its slice: it is then lower than all versions.
+    With timeline layout 2 a log file's name does not have its slice's instant: the result is then lower than
+    all versions.
     """
     is_untold = table.timeline.layout.has_completion_times and is_log_file(path or "")
     return "0" if is_untold else version_of_file(path)
 
 
 def version_of_file(path: str | None) -> str:
-    """The base instant of the slice that a written file belongs to; empty if its name does not tell it."""
+    """The base instant of a written file's slice; empty if the file name does not have it."""
     name = (path or "").rpartition("/")[2]
     if (base := parse_base_file_name(name)) is not None:
         return base.instant_time
@@ -176,13 +176,13 @@ def version_of_file(path: str | None) -> str:
 
 
 def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
-    """The newest commit that a window without end has; None without one. Raises HollowCommitError.
+    """The newest commit of a window without an end; None without commits. Raises HollowCommitError.
 
-    With timeline layout 2 it is the time of the last completion, by which windows go.
+    With timeline layout 2 it is the last completion time.
     """
     if table.timeline.layout.has_completion_times:
         return max(completion_times(table, table.timeline.commits).values(), default=None)
-    hint = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it)"
+    hint = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read the commits before it)"
     commits = _without_hollow_commits(table, None, policy, hint)
     return commits[-1].timestamp if commits else None
 
@@ -198,7 +198,7 @@ def instant_time_of_bound(text: str, what: str) -> str:
         return text.strip()
     if found is None:
         raise InvalidArgumentError(
-            f"{what} is '{text}', which is no instant time",
+            f"{what} is '{text}', which is not an instant time",
             hint="write an instant time (yyyyMMddHHmmssSSS), '2024-03-01 12:00:00', '2024-03-01', or for "
             "a begin 'earliest'",
         )

@@ -39,7 +39,7 @@ def list_partitions(table: HudiTable) -> list[TablePartition]:
     """All partitions of the table, sorted by path.
 
     Directories are listed level by level and in parallel, and only once for a table with a `listing`. Raises
-    CorruptTableError for a directory whose name is no value of its column's type, StorageError.
+    CorruptTableError for a directory whose name is not a value of its column's type, StorageError.
     """
     return list(
         table.list_once(
@@ -65,11 +65,11 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
 
 
 def directory_columns(table: HudiTable) -> tuple[pa.Field, ...]:
-    """The columns that tell directories apart: the partition columns, or texts if a key generator names
+    """The columns of the directories: the partition columns, or text columns if a key generator names
     directories.
 
-    These have the partition fields' names, and Hive shows them instead of the files' values, as it does when
-    Hudi itself syncs such a table. Empty if directories can't be told to belong to one field or another.
+    Text columns have the partition fields' names, and Hive shows them instead of the files' values, as after
+    a sync by Hudi itself. Empty if directories cannot be assigned to fields.
     """
     properties = table.properties
     names = properties.partition_fields
@@ -112,8 +112,8 @@ def _directory_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
 def reads_escaped(table: HudiTable) -> bool:
     """True if directory names hold escaped values.
 
-    A bootstrap takes over the source's directories, which Hive and Spark have escaped, whatever the table
-    says.
+    A bootstrap keeps the source's directories, which Hive and Spark have escaped, whatever the table's
+    setting is.
     """
     return table.properties.url_encode_partitioning or table.is_bootstrapped
 
@@ -143,7 +143,7 @@ def list_partition_paths(table: HudiTable) -> list[str]:
 
 
 def list_matching_paths(table: HudiTable, glob: str) -> list[str]:
-    """The paths of the partitions that the glob matches; the one of that very name, if there is one.
+    """The paths of the partitions that the glob matches; if one has exactly this path, only that one.
 
     Raises InvalidArgumentError for a bad glob, StorageError.
     """
@@ -155,7 +155,7 @@ def list_matching_paths(table: HudiTable, glob: str) -> list[str]:
 
 
 def _find_markers(table: HudiTable, directories: Sequence[str]) -> list[FileInfo | None]:
-    """The marker file of each directory, or None: as in Hudi, a text file counts beside one of parquet."""
+    """The marker file of each directory, or None; a text file or a parquet file, as in Hudi."""
     marks = table.storage.infos([join(directory, PARTITION_METADATA_FILE) for directory in directories])
     if not table.properties.partition_metafile_use_base_format:
         return marks

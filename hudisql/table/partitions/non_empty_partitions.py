@@ -1,8 +1,8 @@
 """The non-empty partitions of a table, as SHOW PARTITIONS and the metastore list them.
 
-A directory stays a partition to Hudi's `getAllPartitionPaths` when all its file groups are dropped, and when
-a write that made it has failed. Here it counts only if a slice of it is visible, which no order of instants
-decides: a commit that began before a drop and was completed after it has rows there.
+Hudi's `getAllPartitionPaths` also lists partitions whose file groups are all dropped, and partitions of
+failed writes. Here a partition needs a visible slice. The order of instants does not decide that: a commit
+that began before a drop and completed after it has rows in the partition.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
 
     Raises CorruptTableError, StorageError.
 
-    Each directory is listed, and of its files' names only as many are read as it takes to find one that
-    counts.
+    Each directory is listed; of its files' names only as many are read as are needed to find a visible one.
     """
     partitions = list_partitions(table)
     listings = table.storage.list_directories([join(table.base_path, each.path) for each in partitions])
@@ -49,8 +48,8 @@ def _holds_slice(
             file_id, instant_time, is_log = log.file_id, log.base_instant_time, True
         else:
             continue
-        # A rolled back log file is empty. Logs that a pending compaction has diverted count, the
-        # compaction's own base file does not.
+        # A rolled back log file is empty. Log files on top of a pending compaction are visible, the
+        # compaction's own base file is not.
         is_pending = instant_time in timeline.pending_compactions
         is_visible = is_log if is_pending else timeline.is_visible(instant_time)
         if is_visible and (path, file_id) not in replaced:

@@ -13,7 +13,7 @@ from hudisql.errors import InvalidArgumentError
 def glob_pattern(glob: str) -> re.Pattern[str]:
     """The regular expression that matches what the glob matches, of whole texts.
 
-    Raises InvalidArgumentError for a class that is none, such as `[9-0]`.
+    Raises InvalidArgumentError for an invalid class, such as `[9-0]`.
     """
     text, depth, position = "", 0, 0
     while position < len(glob):

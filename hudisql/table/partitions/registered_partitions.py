@@ -1,8 +1,9 @@
-"""Register-only partitions: directories of plain parquet, partitions of a table without a file of Hudi's.
+"""Register-only partitions: directories of plain parquet files that are partitions of a table without Hudi
+files.
 
-A bootstrap records them in the table's `.aux` directory. A partition is one until a commit has taken its
-files (`resynced_sources`): a lift, which writes their rows, or an overwrite or drop, which replaces them.
-Their rows have no meta columns. Apache Hudi does not know such partitions (docs/adr/0015). Knows no Spark.
+A bootstrap records them in the table's `.aux` directory. A partition stays register-only until a commit takes
+its files (`resynced_sources`): a lift writes their rows, an overwrite or drop replaces them. Their rows have
+no meta columns. Apache Hudi does not know such partitions (docs/adr/0015). Knows no Spark.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _SCHEMA: Final = pa.schema([("partition_path", pa.string()), ("directory", pa.st
 class RegisteredPartition:
     """A partition path of the table, and the directory whose parquet files hold its rows.
 
-    `files` are those that the commit which ended it has taken; None while it is register-only, or if its
-    directory was gone when it ended: then all files that the directory has.
+    `files` are the files that the ending commit has taken. None means all files in the directory: the
+    partition is register-only, or its directory was missing when it ended.
     """
 
     path: str
@@ -63,14 +64,14 @@ class RegisteredPartitions:
     by_path: Mapping[str, RegisteredPartition] = field(default_factory=dict)
 
     def among(self, paths: Iterable[str]) -> list[RegisteredPartition]:
-        """Those with these paths, by path."""
+        """The partitions with these paths, by path."""
         return [self.by_path[path] for path in sorted(self.by_path.keys() & set(paths))]
 
 
 def write_registered_partitions(
     storage: Storage, base_path: str, partitions: Sequence[RegisteredPartition]
 ) -> int:
-    """Record the partitions of a new table; gives the bytes written. Raises StorageError."""
+    """Record the partitions of a new table; returns the bytes written. Raises StorageError."""
     columns = [[each.path for each in partitions], [each.directory for each in partitions]]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="zstd")
@@ -80,7 +81,7 @@ def write_registered_partitions(
 
 
 def read_registered_record(storage: Storage, base_path: str) -> list[RegisteredPartition]:
-    """The partitions that the bootstrap of the table recorded, whatever became of them.
+    """The partitions that the bootstrap of the table recorded, including those that have ended.
 
     Raises CorruptTableError, NoSuchPathError if it recorded none, StorageError.
     """
@@ -101,8 +102,8 @@ def registered_partitions(
 ) -> RegisteredPartitions:
     """The register-only partitions as the table was opened, or at an instant time.
 
-    A partition that the pending commit `own_instant` takes is none any more. Raises NoSuchStateError if it
-    is not known any more which ones there were then, CorruptTableError, StorageError.
+    A partition that the pending commit `own_instant` takes is left out. Raises NoSuchStateError if the
+    partitions of that time are no longer known, CorruptTableError, StorageError.
     """
     if not table.properties.has_register_only_partitions:
         return RegisteredPartitions()
@@ -128,11 +129,11 @@ def with_registered(
 def registered_slices(
     table: HudiTable, partitions: Sequence[RegisteredPartition], written: Collection[str]
 ) -> list[FileSlice]:
-    """Each file of the partitions as a slice without base file; `written` are the partitions (paths) of which
-    a reader of Hudi's files sees slices.
+    """Each file of the partitions as a slice without base file; `written` are the paths of partitions with
+    Hudi files.
 
-    Raises SourceChangedError if a directory is gone, UnsupportedTableError if another writer has written
-    into such a partition.
+    Raises SourceChangedError if a directory is gone, UnsupportedTableError if another writer has written into
+    such a partition.
     """
     found: list[FileSlice] = []
     for partition, files in zip(partitions, files_of_registered(table, partitions), strict=True):
@@ -162,7 +163,7 @@ def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: st
 
 
 def refuse_any_registered(table: HudiTable) -> None:
-    """Raise RegisterOnlyError if a partition is register-only and has files, since no upgrade keeps those."""
+    """Raise RegisterOnlyError if a partition is register-only and has files: no upgrade keeps those."""
     registered = registered_partitions(table)
     if filled := _with_files(table, registered.among(registered.by_path)):
         raise RegisterOnlyError(
@@ -191,10 +192,9 @@ def register_only_error(table: HudiTable, paths: Sequence[str]) -> RegisterOnlyE
 
 
 def end_registration(table: HudiTable, instant_time: str, partitions: Collection[str]) -> None:
-    """Record that a commit, which is inflight, replaces the rows of those of the partitions (paths) that are
-    register-only.
+    """Record that an inflight commit replaces the rows of those partitions (paths) that are register-only.
 
-    One without files, or whose directory is gone, ends too. Raises WriteConflictError, StorageError.
+    Partitions without files or without a directory end, too. Raises WriteConflictError, StorageError.
     """
     ended = registered_partitions(table).among(partitions)
     if not ended:
@@ -214,7 +214,7 @@ def _still_registered(
     first = table.timeline.first_active_time or ""
     if as_of is not None and as_of < first and any(not each.instant_time for each in ends.values()):
         raise NoSuchStateError(
-            f"it is not known any more which partitions of {table.base_path} were register-only at {as_of}",
+            f"it is no longer known which partitions of {table.base_path} were register-only at {as_of}",
             hint=f"ask for {first} or a later instant",
         )
     found = {}
@@ -231,7 +231,7 @@ def _still_registered(
 
 
 def _first_takers(table: HudiTable, paths: Collection[str], own_instant: str) -> dict[str, ResyncList]:
-    """For each of the partitions (paths) the list of the first commit that has taken files of it."""
+    """The list of the first commit that took files of each partition (path)."""
     lists = read_resync_lists(table, as_opened=True)
     found: dict[str, ResyncList] = {}
     for each in sorted(lists.lists, key=lambda each: each.instant_time):

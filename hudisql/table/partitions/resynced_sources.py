@@ -1,10 +1,9 @@
 """Which source files resyncs have taken: numbered lists in the table's `.aux` directory.
 
-A resync creates its list, which names its instant, before its commit completes; the list counts only while
-that instant is a completed commit, on the active timeline or archived. A commit that was rolled back takes
-its list along, and a killed resync has taken nothing. Lists of archived commits, which cannot be rolled back
-any more, are merged into one that depends on no instant. Hudi keeps no such lists, and its readers do not
-look at them. Knows no Spark.
+A resync creates its list, which names its instant, before its commit completes; the list is valid only while
+that instant is a completed commit, on the active timeline or archived. The list of a rolled back commit or a
+killed resync is ignored. Archived commits cannot be rolled back any more: their lists are merged into one
+that depends on no instant. Hudi has no such lists, and its readers ignore them. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ GONE_DIRECTORY: Final = -1
 class ResyncedSource:
     """A source file as it was when a resync took it, and the partition path of its rows in the table.
 
-    An entry without bytes stands for no file but for the directory of a register-only partition that ended
-    without files: its length is `EMPTY_DIRECTORY` or `GONE_DIRECTORY`.
+    The directory of a register-only partition that ended without files is an entry, too: its length is
+    `EMPTY_DIRECTORY` or `GONE_DIRECTORY`.
     """
 
     partition_path: str
@@ -62,13 +61,13 @@ class ResyncedSource:
 
     @property
     def is_file(self) -> bool:
-        """False if it stands for a directory."""
+        """False if the entry is a directory."""
         return self.file.length > 0
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncList:
-    """One list; `instant_time` is that of its resync, empty if the list counts whatever the timeline says."""
+    """One list; `instant_time` is that of its resync, empty if the list does not depend on the timeline."""
 
     number: int
     instant_time: str
@@ -76,7 +75,7 @@ class ResyncList:
 
 
 class ResyncState(Enum):
-    """What became of the commit of a list."""
+    """The state of a list's commit."""
 
     COMMITTED = auto()
     """Completed: on the active timeline, or the list is a merged one."""
@@ -124,7 +123,7 @@ def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLis
     lists = _read_lists(table.storage, table.base_path)
     if not lists:
         return ResyncLists()
-    # The timeline is loaded after the lists: an instant is on it before its list is there.
+    # The timeline is loaded after the lists: an instant is created before its list.
     now = table if as_opened else table.reopened()
     committed = {each.timestamp for each in now.timeline.commits} | {_MERGED}
     pending = {each.timestamp for each in now.timeline.pending}
@@ -145,11 +144,11 @@ def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLis
 def record_resync(
     table: HudiTable, instant_time: str, lists: ResyncLists, sources: Sequence[ResyncedSource]
 ) -> int:
-    """Create the list of a commit that is inflight, and tidy up older ones; gives the list's number.
+    """Create the list of an inflight commit and clean up older lists; returns the list's number.
 
-    `lists` are those that the resync was planned with, `table` is as its commit began. Of two resyncs that
-    were planned with the same lists one fails: both choose the number after these. Raises WriteConflictError
-    then, or if the commit of a list was under way and was not rolled back since; StorageError.
+    `lists` are those that the resync was planned with, `table` is as its commit began. If two resyncs were
+    planned with the same lists, one fails, since both choose the next number. Raises WriteConflictError then,
+    and if the commit of a list is still pending; StorageError.
     """
     kept = {each.timestamp for each in table.timeline.instants}
     under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in kept]
@@ -160,33 +159,33 @@ def record_resync(
         _create(table.storage, table.base_path, ResyncList(number, instant_time, tuple(sources)))
     except PathExistsError as error:
         raise _conflict(table) from error
-    with suppress(StorageError):  # lists that stay are read again, and count no more and no less
+    with suppress(StorageError):  # lists that stay are read again with the same result
         _tidy(table, lists, number + 1)
     return number
 
 
 def merge_archived_lists(table: HudiTable) -> None:
-    """Merge the lists of archived commits, for which every reader would look through the archive.
+    """Merge the lists of archived commits, so that readers need not search the archive.
 
     Raises CorruptTableError, StorageError.
     """
     lists = read_resync_lists(table)
-    with suppress(PathExistsError):  # a resync that begins meanwhile merges them, too
+    with suppress(PathExistsError):  # a concurrent resync merges them, too
         _tidy(table, lists, lists.last_number + 1)
 
 
 def _conflict(table: HudiTable) -> WriteConflictError:
     return WriteConflictError(
         f"another resync of the table at {table.base_path} has begun meanwhile",
-        hint="run the call again when it is complete: it then takes what is left",
+        hint="run the call again when it is complete: it then takes the remaining files",
     )
 
 
 def _tidy(table: HudiTable, lists: ResyncLists, number: int) -> None:
     """Delete lists of commits that were rolled back, and merge those of archived commits into list `number`.
 
-    It is higher than those of `lists` and of the resync's own list: the highest list of a table is never
-    deleted, and so no number is used twice. Raises StorageError.
+    `number` is higher than the numbers of `lists` and of the resync's own list. The highest list of a table
+    is never deleted, so no number is used twice.
     """
     storage, base_path = table.storage, table.base_path
     storage.delete_files([_path(base_path, each.number) for each in lists.in_state(ResyncState.GONE)])
@@ -219,7 +218,7 @@ def _create(storage: Storage, base_path: str, content: ResyncList) -> None:
 
 
 def _read_lists(storage: Storage, base_path: str) -> list[ResyncList]:
-    """All lists by number. A list that is merged into another while they are read is looked for there."""
+    """All lists by number. If a list is merged into another one meanwhile, that one is read."""
     for _ in range(_ATTEMPTS):
         with suppress(NoSuchPathError):
             numbers = _numbers(storage, base_path)

@@ -1,8 +1,8 @@
 """A new table's properties and its empty timeline directory, published in one atomic step.
 
 Follows `HoodieTableMetaClient.PropertyBuilder` and `KeyGenUtils.inferKeyGeneratorType` of Hudi 0.15 for table
-version 6, of Hudi 1.2 for version 9. Whoever makes a table writes everything else first: without
-`hoodie.properties` no reader sees a table. It must not know where a table's definition comes from.
+version 6, of Hudi 1.2 for version 9. Everything else of a table is written first: without `hoodie.properties`
+no reader sees a table. Does not know where a table's definition comes from.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 @dataclass(frozen=True)
 class NewTable:
-    """What the properties of a new table are made from.
+    """The definition of a new table.
 
     Without `record_key` columns the table's record keys are generated. `others` are further table
     configurations, such as those of a bootstrap or of CREATE TABLE. `version` is the table version, 6 or 9.
@@ -60,7 +60,7 @@ def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[o
 
 
 def new_table_properties(table: NewTable) -> dict[str, str]:
-    """The properties of the new table, in the order that Hudi 0.15 writes them, `others` behind its type.
+    """The properties of the new table, in the order that Hudi 0.15 writes them, `others` after its type.
 
     Raises UnsupportedTableError for key generators that its version does not take.
     """
@@ -108,7 +108,7 @@ def make_timeline_directories(storage: Storage, base_path: str, version: int = W
 
 
 def publish_properties(storage: Storage, base_path: str, values: Mapping[str, str], now: datetime) -> int:
-    """Create `hoodie.properties`: from here on readers see the table. Gives the bytes written.
+    """Create `hoodie.properties`: from here on readers see the table. Returns the bytes written.
 
     Raises PathExistsError if another table got there first, StorageError.
     """
@@ -126,9 +126,8 @@ def publish_new_table(storage: Storage, base_path: str, table: NewTable, now: da
 def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
     """Delete a table whose first commit failed: its timeline, partition markers, and empty directories.
 
-    The commit has already deleted its data files. Other files in the directory stay; gives their paths. If a
-    commit of the table is complete, nothing is deleted, and this gives None.
-    Raises StorageError.
+    The commit has already deleted its data files. Other files in the directory stay; returns their paths. If
+    a commit of the table is complete, nothing is deleted; returns None. Raises StorageError.
     """
     if open_table(storage, base_path).timeline.commits:
         return None

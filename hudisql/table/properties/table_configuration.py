@@ -45,7 +45,7 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
             values[key] = value
     content = render_table_properties(values, datetime.now(UTC))
     properties, backup = (join(base_path, name) for name in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE))
-    # What an earlier update has cut short answers by its backup, which then must stay as it is.
+    # If an earlier update was cut short, the backup holds the properties and must not be overwritten.
     whole = read_whole_file(storage, properties)
     if whole is not None:
         storage.delete_file(backup)
@@ -65,9 +65,9 @@ def has_metadata_table(table: HudiTable) -> bool:
 def drop_metadata_table(table: HudiTable) -> bool:
     """Drop the metadata table before data that it lacks becomes visible; True if there was one.
 
-    The properties go first: from then on readers list directories. Apache Hudi makes a new one when its
-    writers are told to. Raises UnsupportedTableError while another writer may be active, StorageError; with
-    timeline layout 2 plans that nobody runs are no hindrance.
+    The properties go first: from then on readers list directories. Apache Hudi creates a new one if its
+    writers are configured to. Raises UnsupportedTableError while another writer may be active, StorageError.
+    With timeline layout 2 plans that nobody runs are ignored.
     """
     if not has_metadata_table(table):
         return False

@@ -1,7 +1,7 @@
-"""`hoodie.properties` in the versions of a table: what version 9 says otherwise than version 6.
+"""`hoodie.properties` by table version: the differences between versions 9 and 6.
 
 Follows `HoodieTableMetaClient.TableBuilder`, `SevenToEightUpgradeHandler` and `EightToNineUpgradeHandler` of
-Hudi 1.2, and their downgrades. Values become values; it reads and writes no files.
+Hudi 1.2, and their downgrades. Reads and writes no files.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _NATIVE: Final = "native"
 def properties_of_version_9(values: Mapping[str, str], payload_class: str | None) -> dict[str, str]:
     """The properties of a new table of version 9, given those that it would have in version 6.
 
-    Rows are ordered by event time if there is an ordering column and no `payload_class` says otherwise.
-    Raises UnsupportedTableError for key generators that make directory names of values.
+    Rows are ordered by event time if there is an ordering column, unless `payload_class` says otherwise.
+    Raises UnsupportedTableError for key generators that compute directory names from values.
     """
     changed = dict(values)
     for key in (keys.PAYLOAD_CLASS, keys.MERGER_STRATEGY):
@@ -72,9 +72,9 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
 def begins_with_key_pairs(version: int, key_generator: str, record_key: Sequence[str]) -> bool:
     """True if the record keys of a table that was made in this version are `column:value` pairs.
 
-    Those of several key columns are. For one key column of the complex key generator Hudi 1.2 writes `id:k`,
-    and an upsert would add rows to those that it should change if others wrote `k`; in version 6 Hudi 0.15
-    writes `k`. `key_generator` is a class or a type.
+    Keys of several columns are. For one key column of the complex key generator Hudi 1.2 writes `id:k`, Hudi
+    0.15 in version 6 `k`. With the wrong form an upsert would add rows instead of changing them.
+    `key_generator` is a class or a type.
     """
     if len(record_key) != 1:
         return len(record_key) > 1
@@ -90,10 +90,11 @@ def made_with_key_pairs(properties: TableProperties) -> bool:
 
 
 def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
-    """What an upgrade from version 6 or 8 changes (None: is removed), as Hudi 1.2 does it.
+    """The properties that an upgrade from version 6 or 8 changes (None: removes), as Hudi 1.2 does it.
 
     In version 6 a copy-on-write table without a payload class, and a merge-on-read table with an ordering
-    column, order rows by event time from then on. Raises UnsupportedTableError for what is not upgraded.
+    column, order rows by event time from then on. Raises UnsupportedTableError for tables that hudisql does
+    not upgrade.
     """
     _check_upgradable(properties)
     payload = properties.payload_class
@@ -150,10 +151,10 @@ def key_pairs_error(name: str) -> UnsupportedTableError:
 
 
 def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
-    """What a downgrade from version 8 or 9 changes (None: is removed), as Hudi 1.2 does it.
+    """The properties that a downgrade from version 8 or 9 changes (None: removes), as Hudi 1.2 does it.
 
-    Which rows win stays: the payload class says in version 6 what the merge mode said. Raises
-    UnsupportedTableError for what version 6 does not have.
+    The same rows win: the payload class of version 6 replaces the merge mode. Raises UnsupportedTableError
+    for features that version 6 does not have.
     """
     mode, types = properties.record_merge_mode, {value: key for key, value in _GENERATOR_TYPES.items()}
     payload = properties.payload_class or properties.get(keys.LEGACY_PAYLOAD_CLASS)
@@ -164,7 +165,7 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
         generator = f"{KEY_GENERATORS}.{types[properties.key_generator_type]}"
     if generator is None or payload is None or len(properties.ordering_fields) > 1:
         raise UnsupportedTableError(
-            "table version 6 has no such table: it merges rows by a rule of its own, orders them by several "
+            "table version 6 has no such table: it merges rows by its own rule, orders them by several "
             "columns, or has a key generator that hudisql does not know",
             hint="downgrade it with Hudi 1.x",
         )

@@ -1,8 +1,8 @@
-"""The one gate for writes by table version: what hudisql writes in tables of versions 8 and 9.
+"""The check of writes by table version: the operations that hudisql supports in versions 8 and 9.
 
-Tables of version 6 are written by everything. Of the others only what was tested with Apache Hudi 1.2 both
-ways (`tests/oracle/test_newer_versions.py`, `test_newer_services.py`) is let through; the rest is refused by
-its name.
+All operations write to tables of version 6. In other versions only operations tested with Apache Hudi 1.2
+both ways (`tests/oracle/test_newer_versions.py`, `test_newer_services.py`) are allowed; all others are
+refused by name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _TESTED: Final = COMMITS | SERVICES
 def check_written(table: HudiTable, operation: str | None) -> None:
     """Raise UnsupportedTableError unless hudisql writes to tables of this version by the operation.
 
-    `operation` is Hudi's `WriteOperationType`, or a table service's action; None is what only version 6 has.
+    `operation` is Hudi's `WriteOperationType`, or a table service's action; None is an operation that only
+    version 6 has.
     """
     if table.version == WRITTEN_VERSION or (table.version in _TESTED_VERSIONS and operation in _TESTED):
         return
@@ -56,7 +57,7 @@ def unwritten_rule(table: HudiTable) -> str | None:
     if len(fields) > 1 and not set(fields) <= set(table.schema.names):
         return f"it orders rows by several columns, of which some are nested ({', '.join(fields)})"
     if properties.record_merge_mode == "CUSTOM":
-        return "it merges rows by rules of its own (hoodie.record.merge.mode=CUSTOM)"
+        return "it merges rows by its own rules (hoodie.record.merge.mode=CUSTOM)"
     if properties.partial_update_mode is not None:
         return (
             f"it updates rows partially (hoodie.table.partial.update.mode={properties.partial_update_mode})"

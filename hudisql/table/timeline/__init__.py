@@ -1,1 +1,1 @@
-"""What the active and archived timelines of a table say."""
+"""The instants of a table's active and archived timeline."""

@@ -1,6 +1,6 @@
-"""The archived instants of a table, those of Apache Hudi's writers as well.
+"""The archived instants of a table, including those of Apache Hudi's writers.
 
-Follows `HoodieArchivedTimeline` of Hudi 0.15. Those of timeline layout 2 are read by `history_entries`.
+Follows `HoodieArchivedTimeline` of Hudi 0.15. `history_entries` reads the archive of timeline layout 2.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ def read_archived_entries(
 ) -> list[ArchivedEntry]:
     """All archived states of instants in the order of their instants, each once.
 
-    With `payload` or `containing` only those of `parse_archive_file`. A crash while instants are archived, or
-    archive files merged, leaves some of them twice. Raises
-    CorruptTableError, UnsupportedTableError, StorageError.
+    `payload` and `containing` as in `parse_archive_file`. A crash during archiving or merging leaves some
+    entries twice. Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
         entries = list(history_entries(table, history_files(table), payload, containing))
@@ -81,7 +80,10 @@ class ArchiveReader:
     _history: Sequence[HistoryInstant] = ()
 
     def completed_instants(self) -> dict[Instant, str]:
-        """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
+        """The completed instants and the archive file of each.
+
+        Raises CorruptTableError, UnsupportedTableError, StorageError.
+        """
         if self.table.timeline.layout.has_completion_times:
             return {
                 instant: file.path
@@ -96,8 +98,9 @@ class ArchiveReader:
         }
 
     def entry(self, instant: Instant, path: str, payload: str | None) -> ArchivedEntry | None:
-        """The instant's entry in this file, if it has this payload (None: any). Raises as
-        `read_archived_entries`.
+        """The instant's entry in this file, if it has this payload (None: any).
+
+        Raises CorruptTableError, UnsupportedTableError, StorageError.
         """
         if self.table.timeline.layout.has_completion_times:
             entries = (
@@ -111,9 +114,10 @@ class ArchiveReader:
         return next((each for each in found if each.instant == instant), None)
 
     def content(self, instant: Instant, path: str) -> bytes | None:
-        """The content that the instant's file had, if it is in this file. Raises as `read_archived_entries`.
+        """The content of the instant's file, if it is in this archive file.
 
-        Of a commit in timeline layout 1 it is what archives keep: not the log files that it wrote.
+        In timeline layout 1 the content of a commit lacks its log files, which archives do not keep. Raises
+        CorruptTableError, UnsupportedTableError, StorageError.
         """
         if self.table.timeline.layout.has_completion_times:
             for each in self._history_of(path):
@@ -136,8 +140,9 @@ class ArchiveReader:
 
 
 def archive_paths_of(table: TableMetaClient, instant_time: str) -> list[str]:
-    """The archive files that may have instants of this time, the newest first. Raises CorruptTableError,
-    StorageError.
+    """The archive files that may have instants of this time, the newest first.
+
+    Raises CorruptTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
         files = history_files(table)
@@ -146,7 +151,7 @@ def archive_paths_of(table: TableMetaClient, instant_time: str) -> list[str]:
 
 
 def archived_commits(table: TableMetaClient, timeline: Timeline) -> frozenset[str]:
-    """Instant times of the completed commits that have left the active timeline for the archive.
+    """Instant times of the completed commits that were moved from the active timeline to the archive.
 
     `timeline` is the table's current one. Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
@@ -154,9 +159,10 @@ def archived_commits(table: TableMetaClient, timeline: Timeline) -> frozenset[st
 
 
 def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[str]:
-    """Instant times of the completed commits in the archive, those from the instant time `since` on for sure.
+    """Instant times of the completed commits in the archive; complete from the instant time `since` on.
 
-    Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
+    After an interrupted archiving some are on the active timeline, too. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
         files = [each for each in history_files(table) if each.last >= since]
@@ -194,7 +200,7 @@ def archived_cleans_after(table: TableMetaClient, instant_time: str) -> Iterator
 def archived_replacements(table: TableMetaClient) -> dict[tuple[str, str], str]:
     """Partition path and file id of the file groups that archived commits replaced, and when.
 
-    Raises as `read_archived_entries`.
+    Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
     return {
         (partition, file_id): entry.instant.timestamp
@@ -211,7 +217,7 @@ def _paths_written_since(table: TableMetaClient, instant_time: str) -> list[str]
 
 
 def _epoch_ms(instant_time: str) -> float:
-    """A time that is certainly before the instant's; 0 for those that are no times."""
+    """A time that is certainly before the instant; 0 for instant constants."""
     try:
         moment = datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         return (moment - _CLOCK_TOLERANCE).timestamp() * 1000

@@ -1,7 +1,8 @@
-"""When instants were completed, which layout 2 of the timeline goes by where layout 1 goes by instant times.
+"""When instants were completed: layout 2 of the timeline orders by completion times, layout 1 by instant
+times.
 
-Follows `CompletionTimeQueryViewV2` and `InstantFileNameParserV2` of Hudi 1.2: names tell it, modification
-times of files whose names do not, and the history for archived instants.
+Follows `CompletionTimeQueryViewV2` and `InstantFileNameParserV2` of Hudi 1.2: the time is in the file name,
+else it is the file's modification time, and for archived instants it is in the history.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hudisql.format.timeline.timeline_layout import TimelineLayoutV2
 from hudisql.table.meta_client import TableMetaClient
 
 _MOST_FILES: Final = 64
-# How far the clocks of writers may be before that of the storage.
+# The most that a writer's clock may be ahead of the storage's clock.
 _CLOCK_DIFFERENCE_MS: Final = 3_600_000
 # Files of the history never change, and no two have the same name.
 _known: Final[dict[str, Mapping[str, str]]] = {}
@@ -34,7 +35,7 @@ def completion_times(table: TableMetaClient, instants: Iterable[Instant]) -> dic
 
 
 def first_active_completion(table: TableMetaClient, times: Mapping[Instant, str]) -> str | None:
-    """When the first commit was completed before which none is archived; `times` has the active ones.
+    """The completion time of the first commit of the active timeline; `times` has those of active commits.
 
     Around a savepointed commit others may be archived, see `Timeline.first_active_time`.
     """
@@ -52,8 +53,7 @@ def instant_time_of_millis(table: TableMetaClient, milliseconds: int) -> str:
 def completion_times_of_writes(table: TableMetaClient, instant_times: Collection[str]) -> dict[str, str]:
     """When the commits of these instant times were completed, active and archived ones.
 
-    Those that are pending, or of which nothing is known, are left out. Raises CorruptTableError,
-    StorageError.
+    Pending and unknown commits are left out. Raises CorruptTableError, StorageError.
     """
     wanted = set(instant_times)
     active = [each for each in table.timeline.commits if each.timestamp in wanted]
@@ -83,11 +83,11 @@ def archived_completion_times(
 
 
 def completions_archived_since(table: TableMetaClient, moment: str) -> Mapping[str, str]:
-    """When commits were completed that may have been archived since a moment, which is an instant time.
+    """The completion times of commits that may have been archived since a moment (an instant time).
 
-    A commit that took long may be archived before all that have begun after it, and be completed after them:
-    the instant times of files of the history do not tell which of them may have it, but when they were
-    written does. Raises CorruptTableError, StorageError.
+    A long commit may be archived before commits that began after it, and completed after them. So the files
+    of the history are chosen by when they were written, not by their instant times. Raises CorruptTableError,
+    StorageError.
     """
     files = history_files(table)
     infos = table.storage.infos([each.path for each in files])

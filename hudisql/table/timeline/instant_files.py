@@ -1,8 +1,8 @@
-"""What the instants of a listed timeline say, though others archive them while it is read.
+"""The contents of a timeline's instants, even if others archive them meanwhile.
 
-Archiving copies an instant into the archive before it deletes its files: what the timeline lists is read from
-its file, or else from the archive. Archives of timeline layout 1 keep of each file that a commit has written
-the path and the counts, not its log files: who needs these reads the file itself.
+Archiving copies an instant into the archive before it deletes its files: an instant is read from its file, or
+else from the archive. Archives of timeline layout 1 keep the path and the counts of each written file, but
+not its log files: callers that need these read the instant's file themselves.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _LISTINGS: Final = 10
 
 
 def read_instant(table: TableMetaClient, instant: Instant) -> bytes:
-    """The content of the instant's file. Raises as `read_instants`."""
+    """The content of the instant's file. Raises TimelineChangedError, CorruptTableError, StorageError."""
     return next(read_instants(table, [instant]))
 
 
 def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterator[bytes]:
-    """The contents of the instants' files, which are read side by side, some at a time.
+    """The contents of the instants' files, read in parallel, some at a time.
 
-    Raises TimelineChangedError for one that is neither on the timeline nor in the archive any more,
-    CorruptTableError, StorageError.
+    Raises TimelineChangedError if one is no longer on the timeline or in the archive, CorruptTableError,
+    StorageError.
     """
     for start in range(0, len(instants), _READ_AT_ONCE):
         some = instants[start : start + _READ_AT_ONCE]
@@ -47,12 +47,12 @@ def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterat
 
 
 def read_commit(table: TableMetaClient, commit: Instant) -> CommitMetadata:
-    """What a completed commit says. Raises as `read_instants`."""
+    """The metadata of a completed commit. Raises TimelineChangedError, CorruptTableError, StorageError."""
     return next(read_commits(table, [commit]))
 
 
 def read_commits(table: TableMetaClient, commits: Sequence[Instant]) -> Iterator[CommitMetadata]:
-    """What each of the completed commits says. Raises as `read_instants`."""
+    """The metadata of each completed commit. Raises TimelineChangedError, CorruptTableError, StorageError."""
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield commit_metadata_in(content, table.instant_path(commit))
 
@@ -60,9 +60,9 @@ def read_commits(table: TableMetaClient, commits: Sequence[Instant]) -> Iterator
 def read_extra_metadata(
     table: TableMetaClient, commits: Sequence[Instant]
 ) -> Iterator[dict[str, str | None]]:
-    """Only the key-value pairs of commits: much cheaper than their thousands of write statistics.
+    """The extra metadata of commits, without parsing their thousands of write statistics.
 
-    Raises as `read_instants`.
+    Raises TimelineChangedError, CorruptTableError, StorageError.
     """
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield extra_metadata_in(content, table.instant_path(commit))
@@ -71,9 +71,9 @@ def read_extra_metadata(
 def read_replaced_file_ids(
     table: TableMetaClient, commits: Sequence[Instant]
 ) -> Iterator[dict[str, list[str]]]:
-    """Only the file groups that each replacecommit has replaced, as file ids by partition path.
+    """The file groups that each replacecommit has replaced, as file ids by partition path.
 
-    Raises as `read_instants`.
+    Raises TimelineChangedError, CorruptTableError, StorageError.
     """
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield replaced_file_ids_in(content, table.instant_path(commit))
@@ -95,7 +95,7 @@ def _read_anywhere(table: TableMetaClient, instant: Instant) -> bytes:
 
 
 def _read_archived_again(table: TableMetaClient, instant: Instant) -> bytes | None:
-    """As `_read_archived`, with the archive listed again while others merge its files."""
+    """As `_read_archived`; lists the archive again if others merge its files meanwhile."""
     for _ in range(_LISTINGS - 1):
         try:
             return _read_archived(table, instant)
@@ -105,8 +105,8 @@ def _read_archived_again(table: TableMetaClient, instant: Instant) -> bytes | No
 
 
 def _read_archived(table: TableMetaClient, instant: Instant) -> bytes | None:
-    """The content that an archived instant's file had; None if it is not archived."""
-    # Most timelines are read without the archive, and tasks that write skeletons without Avro.
+    """The content of an archived instant's file; None if it is not archived."""
+    # Most timelines are read without the archive, and skeleton tasks run without Avro.
     from hudisql.table.timeline.archived_timeline import ArchiveReader, archive_paths_of
 
     reader = ArchiveReader(table)

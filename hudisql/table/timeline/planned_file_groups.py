@@ -1,4 +1,4 @@
-"""The file groups that pending compactions and clusterings are going to rewrite, as their plans say.
+"""The file groups in the plans of pending compactions and clusterings.
 
 Follows `HoodieCompactionPlan` and `HoodieClusteringPlan` of Hudi 0.15 and 1.2. Reads plans only.
 """

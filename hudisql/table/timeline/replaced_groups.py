@@ -1,7 +1,7 @@
-"""The file groups that completed replacecommits have replaced: readers leave them out.
+"""The file groups that completed replacecommits have replaced and that readers ignore.
 
 Follows `AbstractTableFileSystemView.resetFileGroupsReplaced` of Hudi 0.15. A completed instant never changes,
-so what each one says is read once in a process, and those not yet known are read side by side.
+so each one is read once in a process, and several are read in parallel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_GROUPS: Final = 1_000_000
 
 
 class ReplacedGroups:
-    """What replacecommits say, by table and instant; the oldest go when there are more than `MOST_GROUPS`."""
+    """The replaced file groups by table and instant; the oldest are dropped above `MOST_GROUPS`."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Instant], frozenset[FileGroupId]] = OrderedDict()
@@ -32,17 +32,17 @@ class ReplacedGroups:
         return len(self._known)
 
     def get(self, key: tuple[str, Instant]) -> frozenset[FileGroupId] | None:
-        """What the instant of a table replaced, None if it is not known."""
+        """The file groups that an instant replaced, None if they are not known."""
         with self._lock:
             return self._known.get(key)
 
     def put(self, key: tuple[str, Instant], groups: frozenset[FileGroupId]) -> None:
-        """Remember it."""
+        """Remember the groups."""
         with self._lock:
             if key in self._known:
                 return
             self._known[key] = groups
-            # One more, since commits that replace nothing take room as well.
+            # One more, since entries without groups take memory, too.
             self._count += len(groups) + 1
             while self._count > MOST_GROUPS and len(self._known) > 1:
                 _, dropped = self._known.popitem(last=False)

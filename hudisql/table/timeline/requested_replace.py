@@ -1,4 +1,4 @@
-"""What a requested replacecommit says of itself: an overwrite's file is empty, a clustering's names it.
+"""The kind of a requested replacecommit: an overwrite's file is empty, a clustering's file names it.
 
 Follows `HoodieRequestedReplaceMetadata` of Hudi 0.15; with timeline layout 2 a clustering is requested as an
 action of its own, and completed as a replacecommit.

@@ -1,4 +1,4 @@
-"""Savepoints of a table: what they say, and the files that they protect from cleans.
+"""Savepoints of a table: their metadata, and the files that they protect from cleans.
 
 Follows `HoodieSavepointMetadata` and `CleanPlanner.getSavepointedDataFiles` of Hudi 0.15.
 """

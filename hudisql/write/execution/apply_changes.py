@@ -1,7 +1,7 @@
 """Apply changes to a table: count them, assign buckets, write file slices in Spark tasks, commit.
 
-The path of all rows that change stored rows or may fill small files; `bulk_insert` writes new rows only.
-Follows Hudi's `BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark
+Handles all rows that change stored rows or may fill small files; `bulk_insert` writes only new rows. Follows
+Hudi's `BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark
 distributes the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
 """
 
@@ -68,10 +68,10 @@ def apply_changes(
 ) -> WriteResult:
     """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
-    They are evaluated once. Few changes of small file slices are written on the driver. `schema` becomes the
-    table's schema; by default it does not change. `begun`: see `commit_files`. Raises WriteRefusedError,
-    WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as
-    before.
+    The changes are evaluated once. Few changes of small file slices are written on the driver. `schema`
+    becomes the table's schema; by default it does not change. `begun`: see `commit_files`. Raises
+    WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
+    the table is then as before.
     """
     schema = schema or table.schema
     few = changes if isinstance(changes, pa.Table) else collect_few_rows(changes)
@@ -112,7 +112,7 @@ def apply_changes(
 def _commit_no_change(
     table: HudiTable, operation_type: str, schema: pa.Schema, options: WriteOptions
 ) -> WriteResult:
-    """A commit of the checkpoint alone, if there is one."""
+    """A commit of only the checkpoint, if there is one."""
     if options.checkpoint is None:
         return WriteResult(None)
     return commit_files(
@@ -126,7 +126,7 @@ def _commit_no_change(
 
 
 def _with_index_columns(changes: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
-    """The changes with the generated partition paths and the hash buckets of new rows, if there are such."""
+    """The changes with generated partition paths and hash buckets of new rows, if the table has them."""
     if options.key_generator is not None:
         changes = with_generated_paths(changes, table, options.key_generator)
     if options.index.buckets is not None:
@@ -212,7 +212,7 @@ def _write_files(
         raise WriteRefusedError(
             f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
             "when they were written: the source is not deterministic",
-            hint="store the source in a table first, then use that; nothing was written",
+            hint="store the source in a table first, then use that table; nothing was written",
         )
     _refuse_repeated_keys(table, files)
     return files

@@ -45,7 +45,7 @@ from hudisql.write.transaction.commit import OpenCommit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
+# Rows that Spark estimates below this size are shuffled, so that they go to few files.
 _FEW_BYTES: Final = 64 << 20
 
 
@@ -59,9 +59,9 @@ def bulk_insert_rows(
 ) -> WriteResult:
     """Write `rows` (the table's columns, its types; perhaps COMBINED) into new file groups as one commit.
 
-    They are evaluated once, while the commit is inflight. With `overwrite` they replace the file groups that
-    it names. Raises WriteRefusedError for rows without a record key, WriteConflictError,
-    UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as before.
+    The rows are evaluated once, while the commit is inflight. With `overwrite` they replace its file groups.
+    Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
+    StorageError, and Spark's own exceptions; the table is then as before.
     """
     return commit_files(
         table,
@@ -85,8 +85,8 @@ def bulk_insert_partition(
 ) -> Iterator[WrittenFile]:
     """Write the rows of one Spark partition; rows of one table partition need not be consecutive.
 
-    Memory: a row group for each of `most_open` table partitions (with a bucket index: of their buckets); the
-    next one closes the least recently used file. Raises WriteRefusedError for rows without a record key,
+    Memory: a row group for each of `most_open` table partitions (with a bucket index: of their buckets); a
+    further one closes the least recently used file. Raises WriteRefusedError for rows without a record key,
     WriteConflictError, StorageError.
     """
     writers: dict[tuple[str, int | None], CreateHandle] = {}
@@ -152,7 +152,7 @@ def _write_files(
 
 
 def slices_until_known(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
-    """The table's slices, lazily: the other partitions are listed only if the first one has been consumed."""
+    """The table's slices, lazily: further partitions are listed only after the first is consumed."""
     for some in (partitions[:1], partitions[1:]):
         yield from load_file_slices(table, some) if some else ()
 

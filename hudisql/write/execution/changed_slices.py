@@ -1,4 +1,4 @@
-"""The file slices that changes of stored rows go to, as the rows themselves name them."""
+"""The check that the file slices of changed rows exist."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hudisql.table.hudi_table import HudiTable
 def check_slices_found(
     table: HudiTable, slices: Sequence[FileSlice], changed: Collection[tuple[str, str]]
 ) -> None:
-    """Raise unless there is a slice for each of the file groups (partition path, file id) that change.
+    """Raise unless each changed file group (partition path, file id) has a slice.
 
-    The partition path is what the changed rows say of themselves: CorruptTableError if it is not that of the
-    directory in which their file lies, WriteConflictError if the file group is gone.
+    The partition path is that in the changed rows. Raises CorruptTableError if it is not the directory of
+    their file, WriteConflictError if the file group is gone.
     """
     missing = set(changed) - {each.file_group for each in slices}
     if not missing:
@@ -34,5 +34,5 @@ def check_slices_found(
     raise WriteConflictError(
         f"the file group {file_id} of the partition '{path}' of {table.base_path} is gone: another writer "
         "has replaced or removed it while the statement ran; nothing was written",
-        hint="run the statement again: it then works on the table as that writer left it",
+        hint="run the statement again: it then uses the table as of that writer's commit",
     )

@@ -1,8 +1,8 @@
 """Write the slices of clustering groups into new file groups, their rows in a new order.
 
 Follows `MultipleSparkJobExecutionStrategy` and `SparkSortAndSizeExecutionStrategy` of Hudi 0.15: log files
-are merged into the rows, which keep their meta columns but for the file name. A group without an order, or
-one of at most half a gigabyte that becomes one file, is one task; other groups' rows are sorted by Spark.
+are merged into the rows, which keep their meta columns except the file name. One task writes a group without
+an order, or a group of at most half a gigabyte that becomes one file; Spark sorts the rows of other groups.
 Knows neither plans nor the metastore.
 """
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _GROUP: Final = internal_column("group")
 _CURVE: Final = internal_column("curve")
 _MOST_SORTED_BYTES: Final = 512 << 20
-"""Bytes of the files of a group that one task sorts; as Arrow rows they lie on its local disk."""
+"""The most bytes of files in a group that one task sorts; as Arrow rows they are on its local disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class SliceGroup:
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """By which columns rows are sorted, one after the other or along a curve; no columns: not at all."""
+    """The columns by which rows are sorted, one after the other or along a curve; empty: not sorted."""
 
     columns: tuple[str, ...] = ()
     layout: Literal["linear", "z-order", "hilbert"] = "linear"
 
     @property
     def is_curve(self) -> bool:
-        """True if the columns become one position on a curve; of a single column that is its own order."""
+        """True if the columns become one position on a curve; a single column keeps its own order."""
         return self.layout != "linear" and len(self.columns) > 1
 
 
@@ -91,7 +91,7 @@ def cluster_slices(
 ) -> list[WrittenFile]:
     """Let Spark tasks write the groups' rows as base files of the commit.
 
-    Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
+    Attempts of tasks are numbered from `first_attempt`, so that a second run of an instant never writes files
     of the same name. Raises SourceChangedError, UnsupportedTableError, WriteConflictError, StorageError, and
     Spark's own exceptions.
     """
@@ -122,7 +122,7 @@ def cluster_slices(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What all tasks share: the groups, their partition values, and how files are read and written."""
+    """Shared by all tasks: the groups, their partition values, and how files are read and written."""
 
     context: WriteContext
     groups: tuple[SliceGroup, ...]
@@ -141,7 +141,7 @@ class _Job:
         )
         place = self.schema.get_field_index(FILE_NAME)
         for batch in read_file_slice(self.context.storage, read):
-            # Each writer puts its own name there: the old ones are not sorted with the rows.
+            # Each writer sets its own file name, so the old names are not sorted with the rows.
             batch = batch.set_column(place, FILE_NAME, pa.nulls(batch.num_rows, pa.string()))
             yield batch.append_column(_GROUP, pa.array(np.full(batch.num_rows, number, np.int32)))
 
@@ -153,9 +153,9 @@ class _Job:
         return not self.order.columns or (is_small and sorts)
 
     def with_single_tasks_last(self) -> tuple[_Job, int]:
-        """The job with the groups that Spark sorts in front, and how many these are.
+        """The job with the groups that Spark sorts first, and their number.
 
-        Spark takes their numbers for numbers of its partitions: a gap would be a partition without rows.
+        Spark uses their numbers as partition numbers: a gap would be a partition without rows.
         """
         numbers = sorted(range(len(self.groups)), key=self.is_single_task)
         groups = tuple(self.groups[number] for number in numbers)
@@ -237,11 +237,11 @@ class _ClusteringHandle:
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows with their meta columns. Raises StorageError."""
+        """Take rows with their meta columns."""
         self._writer.write(rows.column(RECORD_KEY), rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Close the files. Raises WriteConflictError if the commit is no longer inflight, StorageError."""
+        """Close the files."""
         partition_path = self._task.file_naming.partition_path
         written = [new_group_file(file, partition_path, 0) for file in self._writer.finish()]
         fence_late_attempt(self._job.context, written)

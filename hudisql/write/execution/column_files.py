@@ -1,7 +1,7 @@
-"""Rows of a task column by column, from which rows are taken in any order with one copy.
+"""Column-wise storage of a task's rows, from which rows are taken in any order with one copy.
 
 In memory up to 64 MB, then in files on the task's local disk: each column is one array there, memory-mapped
-when rows are taken. Texts with few values can be kept as dictionaries. Takes columns that are not nested.
+when rows are taken. Texts with few distinct values can be stored as dictionaries. Columns must not be nested.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 _IN_MEMORY_BYTES: Final = 64 << 20
 _MOST_VALUES: Final = 4096
-"""Values of a dictionary; a column of more is kept as it is."""
+"""The most values of a dictionary; a column with more is stored without one."""
 _ROWS_A_VALUE: Final = 16
 _ROWS_A_STEP: Final = 128 * 1024
 _LARGE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def is_flat(kind: pa.DataType) -> bool:
-    """True if columns of this type can be kept here."""
+    """True if columns of this type can be stored here."""
     fixed = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
     return fixed or kind in _LARGE
 
@@ -41,7 +41,7 @@ class StoredColumn:
         self._dictionary = dictionary
 
     def take(self, rows: np.ndarray) -> pa.Array:
-        """The values in these rows: of the column's type (texts with offsets of 64 bits), or a dictionary."""
+        """The values in these rows: in the column's type (texts with 64-bit offsets) or as a dictionary."""
         values = pc.take(self._values, pa.array(rows), boundscheck=False)
         if self._valid is not None:
             bits = pa.py_buffer(np.packbits(self._valid[rows], bitorder="little"))
@@ -61,7 +61,7 @@ class StoredColumn:
 class ColumnFiles:
     """Rows of `schema`, added batch by batch; a context manager.
 
-    Texts of the columns `encoded` become dictionaries (indices of 16 bits) if their values come often.
+    Texts of the columns `encoded` become dictionaries (indices of 16 bits) if values repeat often.
     """
 
     def __init__(self, schema: pa.Schema, encoded: Collection[str]) -> None:
@@ -80,7 +80,7 @@ class ColumnFiles:
             self._directory.cleanup()
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take in rows, columns as in the schema."""
+        """Add rows, columns as in the schema."""
         added = sum(column.add(rows.column(name)) for name, column in self._columns.items())
         self.bytes += added
         self._buffered_bytes += added
@@ -92,12 +92,12 @@ class ColumnFiles:
             self._buffered_bytes = 0
 
     def finish(self) -> dict[str, StoredColumn]:
-        """All rows, by column; none can be added any more."""
+        """All rows by column; no further rows can be added."""
         return {name: column.finish() for name, column in self._columns.items()}
 
 
 class _Stream:
-    """Bytes that are appended: the last ones in memory, the others in a file."""
+    """Appended bytes: the last ones in memory, the others in a file."""
 
     def __init__(self) -> None:
         self._pieces: list[Any] = []
@@ -147,7 +147,7 @@ class _Column:
         self._path: Path | None = None
 
     def add(self, array: pa.Array) -> int:
-        """Take in values; gives their bytes as they are kept."""
+        """Add values; returns the bytes that they take."""
         if array.null_count:
             self._add_validity(array.is_valid().cast(pa.uint8()).to_numpy())
         elif self._has_nulls:
@@ -162,7 +162,7 @@ class _Column:
         return self._append(array)
 
     def spill(self, path: Path) -> None:
-        """Write what is held to files whose names begin with `path`."""
+        """Write the buffered bytes to files whose names begin with `path`."""
         self._path = path
         kept = path.with_suffix(".texts" if self._dictionary is None else ".indices")
         self._values.spill(kept)
@@ -197,7 +197,7 @@ class _Column:
         self._valid.append(valid)
 
     def _append(self, array: pa.Array) -> int:
-        """Keep values as they are."""
+        """Store values without a dictionary."""
         if self._kind not in _LARGE:
             values = _fixed_values(array.cast(self._stored))
             self._values.append(values)
@@ -212,7 +212,7 @@ class _Column:
         return last - first + 8 * len(array)
 
     def _encode(self, array: pa.StringArray) -> np.ndarray | None:
-        """The indices of the values; None if there are too many of them for a dictionary."""
+        """The indices of the values; None if there are too many distinct values for a dictionary."""
         dense = array.dictionary_encode()
         if self._dictionary is None:
             if len(dense.dictionary) > max(_ROWS_A_VALUE, len(array) // _ROWS_A_VALUE):
@@ -232,7 +232,7 @@ class _Column:
         return taken
 
     def _decode(self) -> None:
-        """Keep the values themselves from now on, those of the rows so far too."""
+        """From now on store values without a dictionary, including those of earlier rows."""
         self._may_encode = False
         if self._dictionary is None:
             return

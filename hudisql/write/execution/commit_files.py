@@ -36,15 +36,15 @@ from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 
 NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
-"""Called with a commit that has begun, before files are written; gives extra metadata for it."""
+"""Called with the begun commit before files are written; returns extra metadata for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of a commit; `instant_time` is None if there was nothing to commit.
+    """The result of a commit; `instant_time` is None if nothing was committed.
 
-    `skipped_late` incoming rows were older than the stored ones, `combined` ones were replaced by newer ones
-    of their key. `dropped_metadata_table`: see `OpenCommit`.
+    `skipped_late` counts incoming rows that were older than the stored ones, `combined` those that newer rows
+    of their key replaced. `dropped_metadata_table`: see `OpenCommit`.
     """
 
     instant_time: str | None
@@ -75,8 +75,7 @@ def commit_files(
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
     files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. After any error
-    the commit is rolled back. Raises what `begun` and `write` raise, WriteConflictError,
-    UnsupportedTableError, StorageError.
+    the commit is rolled back. Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
         table,
@@ -150,7 +149,7 @@ def _metadata(
 
 
 def write_stat(base_path: str, file: WrittenFile) -> WriteStat:
-    """What the commit metadata says of one file."""
+    """The write statistic of one file."""
     return WriteStat(
         file_id=file.file_id,
         path=file.path[len(base_path) :].lstrip("/"),

@@ -58,7 +58,7 @@ class CreateHandle:
         self._writer.write(keys, rows)
         self._moved_in += moved_in
         if self._write_context.unique_new_keys:
-            # A copy, since a slice of a batch would keep all its columns.
+            # A copy, since a slice of a batch would keep the whole batch in memory.
             self._keys.append(pa.concat_arrays([keys.slice(0, 0), keys]))
 
     def finish(self) -> list[WrittenFile]:
@@ -71,7 +71,7 @@ class CreateHandle:
         repeated = repeated_keys(pa.chunked_array(self._keys, pa.string()))
         partition_path = self._task.file_naming.partition_path
         written = [new_group_file(file, partition_path, milliseconds) for file in files]
-        # Only the totals are used: they are reported on the first file.
+        # Only the totals are used, so they are reported on the first file.
         written[:1] = [
             replace(first, moved_in=self._moved_in, repeated_keys=repeated) for first in written[:1]
         ]
@@ -107,7 +107,7 @@ def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
 def _lacks_marker(write_context: WriteContext, path: str) -> bool:
     """True if the partition's marker file is missing or empty.
 
-    A writer was killed before it filled the file, or a clean deleted the partition after it was listed.
+    A killed writer has not written it, or a clean deleted the partition after the listing.
     """
     marker = write_context.storage.info(path)
     return marker is None or marker.length == 0

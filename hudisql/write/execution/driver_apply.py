@@ -29,7 +29,7 @@ from hudisql.write.changes import (
     NEW_ROWS,
     OPERATION,
     PARTITION,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.changed_slices import check_slices_found
@@ -57,7 +57,7 @@ from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
 
-# Files that one process writes as fast as Spark's tasks, whose start alone takes as long.
+# The most files that one process writes as fast as Spark's tasks, including their start.
 _MOST_BUCKETS: Final = 16
 
 
@@ -66,9 +66,9 @@ class FewChanges:
     """Changes in memory, and their workload profile (Hudi's `WorkloadProfile`).
 
     `rows` have the columns of `change_schema`. `paths` are the partition paths of all rows, `hash_buckets`
-    the buckets of new rows if the table has a bucket index. `values` are those of the partitions of new
-    rows. `combined` further incoming rows were replaced by newer ones of their keys. A new row whose file
-    group is chosen already is no new row here.
+    the buckets of new rows if the table has a bucket index. `values` are those of the partitions of new rows.
+    `combined` is the number of incoming rows that newer rows of their keys replaced. A new row with a chosen
+    file group counts as a changed row.
     """
 
     rows: pa.Table
@@ -85,9 +85,9 @@ class FewChanges:
 def profile_few_changes(
     table: HudiTable, changes: pa.Table, schema: pa.Schema, options: WriteOptions, paths: PartitionPaths
 ) -> FewChanges:
-    """Count the changes (columns of `change_schema(schema)`, perhaps COMBINED) by the places they go to.
+    """Count the changes (columns of `change_schema(schema)`, perhaps COMBINED) by their target.
 
-    Raises WriteRefusedError for partition values that no directory can stand for.
+    Raises WriteRefusedError for partition values that a directory cannot have.
     """
     wanted = change_schema(schema)
     parts = [conform_batch(batch, wanted) for batch in changes.combine_chunks().to_batches()]
@@ -110,7 +110,7 @@ def profile_few_changes(
 
 
 def is_small(table: HudiTable, few: FewChanges, options: WriteOptions, paths: PartitionPaths) -> bool:
-    """True if the file slices that the changes go to are few and small. Raises as `plan_few_changes`."""
+    """True if the file slices that the changes go to are few and small."""
     if not options.driver_max_bytes:
         return False
     plan = plan_few_changes(table, few, options, paths)[1]
@@ -121,7 +121,7 @@ def is_small(table: HudiTable, few: FewChanges, options: WriteOptions, paths: Pa
 def plan_few_changes(
     table: HudiTable, few: FewChanges, options: WriteOptions, paths: PartitionPaths
 ) -> tuple[list[FileSlice], BucketPlan]:
-    """The latest slices of the partitions concerned, and the bucket of each change.
+    """The latest slices of the affected partitions, and the bucket of each change.
 
     Raises WriteRefusedError and UnsupportedTableError for tables whose bucket index is not as configured.
     """
@@ -146,9 +146,9 @@ def write_few_changes(
     paths: PartitionPaths,
     calendars: CalendarSettings,
 ) -> list[WrittenFile]:
-    """Write all changes, one slice after another. Raises what `write_buckets` raises.
+    """Write all changes, one slice after another. Raises WriteRefusedError, WriteConflictError, StorageError.
 
-    Memory: the changes, and what `write_buckets` takes for one slice.
+    Memory: the changes, and that of `write_buckets` for one slice.
     """
     table = commit.table
     slices, plan = plan_few_changes(table, few, options, paths)
@@ -174,7 +174,7 @@ def make_bucket_task(
     """The task of a bucket; `values` are those of a new partition."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
-    assert found is not None  # new rows alone make partitions, and theirs are known
+    assert found is not None  # only new rows create partitions, whose values are known
     return make_write_task(
         write_context,
         bucket.number,
@@ -188,11 +188,11 @@ def make_bucket_task(
 
 
 def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """True for the new rows whose file group is still to be chosen."""
+    """True for the new rows without a chosen file group."""
     operations = rows.column(OPERATION)
     is_new = np.asarray(pc.is_in(operations, value_set=pa.array(NEW_ROWS, pa.int8())).to_numpy(), dtype=bool)
     is_inserted = np.asarray(
-        pc.equal(operations, pa.scalar(int(Operation.INSERT), pa.int8())).to_numpy(), bool
+        pc.equal(operations, pa.scalar(int(RowOperation.INSERT), pa.int8())).to_numpy(), bool
     )
     has_group = np.asarray(rows.column(FILE_GROUP).is_valid().to_numpy(), dtype=bool)
     goes_anywhere: npt.NDArray[np.bool_] = is_new & ~(is_inserted & has_group)
@@ -200,7 +200,7 @@ def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _paths_of_new_rows(new: pa.Table, paths: PartitionPaths) -> tuple[pa.Array, dict[str, Values]]:
-    """The partition path of each new row, and the values that each path stands for."""
+    """The partition path of each new row, and the values of each path."""
     values: dict[str, Values] = {}
     found = [pa.array([], pa.string())]
     for batch in new.combine_chunks().to_batches():
@@ -211,7 +211,7 @@ def _paths_of_new_rows(new: pa.Table, paths: PartitionPaths) -> tuple[pa.Array, 
 
 
 def _counted(keys: pa.Table) -> list[Any]:
-    """The distinct rows as tuples, each with its number. A group_by would start threads for few rows."""
+    """The distinct rows as tuples, each with its number. A group_by would start threads even for few rows."""
     columns = [column.combine_chunks().dictionary_encode("encode") for column in keys.columns]
     codes = np.zeros(keys.num_rows, np.int64)
     for column in columns:
@@ -228,7 +228,7 @@ def _hash_buckets(
     new_paths: pa.Array,
     options: WriteOptions,
 ) -> tuple[npt.NDArray[np.int64] | None, dict[tuple[str, int], int]]:
-    """With a bucket index the bucket of each new row, and their counts by partition path and bucket."""
+    """With a bucket index the bucket of each new row, and the counts by partition path and bucket."""
     buckets = options.index.buckets
     if buckets is None:
         return None, {}

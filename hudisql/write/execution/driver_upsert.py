@@ -29,7 +29,7 @@ from hudisql.write.changes import (
     OPERATION,
     PARTITION,
     RECORD_KEY,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
@@ -46,8 +46,8 @@ from hudisql.write.transaction.pending_table_services import check_not_clustered
 class KeyLocations:
     """The id of the file group of each key, null where it has none.
 
-    `is_stored` is false for keys that are not in that file group yet: their rows are inserted there. None:
-    all keys that have a file group are in it, or need not be.
+    `is_stored` is false for keys that are not yet in that file group: their rows are inserted there. None:
+    all keys with a file group may be treated as stored in it.
     """
 
     file_ids: pa.Array
@@ -79,11 +79,12 @@ def upsert_newest_on_driver(
     deletes: bool = False,
     tag: TagKeys = lambda _table, _path, _keys: None,
 ) -> list[WrittenFile]:
-    """Write the rows that `precombine_rows` gives, by key. Keys that `tag` does not know are looked up in the
-    slices of their partitions.
+    """Write the result of `precombine_rows` by key. Keys that `tag` does not know are looked up in the slices
+    of their partitions.
 
-    Memory: the rows twice, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises,
-    and UnsupportedTableError for rows of file groups with a pending clustering.
+    Memory: the rows twice, and that of `write_buckets` for one slice. Raises WriteRefusedError,
+    WriteConflictError, StorageError, and UnsupportedTableError for rows of file groups with a pending
+    clustering.
     """
     table = commit.table
     few = profile_few_changes(
@@ -106,7 +107,7 @@ def _tagged_changes(
     *,
     deletes: bool,
 ) -> pa.Table:
-    """The rows as changes of stored rows: by the index where it knows their partition, else by a look-up."""
+    """The rows as changes of stored rows: by the index if it knows their partition, else by a look-up."""
     tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
     looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
     return pa.concat_tables([*tagged, looked_up])
@@ -120,7 +121,7 @@ def insert_on_driver(
     For tables whose record keys are generated. Memory and errors as `upsert_on_driver`.
     """
     table = commit.table
-    operations = np.full(rows.num_rows, int(Operation.INSERT))
+    operations = np.full(rows.num_rows, int(RowOperation.INSERT))
     changes = _changes(rows, table.schema, operations, pa.nulls(rows.num_rows, pa.string()))
     few = profile_few_changes(table, changes, table.schema, options, paths)
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
@@ -129,10 +130,10 @@ def insert_on_driver(
 def with_keys(
     rows: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
 ) -> tuple[pa.RecordBatch, NullKeys]:
-    """The rows (the table's columns) with RECORD_KEY and PARTITION, and those whose key Hudi refuses.
+    """The rows (the table's columns) with RECORD_KEY and PARTITION, and the rows whose key Hudi refuses.
 
     Keys that are generated when the rows are written are null here. Raises WriteRefusedError for partition
-    values that no directory can stand for.
+    values that a directory cannot have.
     """
     if table.properties.generates_record_keys:
         keys = pa.nulls(rows.num_rows, pa.string())
@@ -151,8 +152,8 @@ def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> l
 def precombine_rows(
     rows: pa.Table, ordering_fields: Sequence[str], *, last_of_equals: bool = False
 ) -> pa.Table:
-    """One row for each key and partition: the one with the highest ordering values; of equal ones, and
-    without fields, the first, or with `last_of_equals` the last.
+    """One row for each key and partition: the one with the highest ordering values. If values are equal or
+    there are no fields, it is the first, or with `last_of_equals` the last.
     """
     if not rows.num_rows:
         return rows
@@ -169,7 +170,7 @@ def tag_few_rows(
 
     Keys are looked up in those of `slices` that are in the row's partition: known ones are updated, others
     inserted. Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of
-    their key. Raises what `read_file_slice` raises.
+    their key. Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     of_path: Mapping[str, list[FileSlice]] = defaultdict(list)
     for each in slices:
@@ -189,14 +190,14 @@ def tag_few_rows(
             for batch in find_keys(table.storage, lookup, keys, prunes_by_footer=prunes):
                 at = pc.index_in(batch.column(0), value_set=keys).to_numpy()
                 is_known[at] = True
-                operations = np.where(is_deleted[at], int(Operation.DELETE), int(Operation.UPSERT))
+                operations = np.where(is_deleted[at], int(RowOperation.DELETE), int(RowOperation.UPSERT))
                 chosen = incoming.take(pa.array(at))
                 file_ids = pa.repeat(pa.scalar(file_slice.file_id, pa.string()), chosen.num_rows)
                 found.append(_changes(chosen, table.schema, operations, file_ids))
         is_new = ~is_known & ~is_deleted
         if is_new.any():
             new = incoming.filter(pa.array(is_new))
-            operations = np.full(new.num_rows, int(Operation.INSERT))
+            operations = np.full(new.num_rows, int(RowOperation.INSERT))
             found.append(_changes(new, table.schema, operations, pa.nulls(new.num_rows, pa.string())))
     return pa.concat_tables(found)
 
@@ -222,8 +223,8 @@ def _tag_by_index(
         if found.is_stored is not None:
             is_stored = is_stored & found.is_stored
         is_deleted = _deleted(incoming, deletes=deletes)
-        operations = np.where(is_deleted, int(Operation.DELETE), int(Operation.UPSERT))
-        operations[~is_stored] = int(Operation.INSERT)
+        operations = np.where(is_deleted, int(RowOperation.DELETE), int(RowOperation.UPSERT))
+        operations[~is_stored] = int(RowOperation.INSERT)
         changes = _changes(incoming, table.schema, operations, found.file_ids)
         stays = is_stored | ~is_deleted
         tagged.append(changes if stays.all() else changes.filter(pa.array(stays)))
@@ -240,7 +241,7 @@ def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
 def _changes(
     rows: pa.Table, schema: pa.Schema, operations: npt.NDArray[np.int64], file_ids: pa.Array
 ) -> pa.Table:
-    """The rows as `change_schema` has them; those without a file id go to one that is chosen later."""
+    """The rows in the form of `change_schema`; the file group of rows without a file id is chosen later."""
     is_known = file_ids.is_valid()
     nothing = pa.scalar(None, pa.string())
     locations = {

@@ -1,4 +1,4 @@
-"""Fencing of task attempts that outlive their commit: none of them adds a file to the table.
+"""Fencing: task attempts that run longer than their commit add no files to the table.
 
 Spark runs several attempts of one task (speculation, lost executors), and the Python worker of a killed
 attempt may run on for seconds. An attempt checks that its commit is inflight before it creates a file and
@@ -26,7 +26,8 @@ def check_commit_is_open(write_context: WriteContext) -> None:
 
 
 def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]) -> None:
-    """Call when the files are complete. If the commit is no longer inflight, deletes those it does not name.
+    """Call when the files are complete. If the commit is no longer inflight, deletes the files that it does
+    not name.
 
     Raises WriteConflictError then, StorageError.
     """

@@ -1,7 +1,7 @@
-"""What rows must have in several ordering columns.
+"""The check of values in several ordering columns.
 
-Apache Hudi 1.2 takes a NULL in one of them for the integer 0 or for a null: it fails where it compares that
-with another value, also in reads of log files, and then the table cannot be read.
+Apache Hudi 1.2 replaces a NULL in one of them by the integer 0 or keeps it. Comparing that with another value
+fails, also when log files are read, and then the table cannot be read.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import WriteRefusedError
-from hudisql.write.changes import OPERATION, Operation
+from hudisql.write.changes import OPERATION, RowOperation
 
-_WITHOUT_VALUES = pa.array([int(Operation.DELETE), int(Operation.MOVE_OUT)], pa.int8())
+_WITHOUT_VALUES = pa.array([int(RowOperation.DELETE), int(RowOperation.MOVE_OUT)], pa.int8())
 
 
 def check_ordering_values(rows: pa.RecordBatch, event_time_fields: Sequence[str]) -> None:
     """Raise WriteRefusedError if rows have no value in one of several ordering columns.
 
-    Of changes only those count that leave a row.
+    Changes that delete a row are ignored.
     """
     if len(event_time_fields) < 2:
         return

@@ -1,4 +1,4 @@
-"""Assign changes to buckets: which file slice each change is written into.
+"""Assign changes to buckets, each of which is written into one file slice.
 
 Follows `UpsertPartitioner` of Hudi 0.15: changed rows go to the file group that holds them, new rows first
 fill small file groups of their partition, and the rest goes to new ones of about the target size. Works on
@@ -16,7 +16,7 @@ from hudisql.config.hudi_config import MAX_FILE_SIZE, SMALL_FILE_LIMIT
 from hudisql.format.paths.split_file_id import split_bucket_of
 from hudisql.table.file_slice import FileSlice
 
-# The cost of opening, writing and marking a file, in bytes; and the bytes of a task with small slices.
+# The cost of opening, writing and marking a file, in bytes, and the bytes of a task for small slices.
 _BUCKET_BYTES: Final = 256 << 10
 _TASK_BYTES: Final = 4 << 20
 _TASKS_A_CORE: Final = 4
@@ -35,7 +35,7 @@ class FileSizing:
 
     @property
     def rows_per_file(self) -> int:
-        """About how many rows a new file takes."""
+        """The approximate number of rows in a new file."""
         return max(1, int(self.max_file_bytes / self.bytes_per_row))
 
 
@@ -43,7 +43,7 @@ class FileSizing:
 class BucketInfo:
     """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition.
 
-    `hash_bucket` is there for a new file group of a table with a bucket index.
+    `hash_bucket` is set for a new file group of a table with a bucket index.
     """
 
     number: int
@@ -55,9 +55,10 @@ class BucketInfo:
 
 @dataclass(frozen=True, slots=True)
 class InsertBuckets:
-    """How the new rows of a partition are spread: hashes below `bounds[i]` go to the i-th of `buckets`.
+    """The distribution of a partition's new rows: hashes below `bounds[i]` go to the i-th of `buckets`.
 
-    With a bucket index there are no bounds: rows of hash bucket i go to the i-th, -1 where there are none.
+    With a bucket index there are no bounds: rows of hash bucket i go to the i-th, which is -1 if there are no
+    such rows.
     """
 
     buckets: tuple[int, ...]
@@ -66,7 +67,7 @@ class InsertBuckets:
 
 @dataclass(frozen=True, slots=True)
 class BucketPlan:
-    """All buckets; which one takes the changes of a file group and the new rows of a partition."""
+    """All buckets, with the bucket of each changed file group and those of each partition's new rows."""
 
     buckets: tuple[BucketInfo, ...]
     of_file_group: Mapping[tuple[str, str], int]
@@ -74,7 +75,7 @@ class BucketPlan:
 
 
 def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallelism: int) -> int:
-    """How many consecutive buckets one Spark task writes, so that small slices share its cost.
+    """The number of consecutive buckets of one Spark task, so that small slices share its cost.
 
     In addition to its largest slice a task gets at most a few megabytes, and each core gets several tasks.
     """
@@ -95,8 +96,8 @@ def assign_buckets(
 ) -> BucketPlan:
     """Assign buckets. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
 
-    `slices` are the latest ones of the partitions concerned; those with log files take no new rows, nor do
-    hash buckets of a split partition, where only rows with their hash may be.
+    `slices` are the latest ones of the affected partitions. Slices with log files get no new rows, and hash
+    buckets of a split partition get only rows with their hash.
     """
     slices = list(slices)
     by_partition: dict[str, list[FileSlice]] = {}
@@ -130,8 +131,8 @@ def assign_hash_buckets(
 ) -> BucketPlan:
     """Assign buckets in a table with a bucket index.
 
-    `new_rows` counts rows by partition path and hash bucket, `group_of` are the slices of those that exist:
-    they take all rows of their bucket, log files or not.
+    `new_rows` counts rows by partition path and hash bucket, `group_of` has the slices of existing buckets,
+    which get all rows of their bucket, with or without log files.
     """
     buckets, of_file_group = _merges(slices, changed)
     numbers: dict[str, list[int]] = {}
@@ -161,7 +162,7 @@ def _merges(
 
 
 def bucket_bytes(bucket: BucketInfo, bytes_per_row: float) -> float:
-    """About how many bytes the work of the bucket reads and takes in."""
+    """The approximate bytes that a bucket reads and writes."""
     stored = 0 if bucket.file_slice is None else bucket.file_slice.length
     return stored + bucket.rows * bytes_per_row
 
@@ -173,7 +174,7 @@ def slice_bytes(file_slice: FileSlice) -> int:
 
 
 def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:
-    """The file groups that the partition's new rows go to (None: a new one), each with its row count."""
+    """The file groups of the partition's new rows (None: a new one), each with its row count."""
     shares: list[tuple[FileSlice | None, int]] = []
     small = [
         each

@@ -1,8 +1,8 @@
 """Rewrite file slices unchanged: each becomes a base file of its file group, all in one commit.
 
-What a copy-on-write merge without changes does (`HoodieMergeHandle`): rows keep their values, keys, commit
-times and sequence numbers. Bootstrapped slices no longer need their source files then. Knows neither SQL text
-nor the metastore.
+As a copy-on-write merge without changes (`HoodieMergeHandle`): rows keep their values, keys, commit times and
+sequence numbers. Bootstrapped slices then no longer need their source files. Knows neither SQL text nor the
+metastore.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def rewrite_bootstrapped_slices(
 ) -> WriteResult:
     """Turn the latest slices of these file groups (partition path, file id) into base files.
 
-    Log files are merged into them. File groups that are no longer bootstrapped are left alone; if none is
-    left there is no commit. Raises WriteConflictError, UnsupportedTableError, SourceChangedError,
-    StorageError, and Spark's own exceptions; the table is then as before.
+    Log files are merged into them. File groups that are no longer bootstrapped are skipped; without others
+    there is no commit. Raises WriteConflictError, UnsupportedTableError, SourceChangedError, StorageError,
+    and Spark's own exceptions; the table is then as before.
     """
     if not file_groups:
         return WriteResult(None)
@@ -81,10 +81,10 @@ def rewrite_slices(
 ) -> list[WrittenFile]:
     """Let Spark tasks write each slice, log files merged into it, as a base file of the commit.
 
-    Without Spark this process writes one after the other.
+    Without Spark this process writes them one after the other.
 
-    Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
-    of the same name. Raises what `commit_files` may raise while files are written.
+    Attempts of tasks are numbered from `first_attempt`, so that a second run of an instant never writes files
+    of the same name. Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
     if not slices:
         return []

@@ -1,7 +1,7 @@
 """Sort the rows of one task by columns.
 
-The rows beyond 64 MB lie in files on the task's local disk, column by column, which are memory-mapped while
-the sorted rows are put together. The order is Spark's: nulls first, NaN last.
+Rows beyond 64 MB are stored column by column in files on the task's local disk, which are memory-mapped while
+the sorted rows are built. The order is Spark's: nulls first, NaN last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sorted_rows(
     encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `batches`, which have `schema`, by `columns` one after the other; rows of equal keys stay
-    in their order. Texts of the columns `encoded` come as dictionaries if their values come often.
+    in their order. Texts of the columns `encoded` are dictionaries if values repeat often.
     """
     flat = pa.schema([each for each in schema if is_flat(each.type)])
     nested = pa.schema([each for each in schema if not is_flat(each.type)])
@@ -84,7 +84,7 @@ class _Rows:
             yield from self._take_some(order[begin : begin + count])
 
     def _take_some(self, wanted: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Some rows; in halves where these are far wider than others."""
+        """Some rows, in halves if they are far wider than others."""
         taken = {name: column.take(wanted) for name, column in self._stored.items()}
         if self.parts:
             nested = _take_parts(self.parts, self._starts, wanted)
@@ -104,7 +104,7 @@ def _narrow(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _take_parts(parts: Sequence[pa.RecordBatch], starts: np.ndarray, wanted: np.ndarray) -> pa.RecordBatch:
-    """Rows of the parts, which begin at `starts`. Each part is read by itself, never joined with others."""
+    """Rows of the parts, which begin at `starts`. Each part is read separately, never joined with others."""
     by_part = np.argsort(wanted, kind="stable")
     ends = np.searchsorted(wanted[by_part], starts)
     taken = [

@@ -1,4 +1,5 @@
-"""Z-order and Hilbert curves: one value to sort by that keeps rows together that are near in several columns.
+"""Z-order and Hilbert curves: one sort value that keeps rows together whose values are close in several
+columns.
 
 Follows `SpaceCurveSortingHelper` of Hudi 0.15 with the curve build method DIRECT: each value becomes a number
 of 64 bits in the order of its column, and the numbers' bits are interleaved (z-order) or follow the Hilbert
@@ -51,7 +52,7 @@ def has_position(kind: pa.DataType) -> bool:
 
 
 def _ordered(column: pa.Array, name: str) -> _Numbers:
-    """Numbers in the order of the column's values; of texts their first eight bytes."""
+    """Numbers in the order of the column's values; for texts their first eight bytes."""
     kind = column.type
     if not has_position(kind):
         raise UnsupportedTableError(

@@ -33,11 +33,11 @@ class SpillableChangeBuffer:
 
     @property
     def numbers(self) -> list[int]:
-        """The buckets there are changes for."""
+        """The buckets with changes."""
         return sorted({*self._in_memory, *self._spilled})
 
     def add(self, number: int, rows: pa.RecordBatch) -> None:
-        """Take in changes of a bucket."""
+        """Add changes of a bucket."""
         self._in_memory.setdefault(number, []).append(rows)
         self._bytes += rows.nbytes
         if self._bytes >= _IN_MEMORY_BYTES:
@@ -57,7 +57,7 @@ class SpillableChangeBuffer:
             paths = self._spilled.setdefault(number, [])
             path = Path(self._directory.name) / f"{number}-{len(paths)}.arrow"
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
-                # One batch a file: readers take rows from few parts.
+                # One batch for each file, so that readers take rows from few parts.
                 writer.write_table(pa.Table.from_batches(batches, self._schema).combine_chunks())
             paths.append(path)
         self._in_memory, self._bytes = {}, 0

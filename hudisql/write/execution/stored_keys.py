@@ -1,7 +1,7 @@
-"""The check that new rows have record keys which the table does not store yet.
+"""The check that the record keys of new rows are not stored yet.
 
-For new rows of a MERGE, whose condition need not be on the record key. The index finds the keys as for an
-upsert: in the partitions of the rows, or in the whole table if it is a global one.
+For new rows of a MERGE, whose condition may be on other columns. The index finds the keys as for an upsert:
+in the partitions of the rows, or in the whole table for a global index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, RowOperation
 from hudisql.write.execution.upsert import incoming_rows, refuse_keys_of_registered
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_lookup import STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
@@ -37,16 +37,16 @@ def refuse_stored_keys(
     *,
     where_null: Sequence[str] = (),
 ) -> None:
-    """Raise WriteRefusedError if the changes insert a row whose record key is stored and stays.
+    """Raise WriteRefusedError if the changes insert a row whose record key is already stored.
 
     With `where_null` only rows that are NULL in one of these columns are looked up. Stored rows that the
-    changes delete or move do not count. `changes` are computed several times, so they should be cached;
+    changes delete or move are ignored. `changes` are computed several times, so they should be cached;
     incoming keys stay cached until `resources` is closed. Raises RegisterOnlyError if the keys may be in
     register-only partitions.
     """
     from pyspark.sql import functions as sf
 
-    inserted = changes.filter(sf.col(OPERATION) == int(Operation.INSERT))
+    inserted = changes.filter(sf.col(OPERATION) == int(RowOperation.INSERT))
     if where_null:
         inserted = inserted.filter(reduce(or_, [sf.col(quote_name(name)).isNull() for name in where_null]))
     rows = inserted.select(*map(quote_name, table.schema.names))
@@ -61,7 +61,7 @@ def refuse_stored_keys(
     if not options.index.is_global:
         is_stored = is_stored & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
     stored = incoming.frame.join(located, is_stored).select(STORED_KEY, STORED_PARTITION, STORED_GROUP)
-    removes = sf.col(OPERATION).isin(int(Operation.DELETE), int(Operation.MOVE_OUT))
+    removes = sf.col(OPERATION).isin(int(RowOperation.DELETE), int(RowOperation.MOVE_OUT))
     removed = changes.filter(removes).select(
         sf.col(RECORD_KEY).alias(STORED_KEY),
         sf.col(PARTITION).alias(STORED_PARTITION),

@@ -36,8 +36,8 @@ def collect_files(
 ) -> list[WrittenFile]:
     """Write each partition of `rows` in a task, and collect the written files.
 
-    `write` gets the partition's number, the number of the task's attempt and the rows. Raises what the tasks
-    raise, and Spark's own exceptions.
+    `write` gets the partition's number, the number of the task's attempt and the rows. Raises the tasks'
+    errors as hudisql's own classes where they are known, else Spark's exceptions.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -1,7 +1,7 @@
 """Tag incoming rows with the locations of their record keys, for upserts and deletes by key.
 
 Follows `HoodieIndex.tagLocation` of Hudi 0.15: the keys of the incoming rows are looked up by the table's
-index (`key_lookup`), and the operation of each row depends on where its key is stored. Of several incoming
+index (`key_lookup`), and the operation of each row depends on the location of its key. Of several incoming
 rows with one key the one with the highest ordering value is kept (`HoodieRecordPayload.preCombine`).
 """
 
@@ -34,7 +34,7 @@ from hudisql.write.changes import (
     PARTITION,
     RECORD_KEY,
     SEQUENCE_NUMBER,
-    Operation,
+    RowOperation,
 )
 from hudisql.write.execution.driver_upsert import precombine_rows, slices_of_rows, tag_few_rows
 from hudisql.write.execution.writer_config import WriteOptions
@@ -71,11 +71,11 @@ def tag_locations(
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
     The second result is the number of rows replaced by others of their key. Rows stay cached until
-    `resources` is closed; few changes of small slices are a table in memory.
+    `resources` is closed; few changes of small slices are returned as a table in memory.
 
-    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
-    A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
-    are generated, and in the tasks for rows without a record key.
+    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key. A
+    global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys are
+    generated, and in the tasks for rows without a record key.
     """
     from pyspark.sql import functions as sf
 
@@ -102,15 +102,15 @@ def tag_locations(
     deleted = sf.lit(deletes)
     if IS_DELETED in table.schema.names:
         deleted = deleted | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
-    of_known = _operations(Operation.UPSERT)
+    of_known = _operations(RowOperation.UPSERT)
     if index.is_global and index.moves_rows:
         joined = joined.withColumn(_IS_FIRST, _is_first_of_key())
         of_known = _operations_of_a_global_key(table)
     operations = (
-        sf.when(known & deleted, _operations(Operation.DELETE))
+        sf.when(known & deleted, _operations(RowOperation.DELETE))
         .when(deleted, sf.array().cast("array<tinyint>"))
         .when(known, of_known)
-        .otherwise(_operations(Operation.INSERT))
+        .otherwise(_operations(RowOperation.INSERT))
     )
     columns = [sf.col(quote_name(name)) for name in table.schema.names]
     if index.is_global and not index.moves_rows:
@@ -140,14 +140,14 @@ def refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteO
 
 
 def event_time_fields_of(table: HudiTable) -> tuple[pa.Field, ...]:
-    """The columns by which the table compares incoming rows with stored ones; none if it does not."""
+    """The columns by which the table compares incoming rows with stored ones, if it does."""
     if not table.properties.keeps_later_event_times:
         return ()
     return tuple(table.schema.field(each) for each in table.ordering_fields if each in table.schema.names)
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
-    """The columns of stored rows that the operations depend on."""
+    """The columns of stored rows that determine the operations."""
     if not index.is_global:
         return pa.schema([])
     if not index.moves_rows:
@@ -156,25 +156,25 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
-    """The operations for a stored row whose key comes in, if rows move to the partition that they name.
+    """The operations for a stored row whose key comes in, if rows move to the incoming partition.
 
-    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: a row that is older than the stored one does
-    not move it. A key has one row: where it has several, the one in the right partition stays.
+    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: an incoming row that is older than the stored
+    one does not move it. If a key has several rows, the one in the incoming row's partition stays.
     """
     from pyspark.sql import functions as sf
 
     stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
-    operations = sf.when(stays, _operations(Operation.UPSERT))
-    operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
+    operations = sf.when(stays, _operations(RowOperation.UPSERT))
+    operations = operations.when(~sf.col(_IS_FIRST), _operations(RowOperation.DELETE))
     fields = event_time_fields_of(table)
     if fields:
         is_late_arriving = is_newer_column(fields, STORED)
-        operations = operations.when(is_late_arriving, _operations(Operation.UPSERT))
-    return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
+        operations = operations.when(is_late_arriving, _operations(RowOperation.UPSERT))
+    return operations.otherwise(_operations(RowOperation.MOVE_OUT, RowOperation.MOVE_IN))
 
 
 def _is_first_of_key() -> Column:
-    """True for the first of the stored rows of a key: one in the right partition if there is any."""
+    """True for one of the stored rows of a key, if possible one in the incoming row's partition."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
@@ -196,7 +196,7 @@ def _with_stored_partition(table: HudiTable, known: Column) -> list[Column]:
     ]
 
 
-def _operations(*operations: Operation) -> Column:
+def _operations(*operations: RowOperation) -> Column:
     from pyspark.sql import functions as sf
 
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
@@ -205,7 +205,7 @@ def _operations(*operations: Operation) -> Column:
 def _tag_on_driver(
     table: HudiTable, keyed: pa.Table, options: WriteOptions, *, deletes: bool
 ) -> tuple[pa.Table, int] | None:
-    """`tag_locations` in this process if the file slices of the rows' partitions are small, else None."""
+    """`tag_locations` on the driver if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
     rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
     newest = precombine_rows(rows, table.ordering_fields)
@@ -219,7 +219,7 @@ def _tag_on_driver(
 
 
 def _keyed_rows(table: HudiTable, few: pa.Table, options: WriteOptions) -> pa.Table:
-    """Few rows with keys and paths. Raises WriteRefusedError."""
+    """Few rows with keys and paths."""
     paths = PartitionPaths(table, options.key_generator)
     batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
@@ -238,7 +238,7 @@ def incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> C
 def _newest_rows(
     table: HudiTable, chosen: DataFrame, few: pa.Table | None, options: WriteOptions
 ) -> CachedRows:
-    """The newest row of each key, with keys and paths; `few` are the rows with these, if there are few."""
+    """The newest row of each key, with keys and paths; `few` are these rows on the driver, None if many."""
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
     is_global = options.index.is_global
     spark = chosen.sparkSession
@@ -273,7 +273,7 @@ def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:
 def _keyed_batch(
     batch: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
 ) -> pa.RecordBatch:
-    """The rows with keys and paths, rendered as the tasks that write them do. Raises WriteRefusedError."""
+    """The rows with keys and paths, rendered as the tasks that write them do."""
     fields = table.properties.record_key_fields
     rendered = render_record_keys(batch, fields, complex_keys=options.complex_keys)
     if rendered.null_keys.count:

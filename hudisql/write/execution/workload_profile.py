@@ -1,7 +1,7 @@
 """Count changes by file group and partition, and route each to the Spark task of its file slice.
 
-Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are columns and joins of
-Spark's, so that no row passes through Python before it is written. Knows neither commits nor files.
+Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are Spark columns and
+joins, so that no row passes through Python before it is written. Knows neither commits nor files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WorkloadProfile:
     """Row counts by file group (partition path, file id), and of new rows by partition values.
 
     `of_buckets` counts the new rows of a table with a bucket index by partition values and bucket. `combined`
-    further incoming rows were replaced by newer ones of their keys.
+    is the number of incoming rows that newer rows of their keys replaced.
     """
 
     changed: Mapping[tuple[str, str], int]
@@ -49,7 +49,7 @@ class WorkloadProfile:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The number of all rows."""
         return sum(self.changed.values()) + sum(self.new_rows.values())
 
 
@@ -75,7 +75,7 @@ def count_changes(changes: DataFrame, table: HudiTable) -> WorkloadProfile:
         if row[1] is not None:
             changed[row[0], row[1]] = row[-1]
             continue
-        # One object for every NaN, so that dictionaries find it again.
+        # One object for all NaNs, so that dictionaries find it.
         values_of_row = tuple(math.nan if value != value else value for value in row[3:-2])
         new_rows[values_of_row] += row[-1]
         if row[2] is not None:
@@ -120,9 +120,9 @@ def _groups_of_buckets(spark: SparkSession, plan: BucketPlan) -> DataFrame:
 
 
 def _local_rows(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> DataFrame:
-    """Python's values as a DataFrame, in its plan if Arrow takes these values for what Spark does."""
+    """Python values as a DataFrame, held in its plan if Arrow and Spark convert them equally."""
     if any(pa.types.is_timestamp(field.type) for field in schema):
-        # PySpark's datetimes are those of the driver's time zone.
+        # PySpark's datetimes are in the driver's time zone.
         return spark.createDataFrame(rows, spark_struct(schema))
     values = zip(*rows, strict=True)
     columns = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
@@ -132,14 +132,14 @@ def _local_rows(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema:
 def _spread_by(table: HudiTable) -> list[Column]:
     """The columns whose hash distributes new rows over file groups: the key columns, else all columns.
 
-    The choice must be the same each time that a row is computed.
+    The choice must be the same whenever a row is computed again.
     """
     from pyspark.sql import functions as sf
 
     fields = table.properties.record_key_fields
     if fields:
         return [sf.col(quote_path(name)) for name in fields]
-    # Spark hashes no maps, and no other type has a map inside unless it is nested.
+    # Spark cannot hash maps, which only nested types can contain.
     return [
         sf.col(quote_name(field.name)).cast("string")
         if pa.types.is_nested(field.type)

@@ -1,4 +1,4 @@
-"""Input and output of write tasks: plain values that travel between driver and tasks."""
+"""Input and output of write tasks: plain values that are sent between driver and tasks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from hudisql.write.transaction.commit import OpenCommit
 class WriteTask:
     """One bucket's work: `file_slice` to merge with, or None for new file groups.
 
-    `rows` is None if nobody has counted them; `is_new_partition` asks for the marker file, `depth`
-    is the number of its directories.
+    `rows` is None if the rows were not counted; with `is_new_partition` the marker file is written, `depth`
+    is the number of the partition's directories.
     """
 
     number: int
@@ -47,19 +47,19 @@ class WriteTask:
     depth: int
 
     def of_attempt(self, attempt: int) -> WriteTask:
-        """The task with file names of its own for one attempt."""
+        """The task with the file names of one attempt."""
         token, _, _ = self.file_naming.write_token.rpartition("-")
         return replace(self, file_naming=replace(self.file_naming, write_token=f"{token}-{attempt}"))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What all tasks of a commit share; see `MergeTask` for `event_time_fields`, `ordering_fields` and
-    `log_merge_config`.
+    """The values that all tasks of a commit share; see `MergeTask` for `event_time_fields`, `ordering_fields`
+    and `log_merge_config`.
 
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
     `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
-    `unique_new_keys` the results name keys that several new rows have.
+    `unique_new_keys` the results name the keys of several new rows.
     """
 
     storage: Storage
@@ -89,11 +89,12 @@ class WriteContext:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` is the number of incoming
+    rows.
 
-    `moved_in` of the inserted rows come from other files, where they count as moved. `combined` incoming rows
-    were replaced by newer ones of the same key or row.
-    `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
+    `moved_in` counts inserted rows that come from other files, where they count as moved. `combined` counts
+    incoming rows that newer ones of the same key or row replaced. `log` is set for a log file;
+    `repeated_keys` are the keys of several new rows, if requested.
     """
 
     file_id: str
@@ -180,7 +181,7 @@ def make_write_task(
 ) -> WriteTask:
     """The task of bucket (or Spark partition) `number` in one partition of the table.
 
-    `hash_bucket` is the one whose new file group it is, in a table with a bucket index.
+    `hash_bucket` is the bucket of a new file group in a table with a bucket index.
     """
     return WriteTask(
         number=number,
@@ -203,5 +204,5 @@ def make_write_task(
 
 
 def _stage_of(instant_time: str) -> int:
-    """A number in place of Spark's stage id, so that two writers never name a log file alike."""
+    """A number in place of Spark's stage id, so that two writers never use the same log file name."""
     return int(instant_time[-9:])

@@ -1,8 +1,8 @@
 """The work of one Spark task of a commit: write the file slices of its buckets.
 
 A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
-rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
-`mapInArrow`.
+rows are written directly into new base files. Results are small pickled values. Of Spark it knows only the
+signature of `mapInArrow`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.files.conform import conform_batch
-from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.ordering_values import check_ordering_values
@@ -40,7 +40,7 @@ def write_buckets(
 ) -> Iterator[WrittenFile]:
     """Write the slices of the buckets whose changes are in `batches`, the rows of one Spark partition.
 
-    `attempt` distinguishes the files of several task attempts. Raises what `merge_slice` raises,
+    `attempt` distinguishes the files of several task attempts. Raises WriteRefusedError, WriteConflictError,
     StorageError.
     """
     schema = change_schema(write_context.schema)
@@ -57,7 +57,9 @@ def write_buckets(
                         continue
                     if number not in writers:
                         writers[number] = CreateHandle(write_context, task, write_context.row_keys(number))
-                    moved_in = int(pc.sum(pc.equal(rows.column(OPERATION), Operation.MOVE_IN)).as_py() or 0)
+                    moved_in = int(
+                        pc.sum(pc.equal(rows.column(OPERATION), RowOperation.MOVE_IN)).as_py() or 0
+                    )
                     own = rows.drop_columns(list(CHANGE_COLUMNS))
                     writers[number].write(own, moved_in, rows.column(RECORD_KEY))
             for number in buffer.numbers:
@@ -74,7 +76,7 @@ def write_buckets(
 
 
 def rewrite_slice(write_context: WriteContext, task: WriteTask) -> list[WrittenFile]:
-    """Write the task's slice as a base file, unchanged. Raises what `merge_slice` raises, StorageError."""
+    """Write the task's slice as a base file, unchanged. Raises WriteConflictError, StorageError."""
     written = _merge(write_context, task, change_schema(write_context.schema).empty_table())
     fence_late_attempt(write_context, written)
     return written

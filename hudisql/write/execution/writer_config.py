@@ -1,4 +1,6 @@
-"""The typed configuration of one write (Hudi's `HoodieWriteConfig`, as far as tasks and commits need it)."""
+"""The typed configuration of one write: the part of Hudi's `HoodieWriteConfig` that tasks and commits
+need.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SortMode = Literal["partition", "none", "local", "global"]
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How files are written and sized, how keys are found, and how the table is shared.
+    """The options of files, file sizes, key look-up and concurrency.
 
     - `event_time_fields`: an UPSERT whose values in these columns are lower than the stored row's changes
       nothing, the first column that differs decides; none if the incoming row always wins.

@@ -1,9 +1,8 @@
 """Merge-on-read: the changed rows of a file slice become new log files on top of it.
 
-Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, or several that follow each other
-where one would grow too large, rows in data blocks, deletes in a delete block, both found again by record key
-when the slice is read. Of the stored rows the record keys are read at most.
-Works on Arrow tables inside one task; knows no Spark.
+Follows `HoodieAppendHandle` of Hudi 0.15: one log file for each slice and commit, or several if one would
+grow too large. Rows go to data blocks, deletes to a delete block; readers find both by record key. Of the
+stored rows at most the record keys are read. Works on Arrow tables inside one task; knows no Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from hudisql.read.files.predicates import And, Comparison
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
-from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
 from hudisql.write.handle.log_file import (
     LogFileConfig,
     data_blocks,
@@ -52,15 +51,15 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file has the same effect as a merge.
 
     New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
-    value would lose against an earlier log row, with event-time payloads also against the base row, so then
-    the slice is merged. A log record replaces all base rows of its key, so a slice is also merged if a
-    statement selects some of them. Reads the base file's record keys for that; raises CorruptTableError,
+    value would lose against an earlier log row, with event-time payloads also against the base row: the slice
+    is then merged. A log record replaces all base rows of its key, so the slice is also merged if a statement
+    selects only some of them. Reads the base file's record keys to check that; raises CorruptTableError,
     StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
         return False
-    has_updates = bool((operations == Operation.UPDATE).any())
+    has_updates = bool((operations == RowOperation.UPDATE).any())
     if has_updates and (task.event_time_fields or _orders_log_rows(task)):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
@@ -148,7 +147,7 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
     """The blocks, encoded one after the other; deletes come last."""
     file_naming = task.file_naming
     operations = chosen.column(OPERATION).to_numpy()
-    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    removes = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     if not removes.all():
         rows = _log_rows(task, chosen.filter(pa.array(~removes)))
         for block, count in data_blocks(
@@ -159,13 +158,13 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
         yield _EncodedBlock(
             delete_block(keys, file_naming.partition_path, task.avro_schema, file_naming.instant_time),
-            deleted=int((operations == Operation.DELETE).sum()),
-            moved=int((operations == Operation.MOVE_OUT).sum()),
+            deleted=int((operations == RowOperation.DELETE).sum()),
+            moved=int((operations == RowOperation.MOVE_OUT).sum()),
         )
 
 
 def _files(blocks: Iterable[_EncodedBlock], max_bytes: int) -> Iterator[list[_EncodedBlock]]:
-    """The pieces of each log file; one that is larger than a file may be has a file of its own."""
+    """The pieces of each log file; a piece that exceeds the file size gets a separate file."""
     together: list[_EncodedBlock] = []
     length = 0
     for block in blocks:

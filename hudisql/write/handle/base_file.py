@@ -1,9 +1,9 @@
 """Base files: whole records with their five meta columns, written row group by row group, rolled at a size.
 
-Follows what Hudi 0.15's bulk insert leaves on disk (`HoodieCreateHandle`, `HoodieAvroParquetWriter`): file
-ids `<uuid>-<n>`, meta columns first, every column optional, decimals FIXED, timestamps in microseconds, keys
-and bloom filter in the footer. Lists are 3-level ones, as the parquet format asks, since 2-level ones hold no
-null elements. Takes Arrow batches and their keys; knows no Spark and not where the rows come from.
+Follows the files of Hudi 0.15's bulk insert (`HoodieCreateHandle`, `HoodieAvroParquetWriter`): file ids
+`<uuid>-<n>`, meta columns first, every column optional, decimals FIXED, timestamps in microseconds, keys and
+bloom filter in the footer. Lists have 3 levels, as the parquet format requires, since 2-level lists cannot
+have null elements. Takes Arrow batches and their keys; knows neither Spark nor the source of the rows.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from hudisql.write.handle.meta_arrays import (
 )
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 
-# What is held of a row group before it is written, in Arrow's form; pages are about a quarter of that.
+# The Arrow bytes of a row group before it is written; its pages are about a quarter of that.
 ROW_GROUP_BYTES: Final = 64 << 20
-# A file this near to its size takes no further row group.
+# A file this close to its target size gets no further row group.
 _IS_FULL: Final = 0.95
 
 
@@ -53,7 +53,7 @@ class BaseFileConfig:
 
 @dataclass(frozen=True, slots=True)
 class FileNaming:
-    """Where one task's files go and what their names and sequence numbers are made of.
+    """The directory of one task's files, and the parts of their names and sequence numbers.
 
     `directory` is the partition's whole path; file ids are `<file_id_prefix>-<n>`.
     """
@@ -87,13 +87,13 @@ def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
 
 
 class BaseFileWriter:
-    """Writes rows of one partition into as many base files as their size asks for.
+    """Writes rows of one partition into base files of the configured size.
 
     `create_marker` is called with the name of each file before the file is created. A caller that does not
     reach `finish` must call `abandon`. `expected_rows` (None if unknown) and `bytes_per_row` (an estimate)
-    size the bloom filters and the first row groups; the files' real size decides when to roll. With
-    `keeps_meta_columns` the rows have their meta columns in front, of which only the file name changes.
-    Memory: one row group of 64 MB of Arrow data, or what fits into a file if that is less.
+    size the bloom filters and the first row groups; the actual file size decides when to roll. With
+    `keeps_meta_columns` the rows start with their meta columns, of which only the file name changes. Memory:
+    one row group of 64 MB of Arrow data, or what fits into a file if that is less.
     """
 
     def __init__(
@@ -129,9 +129,10 @@ class BaseFileWriter:
         self._file: OpenBaseFile | None = None
 
     def write(self, keys: pa.StringArray, rows: pa.RecordBatch) -> list[tuple[int, int]]:
-        """Take the rows, columns as in the schema, and their record keys.
+        """Write the rows, columns as in the schema, and their record keys.
 
-        Returns which file, counted from 0, takes how many of the rows, in their order. Raises StorageError.
+        Returns the number of each file, counted from 0, with its count of the rows, in their order. Raises
+        StorageError.
         """
         runs = []
         while rows.num_rows:
@@ -144,9 +145,9 @@ class BaseFileWriter:
         return runs
 
     def finish(self, *, empty_too: bool = False) -> list[WrittenBaseFile]:
-        """Write what is held, close the last file and return all of them. Raises StorageError.
+        """Write the buffered rows, close the last file and return all files. Raises StorageError.
 
-        With `empty_too` there is a file even without rows.
+        With `empty_too` a file is written even without rows.
         """
         self._write_row_group()
         if empty_too and self._file is None and not self.written:
@@ -155,7 +156,7 @@ class BaseFileWriter:
         return self.written
 
     def abandon(self) -> None:
-        """Delete all files, the unfinished one too."""
+        """Delete all files, including the unfinished one."""
         if self._file is not None:
             self._file.abandon()
         self._storage.delete_files([file.path for file in self.written])
@@ -166,7 +167,7 @@ class BaseFileWriter:
         self._buffered_bytes += rows.nbytes + keys.nbytes
 
     def _room(self) -> int:
-        """About how many rows the present file still takes, those held included."""
+        """The approximate number of rows that the current file still takes, including buffered rows."""
         used = 0 if self._file is None else self._file.bytes
         return max(1, math.ceil((self._config.max_file_bytes - used) / self._bytes_per_row))
 
@@ -226,7 +227,7 @@ class BaseFileWriter:
             file = self._file
             file.close(self._avro_schema)
             name = parse_base_file_name(file.name)
-            assert name is not None  # it was made by base_file_name
+            assert name is not None  # the name comes from base_file_name
             self.written.append(
                 WrittenBaseFile(
                     name.file_id, file.path, file.rows, file.bytes, file.footer.min_key, file.footer.max_key

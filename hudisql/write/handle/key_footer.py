@@ -1,7 +1,7 @@
 """Record keys in the footer of a base file: smallest and largest key, bloom filter.
 
 Follows `HoodieAvroWriteSupport` and `HoodieBloomFilterWriteSupport` of Hudi 0.15, whose keys are compared as
-Java strings are. Takes key columns batch by batch; knows neither parquet nor where the keys come from.
+Java strings are. Takes key columns batch by batch; knows neither parquet nor the source of the keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hudisql.format.schema import meta_columns
 _LARGEST_FILTER_BITS: Final = 64_000_000 * 6
 
 
-# Keys buffered until their number is known; beyond that a filter is made for twice as many.
+# Keys that are buffered until their number is known; for more keys a filter of twice the size is made.
 _MAX_BUFFERED_BYTES: Final = 64 << 20
 
 
@@ -68,7 +68,7 @@ class KeyFooter:
         return footer
 
     def _make_filter(self, times: int) -> BloomFilter:
-        """A filter with the buffered keys, sized for `times` their number."""
+        """A filter with the buffered keys, sized for `times` as many."""
         made = _filter_for(times * sum(len(keys) for keys in self._buffered_keys), self._fpp)
         for keys in self._buffered_keys:
             made.add(keys)
@@ -84,7 +84,8 @@ def _filter_for(entries: int, fpp: float) -> BloomFilter:
 def min_max_of_java(keys: pa.StringArray) -> tuple[str | None, str | None]:
     """The least and greatest key as Java's `String.compareTo` orders them, which is by UTF-16 units.
 
-    That is the order of the UTF-8 bytes unless characters beyond U+FFFF meet some of U+E000 to U+FFFF.
+    That is the order of the UTF-8 bytes, except between characters beyond U+FFFF and those of U+E000 to
+    U+FFFF.
     """
     data_buffer = keys.buffers()[2]
     if data_buffer is not None:

@@ -1,8 +1,8 @@
 """Log files of merge-on-read slices: the blocks that a delta commit appends, and their file.
 
 Follows `HoodieAppendHandle` of Hudi 0.15: each delta commit writes a new version of the slice's log, rows in
-data blocks (Avro, which every reader merges, or parquet) and deletes in delete blocks. Markers, statistics
-and which file group takes which rows are the callers' business.
+data blocks (Avro, which every reader merges, or parquet) and deletes in delete blocks. Callers create markers
+and statistics, and assign rows to file groups.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def delete_block(record_keys: pa.Array, partition_path: str, avro_schema: str, i
 
 
 def rollback_block(instant_time: str, target_instant_time: str) -> LogBlock:
-    """A block by which readers forget what `target_instant_time` wrote before it into the slice's logs."""
+    """A block by which readers ignore the earlier blocks of `target_instant_time` in the slice's logs."""
     header: Mapping[int, str] = {
         HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_BLOCK,
         HeaderKey.INSTANT_TIME: instant_time,

@@ -1,8 +1,8 @@
 """How a delta commit names its log files, by the layout of the timeline.
 
 Follows `HoodieAppendHandle` of Hudi 0.15 and 1.2. In layout 1 log files are numbered on top of a base
-instant, and what a failed commit has appended may be known to others already. In layout 2 each log file is
-of one delta commit, whose instant its name tells.
+instant, and others may already refer to a failed commit's log files. In layout 2 each log file belongs to one
+delta commit, whose instant is in its name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class LogNaming(Protocol):
 
     @property
     def is_new_file(self) -> bool:
-        """True if a log file counts as created (markers CREATE, deleted by rollbacks), not as appended to."""
+        """True if a log file is created (marker CREATE, deleted by rollbacks), False if it is appended to."""
 
     def instant(self, file_slice: FileSlice, instant_time: str, /) -> str:
         """The instant in the names of the log files that the commit `instant_time` adds to the slice."""
 
     def first_version(self, file_slice: FileSlice, /) -> int:
-        """The version of the first of them."""
+        """The version of the commit's first log file."""
 
     def base_file(self, file_slice: FileSlice, /) -> str:
         """The base file's name in the statistics of the commit."""
@@ -43,11 +43,11 @@ class LogNamingV1:
         return file_slice.log_base_instant
 
     def first_version(self, file_slice: FileSlice, /) -> int:
-        """The one after those that are known."""
+        """The next version after the known ones."""
         return next_log_version(file_slice, file_slice.log_base_instant)
 
     def base_file(self, file_slice: FileSlice, /) -> str:
-        """Its name; the slice that a pending compaction has begun has no base file yet."""
+        """The base file's name; empty if a pending compaction has begun the slice."""
         base_file = None if file_slice.compaction_instant else file_slice.base_file
         return "" if base_file is None else base_file.path.rsplit("/", 1)[-1]
 
@@ -63,11 +63,11 @@ class LogNamingV2:
         return instant_time
 
     def first_version(self, _file_slice: FileSlice, /) -> int:
-        """Nobody else writes log files of the commit."""
+        """Always 1: nobody else writes log files of the commit."""
         return 1
 
     def base_file(self, _file_slice: FileSlice, /) -> str:
-        """None: completion times tell the slice."""
+        """Empty: completion times determine the slice."""
         return ""
 
 

@@ -26,7 +26,7 @@ from hudisql.read.merge.precombine import comparable, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
-from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
 from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
@@ -45,9 +45,9 @@ _FILE_NAME_POSITION = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
 class MergeTask:
     """A slice to merge, and the configuration of its new base file.
 
-    `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with a
-    higher values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide
-    between several changes of one row. `log_merge_config` is needed for slices with log files,
+    `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with higher
+    values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide between
+    several changes of one row. `log_merge_config` is needed for slices with log files,
     `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
     rows.
     """
@@ -77,7 +77,7 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """The result of a merge: the new base file, and the rows by what was done with them."""
+    """The result of a merge: the new base file, and the row counts by operation."""
 
     path: str
     rows: int
@@ -124,8 +124,8 @@ def merge_slice(
 
     `create_marker` is called with the file's name before the file is created; an unfinished file is deleted.
     Memory: a row group and the changes. Raises WriteRefusedError if several changes match one row or a new
-    key is null, WriteConflictError if a row to change is missing, what `read_file_slice` raises,
-    StorageError.
+    key is null, WriteConflictError if a row to change is missing, UnsupportedTableError, SourceChangedError,
+    CorruptTableError, StorageError.
     """
     prepared = _prepare(task, changes)
     path = join(task.file_naming.directory, task.file_name)
@@ -190,7 +190,7 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
         new_keys=new_keys,
         new_rows=new_rows,
-        moved_in=int((operations == Operation.MOVE_IN).sum()),
+        moved_in=int((operations == RowOperation.MOVE_IN).sum()),
     )
 
 
@@ -203,10 +203,10 @@ def _count_merged(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
-    """One change for each stored row: of several the newest, by `task.ordering_fields`.
+    """One change for each stored row: the newest of several, by `task.ordering_fields`.
 
-    Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
-    which of several changes is the newest.
+    Two source rows may delete the same row. Raises WriteRefusedError if no ordering field decides which of
+    several changes is the newest.
     """
     if len(pc.unique(changes.column(RECORD_KEY))) == changes.num_rows:
         return changes
@@ -214,7 +214,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     distinct = pc.unique(rows)
     if len(distinct) == len(rows):
         return changes
-    if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
+    if (changes.column(OPERATION).to_numpy() == RowOperation.DELETE).all():
         return changes.take(pc.index_in(distinct, value_set=rows))
     if not task.ordering_fields:
         raise _repeated_error(task, rows)
@@ -226,7 +226,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
         values = comparable(ordered.column(field).combine_chunks())
         tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True)
         is_tie[1:] &= tied.to_numpy(zero_copy_only=False)
-    moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
+    moved = ordered.column(OPERATION).to_numpy() == RowOperation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
     return ordered.drop_columns([_ROW]).filter(pa.array(starts))
@@ -241,7 +241,7 @@ def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = Fa
         f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
         f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_file_group_text(task)}",
         hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
-        "that nothing tells apart; nothing was written",
+        "that cannot be told apart; nothing was written",
     )
 
 
@@ -281,7 +281,7 @@ def _merged_tables(
 ) -> Iterator[pa.Table]:
     """The new file's rows: stored ones in their order, changed in their places, new ones at the end.
 
-    `schema` has all columns of the file but its name.
+    `schema` has all columns of the file except the file name.
     """
     read = SliceRead(
         task.file_slice,
@@ -304,16 +304,16 @@ def _merged_tables(
 def _merge_batch(
     task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
 ) -> tuple[pa.Table, int]:
-    """The batch with its changes done, and how many rows of it were replaced."""
+    """The batch with its changes applied, and the number of replaced rows."""
     keys = batch.column(meta_columns.RECORD_KEY)
     at, change = changes.stored.find(batch)
     if not len(at):
         return pa.Table.from_batches([batch]), 0
     operations = changes.operations[change]
-    removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    removed = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     late_arriving = _late_arriving(task, batch, changes, at, change, operations)
-    counts.deleted += int((operations == Operation.DELETE).sum())
-    counts.moved += int((operations == Operation.MOVE_OUT).sum())
+    counts.deleted += int((operations == RowOperation.DELETE).sum())
+    counts.moved += int((operations == RowOperation.MOVE_OUT).sum())
     counts.late_arriving += int(late_arriving.sum())
     replaced = ~removed & ~late_arriving
     counts.updated += int(replaced.sum())
@@ -336,8 +336,8 @@ def _late_arriving(
     change: npt.NDArray[np.int32],
     operations: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.bool_]:
-    """True for the UPSERTs that are older than the stored rows of their keys."""
-    is_upsert = operations == Operation.UPSERT
+    """True for UPSERTs that are older than the stored rows of their keys."""
+    is_upsert = operations == RowOperation.UPSERT
     if not task.event_time_fields or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
     stored = [batch.column(each).take(pa.array(at)) for each in task.event_time_fields]
@@ -357,7 +357,7 @@ def _with_file_name(rows: pa.Table, file_name: str) -> pa.Table:
 
 
 def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
-    """The meta columns of new rows, but the file's name."""
+    """The meta columns of new rows, except the file name."""
     arrays = meta_arrays_of_new_rows(
         keys,
         instant_time=task.file_naming.instant_time,
@@ -399,12 +399,12 @@ def _check_matched_rows(task: MergeTask, changes: _Changes) -> None:
         )
     if not changes.stored.are_single:
         return
-    deletes_all = (changes.operations == Operation.DELETE) & (changes.merged_changes % matched == 0)
+    deletes_all = (changes.operations == RowOperation.DELETE) & (changes.merged_changes % matched == 0)
     alike = np.flatnonzero((matched > 1) & ~deletes_all)
     if len(alike):
         keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
         raise WriteRefusedError(
             f"one change matches several rows that share a record key and a commit sequence number: key(s) "
             f"{_quoted(keys)} {_file_group_text(task)}",
-            hint="DELETE all rows of the key and INSERT what is to stay; nothing was written",
+            hint="DELETE all rows of the key and INSERT the rows to keep; nothing was written",
         )

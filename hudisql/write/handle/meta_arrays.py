@@ -1,7 +1,7 @@
 """The meta columns of rows that are being written, as Arrow columns.
 
-Skeletons and base files carry the same five columns: constants as dictionaries, which parquet takes as they
-are, sequence numbers made in one go. Knows no files.
+Skeletons and base files carry the same five columns: constants as dictionaries, which parquet stores
+directly, and sequence numbers. Knows no files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ META_ARRAY_SCHEMA: Final = pa.schema(
         for name in meta_columns.META_COLUMNS
     ]
 )
-"""The meta columns as they are given to the parquet writer."""
+"""The types of the meta columns for the parquet writer."""
 
 
 def constant_text(value: str, rows: int) -> pa.DictionaryArray:

@@ -1,4 +1,4 @@
-"""One base file that is being written: the parquet form that every reader takes, and its footer.
+"""One base file that is being written: parquet that every reader supports, and its footer.
 
 Follows `HoodieAvroParquetWriter` of Hudi 0.15: meta columns first, every column optional, decimals FIXED,
 timestamps in microseconds, v1 pages, PLAIN or dictionary, keys and bloom filter in the footer. Takes whole
@@ -49,7 +49,7 @@ class OpenBaseFile:
         self.footer = footer
         self.rows = 0
         self.bytes = 0
-        storage.delete_file(path)  # and with it the stale checksum of an earlier try
+        storage.delete_file(path)  # also deletes the stale checksum of an earlier attempt
         self._schema = schema
         self._dictionary_columns = dictionary_columns
         self._codec = codec
@@ -92,7 +92,7 @@ class OpenBaseFile:
         )
 
     def abandon(self) -> None:
-        """Close and delete the file, whatever state it is in."""
+        """Close and delete the file, in any state."""
         for part in (self._writer, self._sink):
             try:
                 if part is not None:
@@ -103,7 +103,7 @@ class OpenBaseFile:
 
 
 class _storage_errors:  # noqa: N801
-    """Turns what pyarrow raises while it writes `path` into a StorageError that names it."""
+    """Turn errors of pyarrow while it writes `path` into a StorageError that names the path."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -117,7 +117,7 @@ class _storage_errors:  # noqa: N801
 
 
 def _mostly_distinct(table: pa.Table) -> list[str]:
-    """Columns in which hardly a value comes twice: a dictionary costs time there and saves nothing."""
+    """Columns with few repeated values, for which a dictionary costs time and saves nothing."""
     if table.num_rows < _SAMPLE_ROWS:
         return []
     rows = np.random.default_rng(0).integers(0, table.num_rows, _SAMPLE_ROWS)
@@ -131,7 +131,7 @@ def _mostly_distinct(table: pa.Table) -> list[str]:
 
 
 def dictionary_columns(schema: pa.Schema) -> list[str]:
-    """The leaves, by their path in the file, that are worth a dictionary: all but those of unique values."""
+    """The leaves, by their path in the file, that get a dictionary: all except those of unique values."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, store_schema=False):
         pass

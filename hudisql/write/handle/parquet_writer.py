@@ -1,7 +1,7 @@
-"""Parquet files in gzip whose pages ISA-L compresses: in a fifth of zlib's time, and no larger.
+"""Parquet files in gzip, compressed by ISA-L in a fifth of zlib's time, at the same size.
 
-Arrow always compresses by zlib. Here it writes pages as they are; each is compressed when its row group is
-complete, and the footer gets the codec and the new positions. Knows parquet.thrift, neither base files nor
+Arrow always compresses by zlib. Here Arrow writes uncompressed pages, which are compressed on their way to
+the file; the footer gets the codec and the new positions. Knows parquet.thrift, neither base files nor
 skeletons. Without ISA-L (package `isal`), with other codecs and for small files it is pyarrow's own writer.
 """
 
@@ -18,7 +18,7 @@ from hudisql.format.encoding.thrift_compact import I32, I64, ThriftStruct, encod
 
 CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
 LEAST_BYTES: Final = 1 << 20
-"""Arrow bytes of the first row group from which on the footer's way through Python pays."""
+"""The Arrow bytes of the first row group above which rewriting the footer in Python pays off."""
 _MAGIC: Final = b"PAR1"
 _GZIP: Final = 2  # of parquet's CompressionCodec
 _GZIP_WINDOW_BITS: Final = 31
@@ -48,7 +48,7 @@ def open_parquet_writer(
 
 
 class _GzipWriter:
-    """As much of `pq.ParquetWriter` as its users need."""
+    """The methods of `pq.ParquetWriter` that its users need."""
 
     def __init__(self, sink: Any, schema: pa.Schema, options: Mapping[str, Any]) -> None:
         self._pages = _Pages(sink)
@@ -63,7 +63,7 @@ class _GzipWriter:
         self.close()
 
     def write_table(self, table: pa.Table, row_group_size: int) -> None:
-        """Write one row group. Raises OSError and pyarrow.ArrowException; the file then gets no footer."""
+        """Write one row group."""
         self._is_whole = False
         self._writer.write_table(table, row_group_size=row_group_size)
         self._is_whole = True
@@ -93,9 +93,9 @@ class _Pages:
         self._sink = sink
         self._pending = bytearray()
         self._header: ThriftStruct | None = None
-        self._begun = 0  # the place of what is pending, in Arrow's file
-        self._page = 0  # and of the present page
-        self._places: dict[int, int] = {}  # of pages, by those in Arrow's file
+        self._begun = 0  # the position of the pending bytes in Arrow's file
+        self._page = 0  # and of the current page
+        self._places: dict[int, int] = {}  # of pages, by their positions in Arrow's file
         self._is_ended = False
 
     def write(self, data: Any) -> int:
@@ -107,14 +107,14 @@ class _Pages:
         return len(data)
 
     def tell(self) -> int:
-        """The place in Arrow's file."""
+        """The position in Arrow's file."""
         return self._begun + len(self._pending)
 
     def flush(self) -> None:
         """Do nothing: pages are passed on when they are complete."""
 
     def close(self) -> None:
-        """Take nothing more; the sink stays open."""
+        """Accept no more bytes; the sink stays open."""
         self.closed = True
 
     def end(self) -> None:
@@ -122,7 +122,7 @@ class _Pages:
         self._is_ended = True
 
     def _pass_on(self) -> bool:
-        """Pass on what comes first in the file, if it is complete."""
+        """Pass the first pending part of the file on, if it is complete."""
         if self._begun == 0:
             if len(self._pending) < len(_MAGIC):
                 return False
@@ -149,7 +149,7 @@ class _Pages:
             header, length = parse_struct(self._pending, 0)
         except (IndexError, ValueError):
             return False
-        # What is no page is what the footer says of the column, too: some versions of Arrow repeat it.
+        # Some versions of Arrow repeat the column's metadata of the footer behind its pages.
         if header[_PAGE_BYTES][0] == I32:
             self._header, self._page = header, self._begun
         return self._drop(length)
@@ -171,13 +171,13 @@ class _Pages:
         self._sink.write(encoded + len(encoded).to_bytes(4, "little") + _MAGIC)
 
     def _move_row_group(self, group: ThriftStruct, end: int) -> int:
-        """Say in a row group that ends at `end` where its pages are now; gives where it begins."""
+        """Set the positions of the pages in a row group that ends at `end`; returns its start."""
         group_end = end
         for chunk in reversed(group[_COLUMNS][1].elements):
             column = chunk[_CHUNK_METADATA][1]
             begin = end
             for number in (_DICTIONARY, _FIRST_DATA_PAGE):
-                # Of a column without rows the first data page is at 0.
+                # A column without rows has its first data page at 0.
                 if number in column and (place := self._places.get(column[number][1])) is not None:
                     column[number] = (I64, place)
                     begin = min(begin, place)

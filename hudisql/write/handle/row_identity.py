@@ -1,8 +1,8 @@
-"""Which stored row a change is for: rows of one record key differ in their commit sequence numbers.
+"""The stored row that a change is for: rows of one record key differ in their commit sequence numbers.
 
 Hudi numbers every row that a commit writes into a file (`HoodieRecord.generateSequenceId`, skeletons too) and
-keeps the number if it rewrites the row unchanged. Changes without a number are by key and apply to all rows
-of the key, as in `HoodieMergeHandle`. Works on Arrow columns inside one task; knows no files.
+keeps the number if it rewrites the row unchanged. Changes without a number apply to all rows of the key, as
+in `HoodieMergeHandle`. Works on Arrow columns inside one task; knows no files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ChangedRows:
         self._numbers = changes.column(SEQUENCE_NUMBER).combine_chunks() if selects_rows(changes) else None
         self._identities: pa.StringArray | None = None
         if self._numbers is not None and len(pc.unique(self._numbers)) < len(self._numbers):
-            # Numbers alone tell rows apart unless files of several writers were put together.
+            # Numbers alone identify rows unless a file has rows of several writers.
             self._identities = change_identities(changes)
         self.matched = np.zeros(len(self._keys), dtype=np.int64)
 
@@ -56,7 +56,7 @@ class ChangedRows:
         return self._numbers is not None
 
     def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """The positions of the batch's rows that change, ascending, and the number of each one's change."""
+        """The positions of the batch's changed rows, ascending, and the number of each row's change."""
         keys = batch.column(meta_columns.RECORD_KEY)
         if self._numbers is None:
             at, change = _places(keys, self._keys)
@@ -76,11 +76,11 @@ class ChangedRows:
 def _places(
     values: pa.StringArray, wanted: pa.StringArray
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Where one of `wanted` (distinct) is among the values, and which one."""
+    """The positions of values that are in `wanted` (distinct), and their indices in it."""
     found = pc.index_in(values, value_set=wanted)
     return np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64), found.drop_null().to_numpy()
 
 
 def _identities(keys: pa.StringArray, numbers: pa.StringArray) -> pa.StringArray:
-    # A number has no such separator in it, so that the last one ends the key.
+    # A number does not contain the separator, so the last separator ends the key.
     return pc.binary_join_element_wise(keys, pc.fill_null(numbers, ""), _SEPARATOR)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HASH_BUCKET: Final = internal_column("hash_bucket")
 """int, the bucket of a new row; NULL for changes of stored rows, whose file group is known."""
-# Of random ids two in a million are those of buckets below this number.
+# Two in a million random ids are valid ids of buckets below this number.
 _SURELY_BUCKETS: Final = 10_000
 
 
@@ -61,8 +61,8 @@ def groups_of_buckets(
 ) -> Mapping[tuple[str, int], FileSlice]:
     """The file slice of each (partition path, bucket) that has one.
 
-    Raises UnsupportedTableError for file groups that are no buckets (those of a bootstrap never are), or of
-    another number of buckets.
+    Raises UnsupportedTableError for file groups that are not buckets (as after a bootstrap), or for another
+    number of buckets.
     """
     found: dict[tuple[str, int], FileSlice] = {}
     for each in slices:
@@ -86,10 +86,10 @@ def groups_of_buckets(
 
 
 def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:
-    """Raise WriteRefusedError if the file ids are those of buckets, but no bucket index is configured.
+    """Raise WriteRefusedError if the file ids are bucket ids, but no bucket index is configured.
 
     New file groups with random ids would make the table unusable for writers with a bucket index. Partitions
-    that an ingest worker has split do not count. `slices` is consumed only as far as necessary.
+    that an ingest worker has split are ignored. `slices` is consumed only as far as necessary.
     """
     has_any = False
     for each in slices:

@@ -1,4 +1,4 @@
-"""File pruning for MERGE: slices whose footers rule out all record keys of the source are not read.
+"""File pruning for MERGE: slices whose footers exclude all record keys of the source are not read.
 
 Follows `HoodieBloomIndex` of Hudi 0.15. The record keys and partitions come from the predicate that the
 source implies for the target's columns (`sql.dml.runtime_filter`).
@@ -24,7 +24,7 @@ from hudisql.write.keygen.record_keys import render_record_keys
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# More of them hardly ever miss a file.
+# With more keys hardly any file is pruned.
 _MOST_KEYS: Final = 20_000
 _FEWEST_SLICES_TO_PRUNE: Final = 4
 
@@ -32,9 +32,9 @@ _FEWEST_SLICES_TO_PRUNE: Final = 4
 def prune_by_key_lookup(
     spark: SparkSession, table: HudiTable, predicate: Predicate
 ) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of slices that hold no row for which the predicate is TRUE.
+    """(partition path, file id) of slices without rows for which the predicate is TRUE.
 
-    Nothing is asked unless it names all values of the table's only record key column, and not too many.
+    Prunes only if the predicate names all values of the table's only record key column, and not too many.
     Raises CorruptTableError, StorageError.
     """
     values = {part.column: part.values for part in split_conjuncts(predicate) if isinstance(part, InSet)}
@@ -55,10 +55,10 @@ def prune_by_key_lookup(
 def prune_by_bloom_filter(
     spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
 ) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the slices that hold none of these record keys, by their footers.
+    """(partition path, file id) of the slices whose footers exclude all of these record keys.
 
-    `values` restricts the partitions: those with other values of its columns are not checked, nor are slices
-    with log files. Nothing is pruned if there are only a few slices. Raises CorruptTableError, StorageError.
+    `values` restricts the partitions: partitions with other values and slices with log files are not checked.
+    Prunes nothing if there are only a few slices. Raises CorruptTableError, StorageError.
     """
     names = [column.name for column in table.partition_columns]
     partitions = [

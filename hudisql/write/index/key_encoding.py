@@ -1,7 +1,7 @@
 """The encoding of a table's record keys: the plain value, or `column:value` pairs.
 
 Follows `KeyGenUtils` of Hudi. A complex key generator with one key column wrote `id:k` up to Hudi 0.14.0 and
-from 1.1 on, and `k` in between, so the encoding is read from the table's own files. A table of version 9
+from 1.1 on, and `k` in between, so the encoding is detected from the table's own files. A table of version 9
 without files gets `id:k`.
 """
 
@@ -31,9 +31,9 @@ _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 
 
 def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
-    """True if keys are `column:value` pairs, as found in one of `slices` of each instant.
+    """True if keys are `column:value` pairs, as detected from one of `slices` of each instant.
 
-    Without `slices` the table's own are listed if necessary. Raises UnsupportedTableError if the table's
+    Without `slices` those of the table are listed if necessary. Raises UnsupportedTableError if the table's
     files do not agree.
     """
     fields = table.properties.record_key_fields
@@ -58,7 +58,7 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
 
 
 def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:
-    """Keys of a base file of each instant; of the newest logs that hold rows if no slice has a base file."""
+    """Keys of a base file of each instant, or without base files of the newest log files with rows."""
     samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
     if samples:
         with ThreadPoolExecutor(min(len(samples), _THREADS)) as threads:
@@ -76,17 +76,17 @@ def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str
 
 
 def _sample_keys(table: HudiTable, file_slice: FileSlice, prefix: str) -> list[str]:
-    """Keys of the slice that show whether some are pairs and others are not.
+    """Keys of the slice that show whether it has pairs, plain values or both.
 
-    All texts between two that begin alike begin so, too: the footer's least and greatest key answer for all,
-    unless the pairs' place in the order lies between them.
+    If the footer's least and greatest key have the same prefix, all keys have it. The same holds without the
+    prefix, unless keys with the prefix sort between them.
     """
     assert file_slice.base_file is not None
     footer = read_key_footer(table.storage, file_slice.base_file.path)
     ends = [key for key in (footer.min_key, footer.max_key) if key is not None]
     if len(ends) == 2 and not ends[0] < prefix < ends[1]:
         return ends
-    # Writers of one version have written base file and logs alike: the base file alone answers.
+    # Writers of one version wrote both base file and log files: the base file is enough.
     read = SliceRead(replace(file_slice, log_files=()), _KEYS)
     batch = next(iter(read_file_slice(table.storage, read)), None)
     return ends if batch is None else [*ends, *_one_of_each_form(batch.column(0), prefix)]

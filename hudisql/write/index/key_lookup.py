@@ -1,8 +1,8 @@
-"""Find the file groups that hold given record keys: a Spark job with one unit of work for each file slice.
+"""Find the file groups with given record keys, by a Spark job with one unit of work for each file slice.
 
 Follows `HoodieIndex.tagLocation` of Hudi 0.15. A small number of keys is sent to all slices of their
-partitions, and a slice is read only if its footer may hold one of them; for a large number all slices are
-read and joined. `slice_key_lookup` looks keys up in one slice.
+partitions, and a slice is read only if its footer does not exclude all of them; for a large number all slices
+are read and joined. `slice_key_lookup` looks keys up in one slice.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ STORED_KEY: Final = internal_column("stored_key")
 STORED_GROUP: Final = internal_column("stored_group")
 STORED_PARTITION: Final = internal_column("stored_partition")
 STORED: Final = internal_prefix("stored")
-"""Prefix of the table's columns that stored rows come with."""
+"""Prefix of the table's columns of stored rows."""
 _KEY_BYTES: Final = internal_column("key_bytes")
-# Keys that each task takes whole: some tens of megabytes of them.
+# The most keys that are sent to each task: some tens of megabytes.
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
-# Slices that together are no larger are asked on the driver: a Spark job takes longer.
+# Slices up to this total size are searched on the driver: a Spark job takes longer.
 _FEW_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _SentKeys:
-    """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index).
+    """The incoming keys that are sent to the slices, by partition path (`_ANYWHERE` for a global index).
 
     With a bucket index also by bucket.
     """
@@ -66,7 +66,7 @@ class _SentKeys:
     keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)
 
     def of(self, file_slice: FileSlice, index: RecordIndex) -> pa.StringArray:
-        """The keys that are looked for in a slice."""
+        """The keys to look up in a slice."""
         path = _ANYWHERE if index.is_global else file_slice.partition_path
         bucket = None if index.buckets is None else bucket_of_file_id(file_slice.file_id)
         return self.keys.get((path, bucket), pa.array([], pa.string()))
@@ -75,7 +75,7 @@ class _SentKeys:
 def locate_keys(
     spark: SparkSession, table: HudiTable, keyed: CachedRows, index: RecordIndex, columns: pa.Schema
 ) -> tuple[DataFrame, int]:
-    """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
+    """The locations of the incoming keys: key, partition path, file group and the stored `columns`.
 
     `keyed` has the record key and partition path of each incoming row, each key once, and COMBINED, whose sum
     is the second result. The result may contain rows with other keys; a join drops them. Raises

@@ -1,8 +1,7 @@
-"""The index of a table, as a plain value: how stored rows are found by record key.
+"""The index of a table as a plain value: the way to find stored rows by record key.
 
-Follows `HoodieIndex` and `HoodieIndexConfig` of Hudi 0.15: the same names, the same meaning. Which rows are
-found is the same for all kinds that look into one partition; they differ in what they have to read. Knows
-neither settings nor files.
+Follows `HoodieIndex` and `HoodieIndexConfig` of Hudi 0.15: the same names, the same meaning. All kinds that
+search one partition find the same rows; they differ in what they read. Knows neither settings nor files.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from enum import StrEnum
 
 
 class IndexKind(StrEnum):
-    """Hudi's `hoodie.index.type`, as far as hudisql knows it."""
+    """The values of Hudi's `hoodie.index.type` that hudisql supports."""
 
     BLOOM = "BLOOM"
-    """Files are ruled out by the key range and the bloom filter of their footers, the others are read."""
+    """The key range and bloom filter in the footers exclude files; the other files are read."""
     SIMPLE = "SIMPLE"
     """The record keys of all files of the partitions concerned are read and joined."""
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     BUCKET = "BUCKET"
-    """A hash of the key says which file group of its partition a row belongs to."""
+    """A hash of the key determines a row's file group in its partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ class HashBuckets:
 class RecordIndex:
     """The index that a write uses.
 
-    `moves_rows` counts for global kinds: a row whose incoming form names another partition moves there, else
-    it is changed where it lies. `buckets` belongs to BUCKET.
+    `moves_rows` is for global kinds: a row moves to the partition of its incoming row; otherwise it is
+    changed in place. `buckets` is for BUCKET.
     """
 
     kind: IndexKind = IndexKind.BLOOM
@@ -49,10 +48,10 @@ class RecordIndex:
 
     @property
     def is_global(self) -> bool:
-        """True if a key is looked for in all partitions."""
+        """True if a key is looked up in all partitions."""
         return self.kind in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
 
     @property
     def prunes_by_footer(self) -> bool:
-        """True if files are first ruled out by their footers."""
+        """True if footers exclude files first."""
         return self.kind in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)

@@ -1,8 +1,8 @@
 """Look record keys up in one file slice: the footer first, then the key column.
 
 Follows `HoodieBloomIndex` and `HoodieKeyLookupHandle` of Hudi 0.15: the footer's key range and bloom filter
-rule a file out, an exact look-up decides. Logs are looked into as well, since other writers' indexes put new
-rows there. Works on whole columns inside one task; knows no Spark.
+may exclude a file, then an exact look-up decides. Log files are searched, too, since other writers' indexes
+put new rows there. Works on whole columns inside one task; knows no Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hudisql.table.file_slice import FileSlice
 
 @dataclass(frozen=True, slots=True)
 class SliceLookup:
-    """A slice to look into. `columns` are further columns of the table that found rows come with."""
+    """A slice to search. `columns` are further columns of the table to return with the found keys."""
 
     file_slice: FileSlice
     partition_values: Mapping[str, object] = field(default_factory=dict)
@@ -48,10 +48,10 @@ class KeyFooterValues:
 def find_keys(
     storage: Storage, lookup: SliceLookup, keys: pa.StringArray, *, prunes_by_footer: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Which of `keys` (distinct) the slice holds, each once: the record key and `lookup.columns`.
+    """Those of `keys` (distinct) that are in the slice, each once, with `lookup.columns`.
 
-    With `prunes_by_footer` the base file is read only if its footer does not rule all keys out. Raises what
-    `read_file_slice` raises.
+    With `prunes_by_footer` the base file is read only if its footer does not exclude all keys. Raises
+    UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     file_slice = lookup.file_slice
     wanted = keys
@@ -60,7 +60,7 @@ def find_keys(
         if not file_slice.has_log_files:
             wanted = candidates
         elif not len(candidates):
-            # None of the keys is a base row, so the logs alone say whether one was added.
+            # No key is in the base file, so only the log files can have it.
             lookup = replace(lookup, file_slice=replace(file_slice, base_file=None, external_file=None))
     if not len(wanted):
         return
@@ -77,9 +77,10 @@ def find_keys(
 
 
 def read_keys(storage: Storage, lookup: SliceLookup) -> Iterator[pa.RecordBatch]:
-    """All record keys of the slice, each once, with `lookup.columns`. Raises what `read_file_slice` raises.
+    """All record keys of the slice, each once, with `lookup.columns`.
 
-    Memory: the slice's keys.
+    Memory: the slice's keys. Raises UnsupportedTableError, SourceChangedError, CorruptTableError,
+    StorageError.
     """
     batches = list(_read(storage, lookup))
     if not batches:
@@ -123,7 +124,7 @@ def read_key_footer(storage: Storage, path: str) -> KeyFooterValues:
 
 
 def possible_keys(footer: KeyFooterValues, keys: pa.StringArray) -> pa.StringArray:
-    """Those of `keys` that the footer does not rule out."""
+    """Those of `keys` that the footer does not exclude."""
     if footer.min_key is not None and footer.max_key is not None and _is_same_order(footer, keys):
         inside = pc.and_(pc.greater_equal(keys, footer.min_key), pc.less_equal(keys, footer.max_key))
         keys = keys.filter(inside)
@@ -135,7 +136,7 @@ def possible_keys(footer: KeyFooterValues, keys: pa.StringArray) -> pa.StringArr
 def _is_same_order(footer: KeyFooterValues, keys: pa.StringArray) -> bool:
     """True if Java, whose strings are UTF-16, orders these texts as their UTF-8 bytes are ordered.
 
-    It does not where characters beyond U+FFFF meet some of U+E000 to U+FFFF.
+    The orders differ between characters beyond U+FFFF and those of U+E000 to U+FFFF.
     """
     text = f"{footer.min_key}{footer.max_key}".encode()
     data = [np.frombuffer(text, np.uint8)]

@@ -1,6 +1,6 @@
-"""The generated partition paths of new rows as a column of Spark's.
+"""The generated partition paths of new rows as a Spark column.
 
-Spark moves the columns that paths are made of to Python, and nothing else.
+Spark moves only the columns of the paths to Python.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def path_column(table: HudiTable, generator: KeyGenerator) -> Column:
 
 
 def partition_source_columns(changes: DataFrame, table: HudiTable) -> Sequence[pa.Field]:
-    """The columns whose values say which partition a new row belongs to."""
+    """The columns that determine the partition of a new row."""
     if GENERATED_PATH in changes.columns:
         return (pa.field(GENERATED_PATH, pa.string()),)
     return table.partition_columns

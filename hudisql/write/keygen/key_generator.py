@@ -1,8 +1,8 @@
 """Partition paths that are computed from column values: timestamp-based and custom key generators.
 
 Follows `TimestampBasedAvroKeyGenerator`, `CustomAvroKeyGenerator` and `KeyGenUtils.getPartitionPath` of Hudi
-0.15. The values of the columns lie in the files of such tables, and directories say nothing of them but
-where to look. Takes settings as a look-up; whole columns.
+0.15. In such tables the column values are in the files, and directory names cannot be converted to them.
+Takes settings as a look-up function; works on whole columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNIT_OF_TYPE: Final = {
 class KeyGenerator:
     """Makes partition paths of rows: one directory (or several) for each field.
 
-    A field without `TimestampBasedKeyGenerator` gives its value's text, as record keys have it.
+    A field without `TimestampBasedKeyGenerator` is rendered as in record keys.
     """
 
     fields: tuple[tuple[str, TimestampBasedKeyGenerator | None], ...]
@@ -69,9 +69,9 @@ def generates_paths(table: HudiTable) -> bool:
 
 
 def key_generator_of(table: HudiTable, setting: Setting) -> KeyGenerator | None:
-    """The generator of a table whose directory names are not the columns' values; None for all others.
+    """The generator of a table whose directory names are not the columns' values; None for other tables.
 
-    Raises UnsupportedTableError naming what hudisql does not know or what no setting says.
+    Raises UnsupportedTableError for an unknown key generator or a missing setting.
     """
     if not generates_paths(table):
         return None
@@ -81,9 +81,9 @@ def key_generator_of(table: HudiTable, setting: Setting) -> KeyGenerator | None:
 def key_generator_from(
     properties: TableProperties, table_label: str, setting: Setting
 ) -> KeyGenerator | None:
-    """The generator of a table with these properties; None if they name none that transforms values.
+    """The generator of a table with these properties; None if its key generator does not transform values.
 
-    `table_label` names the table in errors. Raises as `key_generator_of`.
+    `table_label` names the table in errors. Raises UnsupportedTableError.
     """
     generator = (properties.key_generator_class or properties.key_generator_type or "").rsplit(".", 1)[-1]
     names = properties.partition_fields
@@ -107,9 +107,9 @@ def _kinds_of_fields(properties: TableProperties, table_label: str, setting: Set
         if tuple(kinds) == names and all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds.values()):
             return kinds
     raise UnsupportedTableError(
-        f"the Hudi table at {table_label} has a custom key generator, and nothing says of which kinds "
-        f"its partition fields {','.join(names)} are",
-        # Without quotes, which Spark's SET takes as a part of the value.
+        f"the Hudi table at {table_label} has a custom key generator, and no setting has the kinds "
+        f"of its partition fields {','.join(names)}",
+        # Without quotes, since Spark's SET makes them a part of the value.
         hint=f"SET {PARTITION_SPEC} = {','.join(f'{name}:SIMPLE' for name in names)}; "
         "TIMESTAMP is for fields that are turned into dates",
     )
@@ -124,7 +124,7 @@ def _timestamp_based_key_generator(table_label: str, setting: Setting) -> Timest
         value = given(name)
         if value is None:
             raise UnsupportedTableError(
-                f"the Hudi table at {table_label} has a timestamp-based key generator, and nothing says "
+                f"the Hudi table at {table_label} has a timestamp-based key generator, and no setting has "
                 f"{_TIME_BASED}{name}",
                 hint="set it for the session, or in TBLPROPERTIES, as its writers do",
             )
@@ -135,7 +135,7 @@ def _timestamp_based_key_generator(table_label: str, setting: Setting) -> Timest
     zone = given("timezone")
     input_zone, output_zone = (zone or given(f"{side}.timezone") for side in ("input", "output"))
     if setting("hoodie.keygen.datetime.parser.class") not in (None, "", _PARSER):
-        raise UnsupportedTableError(f"the key generator of {table_label} has a date parser of its own")
+        raise UnsupportedTableError(f"the key generator of {table_label} has its own date parser")
     if kind in ("DATE_STRING", "MIXED"):
         if output_zone is not None and input_zone is None:
             input_zone = needed("input.timezone")
@@ -145,7 +145,7 @@ def _timestamp_based_key_generator(table_label: str, setting: Setting) -> Timest
     elif kind in _UNIT_OF_TYPE or kind == "SCALAR":
         unit = _UNIT_OF_TYPE.get(kind) or (given("timestamp.scalar.time.unit") or "SECONDS").upper()
         formats = ()
-        # Without one Hudi takes that of its JVM, whichever that is.
+        # Without a time zone Hudi uses that of its JVM, which is unknown here.
         output_zone = output_zone or needed("output.timezone")
     else:
         raise UnsupportedTableError(f"{_TIME_BASED}timestamp.type = {kind} is not supported")

@@ -1,9 +1,9 @@
 """The record keys of new rows: rendered from the table's key columns, or generated if it has none.
 
-Follows `AutoRecordGenWrapperKeyGenerator` of Hudi 0.14 and 0.15: a generated key is
-`<instant>_<task partition id>_<row>`, as a sequence number, and stays with its row from then on. Two attempts
-of one task generate the same keys, but only the files of one of them become visible. Incoming rows carry no
-generated keys, so they cannot be looked up by key. Works on whole Arrow columns; knows no files.
+Follows `AutoRecordGenWrapperKeyGenerator` of Hudi 0.14 and 0.15: a generated key is `<instant>_<task
+partition id>_<row>`, as a sequence number, and stays with its row from then on. Two attempts of one task
+generate the same keys, but only one attempt's files become visible. Incoming rows have no generated keys, so
+they cannot be looked up by key. Works on whole Arrow columns; knows no files.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hudisql.write.keygen.sequence_numbers import sequence_numbers
 class NewRowKeys:
     """Makes the keys of the new rows that one task of a commit writes.
 
-    `fields` are the record key's columns, none where keys are generated; `task` is a number that no other
-    task of the commit has. All writers of a task share one instance, which counts the rows.
+    `fields` are the record key's columns, empty if keys are generated; `task` is a number that is unique in
+    the commit. All writers of a task share one instance, which counts the rows.
     """
 
     fields: tuple[str, ...]
@@ -38,8 +38,8 @@ class NewRowKeys:
     ) -> pa.StringArray:
         """The keys of the rows, in their order.
 
-        `kept` are the keys of rows that come from other files and null for the others; only rows without key
-        columns keep theirs. Raises WriteRefusedError for rows whose key columns are null or empty.
+        `kept` has the keys of rows from other files, and null for the others; they are used only if keys are
+        generated. Raises WriteRefusedError for rows whose key columns are null or empty.
         """
         if self.fields:
             rendered = render_record_keys(rows, self.fields, complex_keys=self.complex_keys)
@@ -66,10 +66,10 @@ def null_key_error(fields: tuple[str, ...], partition_path: str, count: int) -> 
 
 
 def effective_operation(table: HudiTable, operation: str) -> str:
-    """The write operation that `operation` ("upsert", "delete", "insert" …) amounts to on the table.
+    """The effective write operation of `operation` ("upsert", "delete", "insert" …) on the table.
 
     With generated record keys an upsert is an insert, as in Hudi, which generates new keys for its rows.
-    Raises WriteRefusedError for a delete by key then.
+    Raises WriteRefusedError for a delete by key on such a table.
     """
     if not table.properties.generates_record_keys:
         return operation

@@ -1,8 +1,8 @@
 """Partition paths of rows, by their values of the partition columns.
 
 Follows `PartitionPathEncodeUtils` and the hive-style option of Hudi 0.15. An existing partition keeps its
-directory; a new one is refused if readers would not find its values in its directory. If a key generator
-computes the directories, the path itself identifies the partition.
+directory; a new one is refused if readers would not get its values from the directory name. If a key
+generator computes the directories, the path itself identifies the partition.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Values = tuple[object, ...]
 
 
 class PartitionPaths:
-    """Partition paths of rows; each combination of values is rendered once. Travels to tasks."""
+    """Partition paths of rows; each combination of values is rendered once. Pickled into tasks."""
 
     def __init__(self, table: HudiTable, generator: KeyGenerator | None = None) -> None:
         if generator is None and generates_paths(table):
@@ -67,15 +67,15 @@ class PartitionPaths:
             self._take(path)
 
     def add(self, partition: TablePartition) -> None:
-        """Take notice of a partition that the table has got since."""
+        """Add a partition that was created later."""
         self.existing[partition.path] = partition
         self._known[unique_values(partition.values)] = partition.path
         self._take(partition.path)
 
     def path(self, values: Values) -> str:
-        """The path of the partition with these values: an existing one's, or as the table makes them.
+        """The path of the partition with these values: of the existing partition, or a new path.
 
-        Raises WriteRefusedError for values that no directory of the table can stand for.
+        Raises WriteRefusedError for values that a directory of the table cannot have.
         """
         if self._generator is not None:
             path = str(values[0])
@@ -101,7 +101,7 @@ class PartitionPaths:
         return self._known[known]
 
     def _refuse_default_partition(self, texts: Sequence[str | None]) -> None:
-        """Raise WriteRefusedError for the text of the NULL partition, which every reader takes for NULL."""
+        """Raise WriteRefusedError for the text of the NULL partition, which every reader reads as NULL."""
         for name, text in zip(self.names, texts, strict=True):
             if text == HIVE_DEFAULT_PARTITION:
                 raise WriteRefusedError(
@@ -111,9 +111,9 @@ class PartitionPaths:
                 )
 
     def refuse_nested(self, paths: Collection[str]) -> None:
-        """Raise WriteRefusedError if one of the partitions lies in the directory of another, or is none.
+        """Raise WriteRefusedError if a partition lies in the directory of another, or has an invalid path.
 
-        For tasks that each know but the partitions of their own rows.
+        Tasks only know the partitions of their own rows, so the driver checks all of them.
         """
         for path in sorted(set(paths) - self._paths):
             if not _is_directory(path):
@@ -131,7 +131,7 @@ class PartitionPaths:
             self._take(path)
 
     def _stands_apart(self, path: str) -> bool:
-        """True if the directory lies in no other partition's and none in it: no reader would list both."""
+        """True if the directory lies in no other partition's directory and contains none."""
         return path not in self._above and self._paths.isdisjoint(_directories_above(path))
 
     def _take(self, path: str) -> None:
@@ -139,7 +139,7 @@ class PartitionPaths:
         self._above.update(_directories_above(path))
 
     def _reads_as(self, path: str, texts: list[str | None]) -> bool:
-        """True if readers take these values from the path, and find it below the table's directory."""
+        """True if readers get these values from the path, and the path is below the table's directory."""
         if not _is_directory(path):
             return False
         try:
@@ -149,7 +149,7 @@ class PartitionPaths:
         return read == tuple(text or None for text in texts)
 
     def named(self, values: Values) -> dict[str, object]:
-        """The values of the partition columns that directories say, by name."""
+        """The values of the partition columns in directory names, by column."""
         return {} if self._generator is not None else dict(zip(self.names, values, strict=True))
 
     def of(self, batch: pa.RecordBatch) -> pa.Array:
@@ -160,7 +160,7 @@ class PartitionPaths:
         return pa.array([self.path(each) for each in values], pa.string()).take(pa.array(number))
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
-        """The rows of each partition with its values, in the order in which the partitions first come."""
+        """The rows of each partition with its values, in order of first occurrence."""
         if not self.names and self._generator is None:
             yield (), batch
             return
@@ -175,7 +175,7 @@ class PartitionPaths:
             yield values[each], batch.take(pa.array(order[starts[each] : starts[each + 1]]))
 
     def _combinations(self, batch: pa.RecordBatch) -> tuple[list[Values], npt.NDArray[np.int64]]:
-        """The distinct combinations of values, and the number of each row's."""
+        """The distinct combinations of values, and for each row the number of its combination."""
         if self._generator is not None:
             columns = [self._generator.paths(batch).dictionary_encode()]
         else:
@@ -189,7 +189,7 @@ class PartitionPaths:
 
 
 def _is_directory(path: str) -> bool:
-    """True if the path leads to a directory of rows below the table's own."""
+    """True if the path is that of a data directory below the table's directory."""
     directories = path.split("/") if path else []
     return directories[:1] != [METADATA_DIRECTORY] and not any(
         directory in ("", ".", "..") for directory in directories

@@ -30,7 +30,7 @@ def _no_rows() -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class NullKeys:
-    """The rows of a batch whose key Hudi refuses: null or empty, for several fields all of them so."""
+    """The rows of a batch whose key Hudi refuses: the field, or all of several fields, are null or empty."""
 
     rows: npt.NDArray[np.int64] = field(default_factory=_no_rows)
 
@@ -42,7 +42,7 @@ class NullKeys:
 
 @dataclass(frozen=True, slots=True)
 class RecordKeys:
-    """The keys of a batch, one a row (null where a single key field is null), and which are refused."""
+    """The keys of a batch, one for each row (null if a single key field is null), and the refused rows."""
 
     keys: pa.StringArray
     null_keys: NullKeys
@@ -58,10 +58,10 @@ def render_record_keys(
     """Render the record keys of a batch.
 
     `fields` are column names, `a.b` for a field of a struct. `complex_keys` gives `a:1,b:2` with `__null__`
-    and `__empty__` for missing parts; else the one field's plain text is the key.
+    and `__empty__` for missing parts; otherwise the key is the plain text of one field.
     `consistent_logical_timestamp` is Hudi's
     `hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled` (in a UTC JVM). Raises
-    InvalidArgumentError for a field that is not there or of a type that has no key text.
+    InvalidArgumentError for a missing field or a type that cannot be a key.
     """
     if not fields or (len(fields) > 1 and not complex_keys):
         raise ValueError("a record key has one field, or several and complex_keys=True")
@@ -81,7 +81,7 @@ def render_record_keys(
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKeys:
-    """How many keys are there more than once, and the first few: a task sends no more to the driver."""
+    """The number of repeated keys and the first few of them, as a task sends them to the driver."""
 
     count: int = 0
     samples: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ NO_REPEATED_KEYS: Final = RepeatedKeys()
 
 
 def repeated_keys(keys: pa.StringArray | pa.ChunkedArray) -> RepeatedKeys:
-    """The keys that are there more than once, each counted once."""
+    """The keys that occur more than once, each counted once."""
     if len(pc.unique(keys)) == len(keys):
         return NO_REPEATED_KEYS
     counted = pc.value_counts(keys)
@@ -137,7 +137,7 @@ def render_field(
 
 
 def find_column(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
-    """A column, or the field of a struct column. Raises InvalidArgumentError if it is not there."""
+    """A column, or the field of a struct column. Raises InvalidArgumentError if it is missing."""
     column, *path = name.split(".")
     if batch.schema.get_field_index(column) < 0:
         raise InvalidArgumentError(
@@ -164,7 +164,8 @@ def _render_values(values: pa.Array, consistent_timestamp: bool) -> pa.StringArr
         if consistent_timestamp:
             return render_sql_timestamp(values)
         return pc.cast(epoch_micros(values), pa.string())
-    # Arrow prints decimals as Java's BigDecimal.toString does: with their scale, 1E-7 beyond six zeros.
+    # Arrow prints decimals as Java's BigDecimal.toString does: with their scale, and 1E-7 for more than six
+    # zeros.
     return pc.cast(values, pa.string())
 
 

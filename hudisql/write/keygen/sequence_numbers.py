@@ -1,8 +1,8 @@
 """Commit sequence numbers as text: `<instant>_<task>_<row>` for each row of a batch.
 
-Follows Hudi's `HoodieRecord.generateSequenceId`. Compiled code writes Arrow's buffers at once; where numba
-cannot be loaded Arrow's own functions do the same. The kernel is a module of its own, since importing it
-loads numba; new keys and meta columns both use the numbers. Knows no files.
+Follows Hudi's `HoodieRecord.generateSequenceId`. Compiled code writes Arrow's buffers; without numba Arrow's
+own functions give the same. The kernel is a separate module, since importing it loads numba. New keys and
+meta columns both use the numbers. Knows no files.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ UNITS: Final = {
     "HOURS": (3_600_000, 1),
     "DAYS": (86_400_000, 1),
 }
-"""Hudi's names of units; milliseconds are the number times the first by the second."""
+"""Hudi's names of units, each with the factor and the divisor that convert a number to milliseconds."""
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
-# What each letter is written by, and how it is read.
+# For each pattern letter the Arrow function that gives its number, and the expression that reads it.
 _PARTS: Final[dict[str, Any]] = {
     "y": pc.year,
     "Y": pc.year,
@@ -52,7 +52,7 @@ class TimestampBasedKeyGenerator:
     """How points in time become directory names.
 
     `unit` is that of numbers, None where the values are texts in one of `input_formats`. Without an
-    `output_zone` the time of day is that of the text. Patterns are Joda's.
+    `output_zone` the text's time of day is used. Patterns are Joda's.
     """
 
     output_format: str
@@ -62,10 +62,10 @@ class TimestampBasedKeyGenerator:
     input_zone: str | None = None
 
     def names(self, values: pa.Array) -> pa.StringArray:
-        """The directory name of each value; null counts as the first moment after the epoch, as in Hudi.
+        """The directory name of each value; null is the first moment after the epoch, as in Hudi.
 
-        Raises WriteRefusedError for texts that fit no pattern, UnsupportedTableError for patterns and types
-        that hudisql does not know.
+        Raises WriteRefusedError for texts that fit no pattern, UnsupportedTableError for unsupported patterns
+        and types.
         """
         encoded = values.dictionary_encode() if pa.types.is_string(values.type) else None
         if encoded is None:
@@ -131,7 +131,7 @@ def zone_id(name: str) -> str:
 
 
 def format_times(local: pa.Array, pattern: str) -> pa.StringArray:
-    """Local times as texts by a Joda pattern. Raises UnsupportedTableError for letters it does not know."""
+    """Local times as texts by a Joda pattern. Raises UnsupportedTableError for unsupported letters."""
     pieces: list[Any] = []
     for literal, letter, count in _tokens(pattern):
         if letter is None:
@@ -152,7 +152,7 @@ def format_times(local: pa.Array, pattern: str) -> pa.StringArray:
 
 @dataclass(frozen=True, slots=True)
 class _ReadTimes:
-    """Texts as local milliseconds, with the offset that a text names."""
+    """Texts as local milliseconds, with the offset in the text."""
 
     millis: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
@@ -201,7 +201,7 @@ def _read_times(texts: pa.StringArray, pattern: str) -> _ReadTimes:
 
 
 def _tokens(pattern: str) -> Sequence[tuple[str, str | None, int]]:
-    """Literal text, or a letter and how often it stands there."""
+    """Literal text, or a letter with its count."""
     found: list[tuple[str, str | None, int]] = []
     for matched in _TOKEN.finditer(pattern):
         if matched[2] is not None:
@@ -220,7 +220,7 @@ def _whole_numbers(values: pa.Array) -> pa.Array:
     if types.is_floating(values.type) or types.is_decimal(values.type):
         return pc.cast(pc.trunc(values), pa.int64())
     if types.is_timestamp(values.type):
-        # Hudi takes the microseconds of its records for a number of the unit.
+        # Hudi treats the microseconds of its records as a number in the unit.
         return pc.cast(pc.cast(values, pa.timestamp("us", values.type.tz)), pa.int64())
     raise UnsupportedTableError(f"values of type {values.type} are not timestamps for a key generator")
 

@@ -1,9 +1,9 @@
 """The commit protocol: requested → inflight → completed, the last one in one atomic step.
 
 Follows `BaseHoodieWriteClient`, `TransactionManager` and `HoodieActiveTimeline` of Hudi 0.15 (table version
-6, timeline layout 1). `Concurrency` configures how the table is shared: which unfinished commits are rolled
-back, the lock under which a commit begins and completes, and which concurrent commits are allowed. Knows
-timelines and markers, not the contents of data files.
+6, timeline layout 1). `Concurrency` configures which unfinished commits are rolled back, the lock under which
+a commit begins and completes, and which concurrent commits are allowed. Knows timelines and markers, not the
+contents of data files.
 """
 
 from __future__ import annotations
@@ -82,15 +82,16 @@ _MOST_SECONDS_APART: Final = 0.02
 _ROLLBACK_LOCK_RETRIES: Final = 2
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
 PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
-"""The record payloads whose rules hudisql follows."""
+"""The supported record payloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCommit:
-    """An inflight commit, of which nothing is visible yet. `table` is as it was when the commit began.
+    """An inflight commit, which is not yet visible. `table` is as it was when the commit began.
 
     `dropped_metadata_table` is true if the table had a metadata table, which hudisql does not maintain.
-    `heartbeat` is None if the table's writers use no heartbeats, `checkpoint` unless it takes a pull's rows.
+    `heartbeat` is None if the table's writers use no heartbeats, `checkpoint` is None unless the commit
+    writes a pull's rows.
     """
 
     table: HudiTable
@@ -126,7 +127,7 @@ def begin_commit(
     check_writable(table, operation_type)
     heartbeat: Heartbeat | None = None
     if concurrency.lock is not None and concurrency.failed_writes is FailedWrites.EAGER:
-        # What is refused in any case need not wait for the lock, nor make others wait for it.
+        # Tables that are always refused are refused before the lock is acquired.
         for instant in table.timeline.pending:
             if instant.action in (COMMIT, DELTA_COMMIT):
                 _has_live_writer(table, instant, concurrency)
@@ -152,8 +153,8 @@ def _prepare_table(
 ) -> tuple[HudiTable, bool]:
     """Roll back failed writes, delete stale files and the metadata table; check for conflicts.
 
-    `opened` is the table as the statement has read it. Gives the table as it is now, and whether a metadata
-    table was dropped. Raises as `begin_commit` does.
+    `opened` is the table as the statement has read it. Returns the table as it is now, and whether a metadata
+    table was dropped.
     """
     table = opened.reopened()
     check_not_restored(table, table.timeline)
@@ -167,7 +168,7 @@ def _prepare_table(
 
 
 def _drop_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
-    """Drop it, which must wait for other writers: one of Apache Hudi writes to it when it commits."""
+    """Drop the metadata table, unless other writers are active: Apache Hudi writes to it in each commit."""
     try:
         return drop_metadata_table(table)
     except UnsupportedTableError as error:
@@ -190,10 +191,10 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
 def publish_commit(
     commit: OpenCommit, metadata: CommitMetadata, check: Callable[[HudiTable], None]
 ) -> Instant:
-    """Complete the instant under the lock; `check` gets the table as it is now and raises if it must not.
+    """Complete the instant under the lock; `check` gets the table as it is now and raises to prevent it.
 
-    It is asked again after the completion if other writers have changed the timeline. Raises what `check`
-    raises, and otherwise as `complete_commit`.
+    `check` is called again after the completion if other writers have changed the timeline. Raises
+    WriteConflictError, TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
@@ -212,8 +213,8 @@ def publish_commit(
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
     # The commit is complete: markers that cannot be deleted are harmless.
     with suppress(StorageError, CorruptTableError):
-        # A task attempt may have begun a file since the last check. If the file does not exist yet and its
-        # writer dies before its own check, the next commit finds the file by its marker.
+        # A task attempt may have started a file since the last check. If its writer dies before its own
+        # check, the next commit finds the file by its marker.
         if delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
@@ -221,7 +222,7 @@ def publish_commit(
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
-    """The table as it is now. Raises WriteConflictError if it has been upgraded or downgraded meanwhile."""
+    """The table as it is now."""
     try:
         return replace(commit.table, listing=None).reopened()
     except (UnsupportedTableError, WriteConflictError) as error:
@@ -280,12 +281,12 @@ def _remove_instant(table: HudiTable, instant: Instant) -> None:
 
 
 def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_WRITER) -> bool:
-    """Roll back commits, deltacommits and overwrites left pending, newest first; True if there were some.
+    """Roll back pending commits, deltacommits and overwrites, newest first; True if there were some.
 
-    The policy for failed writes decides which: by default all, and a commit with a live heartbeat raises
-    WriteConflictError; with LAZY such a commit is left alone, and so is a rollback that has just begun, since
-    Apache Hudi holds no lock during rollbacks. Interrupted rollbacks are completed. Pending compactions and
-    clusterings, and rollbacks of them, are left alone. Raises UnsupportedTableError for writes that cannot be
+    The policy for failed writes selects them: by default all, where a commit with a live heartbeat raises
+    WriteConflictError; with LAZY such a commit is skipped, as is a rollback that has just begun, since Apache
+    Hudi holds no lock during rollbacks. Interrupted rollbacks are completed. Pending compactions and
+    clusterings, and rollbacks of them, are skipped. Raises UnsupportedTableError for writes that cannot be
     rolled back, StorageError.
     """
     if concurrency.failed_writes is FailedWrites.NEVER:
@@ -310,7 +311,7 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
 def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) -> bool:
     """Complete the interrupted rollbacks of completed commits, newest first; True if there were some.
 
-    Failed writes are left alone. Raises UnsupportedTableError, CorruptTableError, StorageError.
+    Failed writes are skipped. Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     undone = commits_being_undone(table)
     if not undone:
@@ -325,7 +326,7 @@ def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) ->
 def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
     """True if the instant's writer has a live heartbeat (writers with a lock or the LAZY policy have one).
 
-    Raises WriteConflictError then if this writer's policy is EAGER.
+    A live writer is an error if this writer's policy is EAGER.
     """
     tolerance = concurrency.heartbeat_tolerance_ms
     is_eager = concurrency.failed_writes is FailedWrites.EAGER
@@ -350,9 +351,9 @@ def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) ->
 
 
 def check_writable(table: HudiTable, operation: str | None = None) -> None:
-    """Raise UnsupportedTableError for a table that hudisql must not write to, saying why.
+    """Raise UnsupportedTableError, with the reason, for a table that hudisql must not write to.
 
-    `operation` is what is going to be written, or the action of a service (`table.written_versions`).
+    `operation` is the operation of the write, or the action of a service (`table.written_versions`).
     """
     properties = table.properties
     check_written(table, operation)
@@ -368,7 +369,7 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
     elif properties.payload_class not in (None, *PAYLOADS):
-        reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
+        reason = f"its payload class {properties.payload_class} merges rows by its own rules"
     elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
         reason = "it is partitioned by a timestamp"
     if reason is not None:
@@ -387,8 +388,8 @@ def request_instant(
 ) -> tuple[Instant, Heartbeat | None]:
     """Create a requested instant at the first free instant time, which no other writer can then use.
 
-    `content` is that of its file, `operation` as in `check_writable`, the action by default. It gets a
-    heartbeat where the table's writers use heartbeats. Raises UnsupportedTableError, WriteConflictError,
+    `content` is that of its file, `operation` as in `check_writable`, by default the action. The instant gets
+    a heartbeat if the table's writers use heartbeats. Raises UnsupportedTableError, WriteConflictError,
     StorageError.
     """
     storage, base_path = table.storage, table.base_path
@@ -422,7 +423,7 @@ def request_instant(
 
 
 def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
-    """True if another write is on the timeline with this instant time: they would share markers."""
+    """True if another write on the timeline has this instant time: both would share markers."""
     others = [replace(requested, action=action) for action in sorted(WRITE_ACTIONS - {requested.action})]
     paths = [table.instant_path(other) for other in others]
     return any(found is not None for found in table.storage.infos(paths))

@@ -1,8 +1,8 @@
-"""What the commits of a block of code say beside their files, and which commits it has made.
+"""Extra metadata for the commits of a block of code, and the list of these commits.
 
 A caller that must know after a crash whether a statement has committed gives it a mark: extra metadata, which
-becomes visible with the rows in one step. Nothing below knows what the mark means. Services that run in other
-threads do not carry it.
+becomes visible with the rows in one step. This module does not interpret the mark. Services in other threads
+do not get it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RecordedCommit:
 class CommitAnnotations:
     """The extra metadata of the commits of a block, and those that were completed, in their order.
 
-    `makes_table` is told the path of a table before it is made for rows that follow.
+    `makes_table` is called with the path of a table before it is created for following rows.
     """
 
     extra_metadata: Mapping[str, str]
@@ -53,7 +53,7 @@ def annotate_commits(
 
 
 def annotated(metadata: CommitMetadata) -> CommitMetadata:
-    """The metadata with the extra metadata of the block that runs, if there is one."""
+    """The metadata with the extra metadata of the current block, if there is one."""
     annotations = _current.get()
     if annotations is None:
         return metadata
@@ -61,14 +61,14 @@ def annotated(metadata: CommitMetadata) -> CommitMetadata:
 
 
 def record_commit(base_path: str, before: str | None, instant_time: str) -> None:
-    """Tell the block that runs of a completed commit."""
+    """Record a completed commit for the current block."""
     annotations = _current.get()
     if annotations is not None:
         annotations.commits.append(RecordedCommit(base_path, before, instant_time))
 
 
 def announce_table(base_path: str) -> None:
-    """Tell the block that runs of a table that is going to be made, and filled by a commit behind that."""
+    """Announce to the current block a table that will be created and then filled by a commit."""
     annotations = _current.get()
     if annotations is not None and annotations.makes_table is not None:
         annotations.makes_table(base_path)

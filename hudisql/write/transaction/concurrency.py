@@ -2,8 +2,9 @@
 
 Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. A
 lock provider that hudisql does not support is refused by name: writing without it would break mutual
-exclusion. Beyond Hudi, a table whose settings name no provider is locked all the same, by the file of
-`FileSystemBasedLockProvider`, which Hudi's writers without a provider do not use (theirs is ZooKeeper's).
+exclusion. Unlike Hudi, hudisql also locks tables whose settings name no provider, with the file of
+`FileSystemBasedLockProvider`. Hudi's writers without a provider do not use this file (their default is
+ZooKeeper).
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ LockFactory = Callable[[], TableLock]
 
 
 class FailedWrites(StrEnum):
-    """Who rolls back failed writes (Hudi's `HoodieFailedWritesCleaningPolicy`).
+    """The policy for rolling back failed writes (Hudi's `HoodieFailedWritesCleaningPolicy`).
 
-    EAGER: the next writer; LAZY: the next one that finds its heartbeat expired; NEVER: nobody.
+    EAGER: the next writer; LAZY: the next writer after the heartbeat has expired; NEVER: nobody.
     """
 
     EAGER = "EAGER"
@@ -77,7 +78,7 @@ class Concurrency:
     """How a writer shares the table; by default it is the only writer.
 
     With `optimistic` concurrent commits to other file groups are allowed. `conflict_retries` is how often a
-    statement is retried after a conflict. `has_heartbeats` is false for writes that no single process makes.
+    statement is retried after a conflict. `has_heartbeats` is false for writes by several processes.
     """
 
     optimistic: bool = False
@@ -91,12 +92,12 @@ class Concurrency:
 
     @property
     def names_lock(self) -> bool:
-        """True if the table's settings name its lock: writers of other engines and hosts may share it."""
+        """True if the table's settings name its lock: writers of other engines may use the table."""
         return self.lock is not None and not (isinstance(self.lock, FileSystemLock) and self.lock.is_default)
 
     @property
     def gives_heartbeats(self) -> bool:
-        """True if commits get a heartbeat: the writers that share the table tell by it who is at work."""
+        """True if commits get a heartbeat, by which other writers recognize active ones."""
         shares = self.failed_writes is FailedWrites.LAZY or self.lock is not None
         return self.has_heartbeats and shares
 
@@ -107,7 +108,7 @@ class Concurrency:
 
     @property
     def known_by_heartbeats_ms(self) -> int | None:
-        """The tolerance if heartbeats alone tell which writes have failed (the LAZY policy), else None."""
+        """The tolerance if only heartbeats show which writes have failed (the LAZY policy), else None."""
         return self.heartbeat_tolerance_ms if self.failed_writes is FailedWrites.LAZY else None
 
 
@@ -122,8 +123,8 @@ def read_concurrency(
 ) -> Concurrency:
     """The rules that the settings give for the table at `base_path`.
 
-    `more_locks` makes the locks of further provider classes. Raises SettingsError for values that are not
-    understood, UnsupportedTableError for a mode, lock provider or strategy that hudisql lacks.
+    `more_locks` creates the locks of further provider classes. Raises SettingsError for invalid values,
+    UnsupportedTableError for a mode, lock provider or strategy that hudisql lacks.
     """
     optimistic = _is_optimistic(config, base_path)
     lock = _lock(config, storage, base_path, more_locks or {}, is_needed=optimistic)
@@ -134,7 +135,7 @@ def read_concurrency(
         raise SettingsError(f"{HEARTBEAT_INTERVAL} must be at least {_LEAST_INTERVAL_MS}, not {interval}")
     return Concurrency(
         optimistic=optimistic,
-        # As in Hudi, whatever the setting says: other writers' inflight commits are not failed writes.
+        # As in Hudi the setting is ignored: other writers' inflight commits are not failed writes.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
         lock=lock,
         lock_retry_policy=LockRetryPolicy(
@@ -204,7 +205,7 @@ def _lock(
 
 
 def _refuse_other_locks(config: HudiConfig, base_path: str) -> None:
-    """Raise UnsupportedTableError if settings without a provider are those of another lock than a file."""
+    """Raise UnsupportedTableError if settings without a provider belong to a lock other than a file."""
     for name in _SETTINGS_OF_OTHER_LOCKS:
         if config.lookup(name, ""):
             raise UnsupportedTableError(

@@ -1,8 +1,8 @@
 """Conflict checks between a commit and those that other writers have completed since it began.
 
 Follows `SimpleConcurrentFileWritesConflictResolutionStrategy` and `ConcurrentOperation` of Hudi 0.15: two
-commits conflict if they wrote to the same file group; what a statement has only read does not count.
-Beyond Hudi, a commit conflicts with a schema change of another writer, so that it never reverts it.
+commits conflict if they wrote to the same file group, regardless of what they read. Unlike in Hudi, a commit
+also conflicts with a schema change of another writer, so that it never reverts the change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FileGroup = tuple[str, str]
 """Partition path and file id."""
 _SHOWN = 3
 _AGAIN = (
-    "run the statement again: it then works on the table as that commit left it "
+    "run the statement again: it then uses the table as of that commit "
     "(hoodie.write.num.retries.on.conflict.failures does so by itself)"
 )
 
@@ -79,8 +79,8 @@ def check_no_conflict(
 def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
     """Raise WriteConflictError if another writer has committed since `known` was opened.
 
-    Compactions that were pending then do not conflict. Those planned since conflict if they contain a file
-    group of `touched`. A commit that is rolled back or restored away since conflicts, too.
+    Compactions that were pending then do not conflict. Compactions planned later conflict if they contain a
+    file group of `touched`. A commit that was rolled back since conflicts, too.
     """
     _check_no_commit_removed(known, timeline)
     _check_no_new_commit_archived(known, timeline)
@@ -90,12 +90,12 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
     if others:
         raise WriteConflictError(
             f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
-            hint="run the statement again: it then works on the table as that commit left it",
+            hint="run the statement again: it then uses the table as of that commit",
         )
 
 
 def _new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
-    """The commits of the timeline that `known` was opened without, oldest first."""
+    """The commits of the timeline that `known` does not have, oldest first."""
     before = {(each.timestamp, each.action) for each in known.timeline.completed}
     return [each for each in timeline.commits if (each.timestamp, each.action) not in before]
 
@@ -134,7 +134,7 @@ def _check_no_commit_removed(known: HudiTable, timeline: Timeline) -> None:
 
 
 def _check_no_new_commit_archived(known: HudiTable, timeline: Timeline) -> None:
-    """Raise WriteConflictError if a commit that `known` was opened without is archived already.
+    """Raise WriteConflictError if a commit that `known` does not have is already archived.
 
     Such a commit was pending in `known`, or is later than all of its commits. Compactions that were pending
     do not conflict. The archive is read only if the active timeline begins after one of these.
@@ -158,13 +158,13 @@ def _check_no_new_commit_archived(known: HudiTable, timeline: Timeline) -> None:
     if unknown:
         raise WriteConflictError(
             f"the commit {unknown[0]} of another writer to {known.base_path} was archived while this "
-            "statement ran: what it has changed is not known",
+            "statement ran: its changes are not known",
             hint=_AGAIN,
         )
 
 
 def _check_planned_services(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
-    """Raise WriteConflictError if a compaction or clustering of the file groups was planned meanwhile."""
+    """Raise WriteConflictError if a compaction or clustering of the file groups was planned since."""
     before = {each.timestamp for each in known.timeline.instants}
     for other in timeline.pending:
         if other.action in (COMPACTION, REPLACE_COMMIT, CLUSTERING) and other.timestamp not in before:

@@ -3,7 +3,7 @@
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
 Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
 Hudi's files are empty; here the content names the process, so that writers with the EAGER policy need not
-wait for one that has ended.
+wait for a process that has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hudisql.format.timeline.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.process_identity import parse_identity, this_process
 
-# The tokens of the heartbeats of this process that have not been stopped. A path has several spellings.
+# The tokens of this process's running heartbeats, since one path has several spellings.
 _beating: Final[set[str]] = set()
 _TOKEN: Final = "heartbeat"
 
@@ -37,7 +37,7 @@ def is_alive(
 ) -> bool:
     """True if the instant's heartbeat has not expired. Raises StorageError.
 
-    With `asks_process` the heartbeat of a process of this host counts only until that has ended.
+    With `asks_process` the heartbeat of a process of this host expires when the process ends.
     """
     path = heartbeat_path(base_path, instant_time)
     beat = storage.info(path)
@@ -47,7 +47,7 @@ def is_alive(
 
 
 def _has_ended(storage: Storage, path: str) -> bool:
-    """True if the file is of a process of this host that has ended, or if this process has stopped it."""
+    """True if a process of this host wrote the file and has ended, or this process has stopped it."""
     try:
         values = json.loads(storage.read(path) or b"{}")
     except NoSuchPathError:
@@ -78,8 +78,8 @@ def delete_heartbeat(storage: Storage, base_path: str, instant_time: str) -> Non
 class Heartbeat:
     """A thread that touches the file until it is stopped; make one with `start_heartbeat`.
 
-    With `is_owner`, a lease decides: the thread ends when another writer owns the file. Without, a heartbeat
-    that is later than `tolerance_ms` is not written, as others may have rolled the commit back.
+    With `is_owner`, for leases, the thread ends when another writer owns the file. Without it, a heartbeat
+    that is later than `tolerance_ms` is not written, since others may have rolled the commit back.
     """
 
     storage: Storage
@@ -105,7 +105,7 @@ class Heartbeat:
             )
 
     def stop(self, *, keeps_file: bool = False) -> None:
-        """End the thread and, unless it `keeps_file`, remove what it has written. Raises StorageError."""
+        """End the thread and, unless it `keeps_file`, delete its file. Raises StorageError."""
         self._stop.set()
         _beating.discard(self._token)
         if self._thread is not None:
@@ -118,7 +118,7 @@ class Heartbeat:
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
-        # Before the file: a write that fails may have written it.
+        # Before the write: a failed write may have created the file.
         self._has_written = True
         values = this_process().to_json() | {_TOKEN: self._token}
         self.storage.write(self.path, json.dumps(values).encode())
@@ -126,7 +126,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stop.wait(self.interval_ms / 1000):
-            # A heartbeat that fails is one missed: `check` counts them.
+            # A failed heartbeat counts as missed in `check`.
             with suppress(StorageError):
                 if self.is_owner is not None and not self.is_owner():
                     return

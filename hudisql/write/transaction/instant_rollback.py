@@ -38,7 +38,7 @@ from hudisql.write.transaction.timeline_files import completed_path, now_on_time
 from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
 
-# As Hudi's: rollback blocks are written by no task.
+# As in Hudi: no task writes rollback blocks.
 _WRITE_TOKEN = "1-0-1"
 
 
@@ -52,10 +52,10 @@ def roll_back_instant(
     """Delete the files of `instant`, then the instant itself.
 
     A pending instant that completes meanwhile stays. With `undoes_completed` completed instants are rolled
-    back, too; the caller knows that no later commit builds on them, and looks again by `check` once the
-    rollback is on the timeline, where their writers see it. A rollback that was interrupted is completed as
-    it began. Raises UnsupportedTableError for table versions that are not written, CorruptTableError for
-    recorded files outside of the table, StorageError, and what `check` raises: nothing is rolled back then.
+    back, too; the caller ensures that no later commit depends on them, and `check` verifies it again once the
+    rollback is on the timeline, where other writers see it. An interrupted rollback is completed with its own
+    plan. Raises UnsupportedTableError for table versions that are not written, CorruptTableError for recorded
+    files outside of the table, StorageError. If `check` raises, nothing is rolled back.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
@@ -86,7 +86,7 @@ def roll_back_instant(
     content = render_rollback_metadata(
         instant, rollback.timestamp, milliseconds, files.by_partition(table), blocks
     )
-    # The writer of the instant may be rolling it back, too, and complete this rollback.
+    # The writer of the instant may also roll it back, and complete this rollback.
     with suppress(PathExistsError):
         timeline_files(table.timeline.layout).complete(table, rollback, content, awaits_clocks=False)
     delete_markers(storage, base_path, instant.timestamp)
@@ -98,9 +98,9 @@ def _remove_pending(table: HudiTable, instant: Instant) -> None:
 
 
 def _pending_form(table: HudiTable, instant: Instant) -> Instant:
-    """The instant in state inflight; a completed compaction is named after the commit that it made.
+    """The instant in state inflight; a completed compaction has the action of the commit that it made.
 
-    So is, with timeline layout 2, a clustering after its replacecommit.
+    With timeline layout 2 a completed clustering has the action replacecommit.
     """
     action = None
     if instant.action == COMMIT and table.is_merge_on_read:
@@ -144,7 +144,7 @@ def _open_rollback(
 def _delete_files(
     table: HudiTable, rollback: Instant, target: Instant, files: InstantFiles
 ) -> dict[str, dict[str, int]]:
-    """Delete and truncate the files; gives the log files with rollback blocks, by partition path."""
+    """Delete and truncate the files; returns the log files with rollback blocks, by partition path."""
     storage = table.storage
     storage.delete_files(sorted(files.deleted))
     delete_uncommitted_files(storage, files.truncated, table.timeline.layout)
@@ -158,7 +158,7 @@ def _delete_files(
 def _append_rollback_block(
     table: HudiTable, path: str, rollback: Instant, target: Instant
 ) -> tuple[str, int]:
-    """Write a rollback block behind the log file; the URI and the length of its own log file."""
+    """Write a rollback block in a new log file; returns that file's URI and length."""
     storage, directory = table.storage, parent_of(path)
     log = parse_log_file_name(path.rpartition("/")[2])
     assert log is not None
@@ -176,7 +176,7 @@ def _append_rollback_block(
 
 
 def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -> InstantFiles:
-    """Delete what a task that outlived its writer kept while it found the instant; markers exist by now."""
+    """Delete files that a task created after its writer died; by now they have markers."""
     storage, known = table.storage, files.deleted | files.truncated | files.shared
     late = {
         path

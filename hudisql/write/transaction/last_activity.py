@@ -1,6 +1,6 @@
 """When a pending instant's writer was last active: its heartbeat, or else its files below `.hoodie`.
 
-A process that runs beside writers tells by this which writes have failed. Nothing is written.
+A process beside writers uses this to find failed writes. Writes nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The look after a commit's completion: has another writer completed a conflicting one at the same time?
+"""The check after a commit's completion: has another writer completed a conflicting one at the same time?
 
-Writers check for conflicts, then complete. Without a lock, or with one that was taken away meanwhile, two of
-them may both check before either completes. So each looks again once its own commit is on the timeline: the
-later one of the two sees the other's and withdraws. It may be that both do; never do both stand.
+Writers check for conflicts, then complete. Without a lock, or if the lock was removed meanwhile, two writers
+may both check before either completes. So each checks again once its own commit is on the timeline: the later
+one finds the other's commit and withdraws. Possibly both withdraw, but never do both commits stay.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ Check = Callable[[HudiTable], None]
 def withdraw_if_in_conflict(
     seen: HudiTable, instant: Instant, completed: Instant, check: Check, *, is_locked: bool
 ) -> None:
-    """Delete the completed instant and raise if a writer has come between.
+    """Delete the completed instant and raise if another writer has committed concurrently.
 
-    `seen` is the table as it was when `check` let the inflight `instant` pass; `check` is asked again if the
-    timeline has changed, about the table without the completion. Commits that were requested after it are
-    left out: their writers have seen it. Raises WriteConflictError and what `check` raises; without a lock
-    also StorageError and CorruptTableError (the commit stands), since nobody knows then whether another does.
+    `seen` is the table as it was when `check` accepted the inflight `instant`. If the timeline has changed,
+    `check` is called again with the table without the completed instant. Commits that were requested after
+    the completion are ignored: their writers have seen it. Raises WriteConflictError; without a lock also
+    StorageError and CorruptTableError: the commit then stands, since it is unknown whether another one is in
+    conflict with it.
     """
-    # Before the look: what is requested later was requested by a writer that finds the completed instant.
+    # Before the check: writers that request an instant later find the completed instant.
     after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))
     try:
         _look(seen, instant, completed, check, after_completion)
     except (WriteConflictError, UnsupportedTableError, RegisterOnlyError):
-        # Before the storage's errors: that the timeline changed while it was read is one of them, too.
+        # Before StorageError: TimelineChangedError is a WriteConflictError and a StorageError.
         seen.storage.delete_file(seen.instant_path(completed))
         raise
     except (StorageError, CorruptTableError) as error:
         if not is_locked:
             raise type(error)(
-                f"the commit {instant.timestamp} of {seen.base_path} stands, but whether another one came at "
-                f"the same time could not be checked: {error.message}",
+                f"the commit {instant.timestamp} of {seen.base_path} is complete, but it could not be "
+                f"checked for concurrent commits: {error.message}",
                 hint="look at the rows before running the statement again: it has changed them",
             ) from error
 
@@ -86,7 +87,7 @@ def _key(instant: Instant) -> tuple[str, str]:
 
 
 def rolled_back_error(base_path: str, instant_time: str) -> WriteConflictError:
-    """The error of a writer whose pending commit another one has rolled back."""
+    """The error of a writer whose pending commit was rolled back by another writer."""
     return WriteConflictError(
         f"another writer has rolled back the commit {instant_time} on {base_path}",
         hint="run the statement again when no other writer is active, or let all writers of the table use "

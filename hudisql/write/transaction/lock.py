@@ -37,7 +37,7 @@ from hudisql.write.transaction.process_identity import this_process
 LOCK_FILE: Final = "lock"
 _MS_PER_MINUTE: Final = 60_000
 HOLDER_TIMEOUT_MS: Final = 600_000
-"""How long a holder that is not stopped may give no heartbeat before its lock counts as abandoned."""
+"""The time without a heartbeat after which the lock of a holder that is not stopped counts as abandoned."""
 _RENEWAL_MS: Final = 60_000
 _POLL_GROWTH: Final = 1.5
 _LONGEST_POLL_SECONDS: Final = 1.0
@@ -51,7 +51,7 @@ class TableLock(Protocol):
 
     @property
     def label(self) -> str:
-        """What names the lock in messages."""
+        """The name of the lock in messages."""
 
     def try_lock(self, timeout_ms: int, /) -> bool:
         """Try to acquire the lock for up to `timeout_ms`; False if another holds it. Raises StorageError."""
@@ -70,8 +70,8 @@ class TableLock(Protocol):
 class LockRetryPolicy:
     """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`.
 
-    With `poll_ms` it is also tried between two attempts: first after about so many milliseconds, then after
-    pauses that grow to a second.
+    With `poll_ms` it is also tried between two attempts: first after about that time, then after pauses that
+    grow to a second.
     """
 
     retries: int = LOCK_RETRIES.default_value
@@ -101,7 +101,7 @@ class HeldLock:
 def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator[HeldLock]:
     """Hold the lock while the block runs. Raises TableLockedError if it cannot be acquired, StorageError.
 
-    That the lock cannot be released is no error: what the block has done stands.
+    A lock that cannot be released is not an error: the result of the block stays.
     """
     if lock is None:
         yield HeldLock(None)
@@ -137,7 +137,7 @@ def _poll_seconds(poll_ms: int) -> Iterator[float]:
     """The pauses between polls, which grow; none without `poll_ms`."""
     seconds = poll_ms / 1000
     while seconds:
-        # Waiters that were woken together would always ask together.
+        # Without a random part waiters that start together would always try together.
         yield seconds * random.uniform(0.5, 1.5)
         seconds = min(seconds * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
 
@@ -159,10 +159,10 @@ def _is_acquired_in_wait(lock: TableLock, wait_ms: int, polls: Iterator[float]) 
 class FileSystemLock:
     """A file that exists while the lock is held (`FileSystemBasedLockProvider`); it names the holder.
 
-    Without `expire_minutes` the lock of a dead writer stays. With `is_default`, which is how a writer locks a
-    table whose settings name no provider, the lock of a hudisql process that has ended is removed at once,
-    that of one that is stopped on this host never, and any other after `HOLDER_TIMEOUT_MS` without a
-    heartbeat; `expire_minutes` then holds for writers without a name, such as Apache Hudi.
+    Without `expire_minutes` the lock of a dead writer stays. `is_default` is for tables whose settings name
+    no lock provider. Then the lock of a hudisql process that has ended is removed at once, that of a process
+    that is stopped on this host never, and all others after `HOLDER_TIMEOUT_MS` without a heartbeat;
+    `expire_minutes` applies to writers without a name, such as Apache Hudi.
     """
 
     storage: Storage
@@ -185,7 +185,7 @@ class FileSystemLock:
     def try_lock(self, timeout_ms: int, /) -> bool:
         """Create the file if it does not exist; does not wait, as in Hudi.
 
-        Without a `timeout_ms` it looks first, since a creation that fails costs the store more.
+        Without a `timeout_ms` it first checks for the file, since a failed creation costs more requests.
         """
         if timeout_ms and self._is_created():
             return True
@@ -198,7 +198,8 @@ class FileSystemLock:
 
     def _is_created(self) -> bool:
         mine = LockFile(self.lock_path, new_content(), round(time.time() * 1000))
-        # Before the file: another thread must not take it for one that this process has forgotten.
+        # Before the file is created: otherwise another thread would take it for a forgotten lock of this
+        # process.
         _held_contents.add(mine.content)
         try:
             self.storage.create(self.lock_path, mine.content)
@@ -207,7 +208,7 @@ class FileSystemLock:
             _held_contents.discard(mine.content)
             return False
         except BaseException:
-            # The file may be there all the same.
+            # The file may exist in spite of the error.
             with suppress(StorageError):
                 self._release(mine, None)
             raise
@@ -229,7 +230,7 @@ class FileSystemLock:
         return self._mine is not None and self._content() == self._mine.content
 
     def unlock(self) -> None:
-        """Remove the file; a store that fails is asked a few times."""
+        """Remove the file, with a few retries."""
         mine, renewal = self._mine, self._renewal
         if mine is None:
             return
@@ -247,12 +248,12 @@ class FileSystemLock:
                     renewal.stop()
             self._remove_patiently(mine)
         except KeyboardInterrupt:
-            # The process may go on for long, and other processes would wait for it.
+            # If the process runs on for long, other processes would wait for the lock.
             with suppress(StorageError):
                 self._remove(mine)
             raise
         finally:
-            # A file that is left is one that this process has forgotten.
+            # A remaining file is a forgotten lock of this process.
             _held_contents.discard(mine.content)
 
     def _remove_patiently(self, mine: LockFile) -> None:
@@ -267,7 +268,7 @@ class FileSystemLock:
 
     def _remove(self, mine: LockFile) -> None:
         if self.is_default and mine.age_ms > HOLDER_TIMEOUT_MS / 2:
-            # A waiter of another host may be about to remove it.
+            # A waiter on another host may be removing it.
             found = read_lock_file(self.storage, self.lock_path)
             if found is not None and found.content == mine.content:
                 remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
@@ -330,7 +331,7 @@ class InProcessLock:
 
     @property
     def label(self) -> str:
-        """What it locks."""
+        """The locked table."""
         return f"of this process on {self.base_path}"
 
     def try_lock(self, timeout_ms: int, /) -> bool:
@@ -349,7 +350,7 @@ class InProcessLock:
             self._lock.release()
 
     def owner(self) -> str:
-        """Unknown."""
+        """Empty: the holder is unknown."""
         return ""
 
 

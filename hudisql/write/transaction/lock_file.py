@@ -1,8 +1,8 @@
-"""The file of a lock: what it says about its holder, and how one that was abandoned is removed.
+"""The file of a lock: its information about the holder, and the removal of an abandoned lock.
 
 The content is Hudi's `LockInfo` and, beyond it, the holder's identity. To remove an abandoned lock a waiter
-first claims it, by a file that only one can create and that is named after the lock's content: two waiters
-that both found the holder dead never remove the lock of the one that comes next.
+first claims it with a file that is named after the lock's content and that only one waiter can create. So two
+waiters that both found the holder dead never remove the lock of the next holder.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class LockFile:
 
     @property
     def holder_name(self) -> str:
-        """The holder for messages; empty if the file does not name it."""
+        """The holder for messages; empty if the file has no name."""
         return str(self._values.get("lockThreadName") or "")
 
     @property
     def heartbeat_path(self) -> str:
-        """The path of the file that a holder touches while it holds the lock for long."""
+        """The path of the heartbeat file of a holder."""
         return f"{self._path_of_token()}-alive"
 
     def claim_path(self, number: int) -> str:
@@ -56,7 +56,7 @@ class LockFile:
         return f"{self._path_of_token()}-{number}"
 
     def _path_of_token(self) -> str:
-        # Apache Hudi's files are empty: their time tells them apart.
+        # Apache Hudi's files are empty: their modification times differ.
         unique = self.content or str(self.modified_ms).encode()
         return join(parent_of(self.path), f".lock-{sha1(unique, usedforsecurity=False).hexdigest()[:16]}")
 
@@ -70,7 +70,7 @@ class LockFile:
 
 
 def new_content() -> bytes:
-    """Hudi's `LockInfo`, which its writers print while they wait, and the holder; never twice the same."""
+    """Hudi's `LockInfo`, which its writers print while they wait, and the holder; always unique."""
     identity = this_process()
     name = f"hudisql {identity.host} process {identity.process} {uuid.uuid4().hex[:8]}"
     values = {
@@ -83,7 +83,7 @@ def new_content() -> bytes:
 
 
 def read_lock_file(storage: Storage, path: str) -> LockFile | None:
-    """The file, None if there is none. Raises StorageError."""
+    """The file; None if it does not exist. Raises StorageError."""
     info = storage.info(path)
     if info is None:
         return None
@@ -94,10 +94,10 @@ def read_lock_file(storage: Storage, path: str) -> LockFile | None:
 
 
 def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:
-    """Remove the file that was read, and never a later one; does nothing if another waiter is about to.
+    """Remove the file that was read, never a later one; does nothing if another waiter is removing it.
 
-    The file by which its holder renewed it goes, too. A waiter that died meanwhile is passed over; one of
-    another host after `timeout_ms`. Raises StorageError.
+    The heartbeat file is removed, too. The claim of a dead waiter is ignored, on another host after
+    `timeout_ms`. Raises StorageError.
     """
     claimed = _claim(storage, lock, timeout_ms)
     if claimed is None:
@@ -112,7 +112,7 @@ def remove_lock_file(storage: Storage, lock: LockFile, timeout_ms: int) -> None:
 
 
 def _claim(storage: Storage, lock: LockFile, timeout_ms: int) -> int | None:
-    """The number of the claim that this waiter has made; None while another has one."""
+    """The number of this waiter's claim; None while another waiter has a claim."""
     for number in range(_MOST_CLAIMS):
         try:
             storage.create(lock.claim_path(number), new_content())

@@ -1,9 +1,9 @@
 """Markers: empty files that name the data files a commit is going to write.
 
-Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
-before its data file, so that whoever rolls the commit back, hudisql or Apache Hudi, finds every file of it.
-Marked files are deleted by a rollback, and anybody with access to the table can write markers: a path outside
-of the table's data is refused.
+Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is created
+before its data file, so that a rollback by hudisql or Apache Hudi finds every file. A rollback deletes marked
+files, and anybody with access to the table can write markers, so a path outside of the table's data is
+refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIST_PREFIX: Final = "MARKERS"
 
 
 class MarkerKind(StrEnum):
-    """What is done to the marked file (Hudi's `IOType`)."""
+    """The operation on the marked file (Hudi's `IOType`)."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -40,7 +40,7 @@ class Marker:
 
 
 def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_in: str) -> str:
-    """The path of a data file that `recorded_in` (a file, for the message) names.
+    """The path of a data file that the file `recorded_in` names, which is only for the message.
 
     Raises CorruptTableError if it is not below the table's data directories.
     """
@@ -50,7 +50,7 @@ def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_
         raise CorruptTableError(
             f"{recorded_in} names the file '{relative}', which is not a data file of the Hudi table at "
             f"{base_path}",
-            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+            hint="nothing was deleted; find out who wrote that file, and delete it by hand",
         )
     return join(base_path, relative)
 

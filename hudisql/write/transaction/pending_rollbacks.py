@@ -1,8 +1,8 @@
 """Pending rollbacks, and which of them a writer may complete.
 
 Follows `BaseHoodieTableServiceClient.getPendingRollbackInfos` of Hudi 0.15. A rollback of a compaction or
-clustering keeps the plan and is left to the writer that runs the plan. Nothing is written while a restore is
-pending: calling it again completes it.
+clustering keeps the plan; the writer that runs the plan completes it. Nothing is written while a restore is
+pending: a second call of the restore completes it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class PendingRollback:
 
     @property
     def target(self) -> Instant:
-        """What is being rolled back, as an inflight instant."""
+        """The instant that is rolled back, in state inflight."""
         return self.plan.target
 
 
 def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollback]:
-    """The rollbacks on the timeline that are not completed. Raises CorruptTableError, StorageError."""
+    """The pending rollbacks on the timeline. Raises CorruptTableError, StorageError."""
     found = [(each, _plan_of(table, each)) for each in timeline.pending if each.action == ROLLBACK]
     return [PendingRollback(each, plan) for each, plan in found if plan is not None]
 
@@ -50,8 +50,8 @@ def rollbacks_of_failed_writes(
 ) -> tuple[list[Instant], list[Instant]]:
     """The failed writes whose rollbacks may be running, and those whose rollbacks were interrupted.
 
-    A rollback that began less than the tolerance ago may be running; without a tolerance none is. Raises
-    UnsupportedTableError for one that hudisql cannot complete, CorruptTableError, StorageError.
+    A rollback that began within the tolerance may be running; without a tolerance none is. Raises
+    UnsupportedTableError for a rollback that hudisql cannot complete, CorruptTableError, StorageError.
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
@@ -95,14 +95,14 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
     if target.timestamp in BOOTSTRAP_INSTANT_TIMES:
         reason = "is the table's bootstrap"
     elif later and any(each.timestamp == target.timestamp for each in table.timeline.commits):
-        # Apache Hudi leaves such a request behind when it refuses a rollback, and then refuses all writes.
+        # When Apache Hudi refuses a rollback, it leaves such a request, and then refuses all writes.
         reason = f"still stands, with the later commit {later[-1].timestamp} on top of it"
-        hint = f"nothing was deleted yet: to give the rollback up, delete {path} and its .requested file"
+        hint = f"nothing was deleted yet: to cancel the rollback, delete {path} and its .requested file"
     elif _is_archived(table, target):
         reason = "is archived: its files count as committed, and the rollback would delete them"
-        hint = f"to give the rollback up, delete {path} and its .requested file"
+        hint = f"to cancel the rollback, delete {path} and its .requested file"
     elif not rollback.plan.names_all:
-        reason = "has written log blocks that the rollback's plan does not place"
+        reason = "has written log blocks that are not in the rollback's plan"
     if reason is not None:
         raise UnsupportedTableError(
             f"a rollback ({rollback.instant.timestamp}) of the {target.action} {target.timestamp} on "
@@ -112,7 +112,7 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
 
 
 def _is_archived(table: HudiTable, target: Instant) -> bool:
-    """True if the target was committed and archived. A rollback that was killed may have removed it, too."""
+    """True if the target was committed and archived. A killed rollback may also have removed it."""
     timeline = table.timeline
     is_active = any(each.timestamp == target.timestamp for each in timeline.instants)
     if is_active or not timeline.is_visible(target.timestamp):

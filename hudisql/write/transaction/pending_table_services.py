@@ -1,8 +1,9 @@
-"""Pending compactions and clusterings: which file groups a writer must not change, and where logs go.
+"""Pending compactions and clusterings: the file groups that a writer must not change, and the slices that log
+files belong to.
 
-Follows `SparkRejectUpdateStrategy` (groups that are to be clustered take no changes) and the file system view
-of Hudi 0.15 (logs of groups that are to be compacted belong to the compaction's instant already). Reads plans
-only.
+Follows `SparkRejectUpdateStrategy` (file groups in a pending clustering take no changes) and the file system
+view of Hudi 0.15 (new log files of file groups in a pending compaction belong to the compaction's instant).
+Reads plans only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SHOWN = 3
 
 
 def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) -> None:
-    """Raise UnsupportedTableError if file groups to change or replace are about to be clustered."""
+    """Raise UnsupportedTableError if file groups to change or replace are in a pending clustering."""
     for instant, planned in _clusterings(table):
         both = sorted(planned & set(touched))
         if both:

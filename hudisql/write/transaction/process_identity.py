@@ -1,7 +1,7 @@
 """Which process holds a lock or a lease, and whether it has ended.
 
-A process number alone is not enough: numbers are reused, and containers and reboots have their own. Where
-there is no `/proc`, a process that is gone is seen, one that has another's number is not.
+A process number is not enough: numbers are reused, and each container and boot has its own. Without `/proc` a
+process that is gone is recognized, but not one whose number was reused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_PROC = "?"
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process of some host. `space` tells its boot and container, `start` when it began, in ticks."""
+    """A process of some host. `space` identifies boot and container, `start` is the start time in ticks."""
 
     host: str
     space: str
@@ -38,7 +38,7 @@ class ProcessIdentity:
 
     @property
     def has_ended(self) -> bool | None:
-        """True if it has ended, False if it runs or is stopped; None if that cannot be seen from here."""
+        """True if it has ended, False if it runs or is stopped; None if that is not visible from here."""
         if not self._is_on_this_host:
             return None
         start = process_start(self.process)
@@ -63,7 +63,7 @@ class ProcessIdentity:
 
 
 def parse_identity(values: Any) -> ProcessIdentity | None:
-    """The identity in a file's JSON; None if there is none."""
+    """The identity in a file's JSON; None if the file has none."""
     if not isinstance(values, Mapping):
         return None
     host, space, process = values.get("host"), values.get("processes"), values.get("process")
@@ -85,9 +85,9 @@ def _identity_of(process: int) -> ProcessIdentity:
 
 @lru_cache(1)
 def process_space() -> str:
-    """What tells the process numbers of this boot and container from those of others.
+    """The identity of this boot and container, in which process numbers are unique.
 
-    Without `/proc` the number of the network card tells machines of one host name apart.
+    Without `/proc` the number of the network card distinguishes machines with the same host name.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -97,10 +97,10 @@ def process_space() -> str:
 
 
 def process_start(process: int) -> str | None:
-    """When the process of this machine began, in ticks; None if there is none, `?` if /proc does not say."""
+    """The start time of a process of this machine in ticks; None without one, `?` if /proc lacks it."""
     try:
         fields = _stat_fields(process)
-        # A killed process is a zombie until its parent asks, and its last threads may still be at work.
+        # A killed process is a zombie until its parent reaps it, and its last threads may still run.
         has_ended = fields[0] in "ZX" and len(list(Path(f"/proc/{process}/task").iterdir())) <= 1
     except OSError:
         # There is no /proc, or it hides the processes of other users.

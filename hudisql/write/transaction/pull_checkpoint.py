@@ -1,8 +1,8 @@
-"""The place of an incremental pull in the commits of the table that its rows go to.
+"""The place of an incremental pull, stored in the commits of its target table.
 
-A commit that writes the rows of a pull says in its extra metadata up to which instant of the source they go,
-so that rows and place become visible in one step. The value is a JSON object by source, with the rest of the
-`Place`; a commit has only its own entry, and the newest commit with one counts.
+A commit with the rows of a pull stores in its extra metadata the last instant of the source, so that rows and
+place become visible in one step. The value is a JSON object by source, with the rest of the `Place`; a commit
+has only its own entry, and the newest commit with an entry is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOOTSTRAP: Final = "bootstrap"
 class PullCheckpoint:
     """A pull from the Hudi table at `source` up to and with the instant `end`.
 
-    `previous` is the place that the target had when the pull was planned, None before the first.
+    `previous` is the target's place when the pull was planned, None before the first pull.
     """
 
     source: str
@@ -35,7 +35,7 @@ class PullCheckpoint:
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the commit says of it."""
+        """The extra metadata of the commit."""
         bootstrap = {_BOOTSTRAP: self.end.bootstrap} if self.end.bootstrap else {}
         return {CHECKPOINT_KEY: json.dumps({self.source: self.end.until, **bootstrap})}
 
@@ -56,10 +56,10 @@ def _time_of(place: Place | None) -> str:
 
 
 def find_checkpoint(target: HudiTable, source: str) -> Place | None:
-    """Up to which instant of the source the table's commits have taken its changes; None before the first.
+    """The instant of the source up to which the table's commits have taken changes; None before the first.
 
-    Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
-    CorruptTableError, UnsupportedTableError, StorageError.
+    Reads commits from the newest on until one has a place, then archived ones. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
 
     def end_of(text: str) -> Place | None:
@@ -68,7 +68,7 @@ def find_checkpoint(target: HudiTable, source: str) -> Place | None:
             end, bootstrap = content.get(source), str(content.get(_BOOTSTRAP, ""))
         except (ValueError, AttributeError) as error:
             raise CorruptTableError(
-                f"a commit of {target.base_path} has the checkpoint '{text}', which is none: {error}"
+                f"a commit of {target.base_path} has the checkpoint '{text}', which is not valid: {error}"
             ) from error
         return None if end is None else Place(str(end), bootstrap)
 

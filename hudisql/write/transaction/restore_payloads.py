@@ -36,7 +36,7 @@ class RestorePlan:
 
 
 def parse_restore_plan(content: bytes, path: str) -> RestorePlan:
-    """The plan of a requested restore. Raises CorruptTableError, also for one that names no savepoint."""
+    """The plan of a requested restore. Raises CorruptTableError, also for a plan without a savepoint."""
     found = load_codec("HoodieRestorePlan").decode(content, path)
     savepoint_time = found.get("savepointToRestoreTimestamp")
     infos = found.get("instantsToRollback") or []
@@ -61,7 +61,7 @@ def render_restore_metadata(
     plan: RestorePlan,
     rollbacks: Mapping[str, Mapping[str, Any]],
 ) -> bytes:
-    """The content of a completed restore; `rollbacks` are `HoodieRollbackMetadata` by what they undid."""
+    """The content of a completed restore; `rollbacks` are `HoodieRollbackMetadata` by undone instant."""
     record = {
         "startRestoreTime": restore_time,
         "timeTakenInMillis": milliseconds,

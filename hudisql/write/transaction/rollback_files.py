@@ -1,8 +1,8 @@
 """The data files that a rollback deletes, and the log files whose blocks it makes invisible.
 
 Follows `MarkerBasedRollbackStrategy` (failed writes) and `ListingBasedRollbackStrategy` (completed instants)
-of Hudi 0.15. Log files of slices that a completed instant began are deleted with their base file; those of
-older slices stay: readers and compaction plans may name them.
+of Hudi 0.15. Log files of slices that a completed instant began are deleted with their base file; log files
+of older slices stay, since readers and compaction plans may refer to them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from hudisql.write.transaction.uncommitted_files import instants_of_log_file
 class InstantFiles:
     """The files of one instant, as paths.
 
-    `deleted` are base files and log files of slices that the instant began; `truncated` log files hold its
-    blocks only; `shared` ones blocks of other instants, too, so that a rollback block has to follow.
+    `deleted` are base files and log files of slices that the instant began; `truncated` log files have only
+    the instant's blocks; `shared` log files also have blocks of other instants, so a rollback block is
+    appended.
     """
 
     deleted: frozenset[str]
@@ -41,7 +42,7 @@ class InstantFiles:
     shared: frozenset[str] = frozenset()
 
     def by_partition(self, table: HudiTable) -> dict[str, RollbackFiles]:
-        """As plans and metadata of rollbacks name them. Raises StorageError."""
+        """The files by partition, as in plans and metadata of rollbacks. Raises StorageError."""
         found: dict[str, RollbackFiles] = defaultdict(RollbackFiles)
         for path in sorted(self.deleted):
             found[self.partition_of(table, path)].deleted.append(table.storage.hadoop_uri(path))
@@ -61,7 +62,7 @@ class InstantFiles:
 def find_files(
     table: HudiTable, pending: Instant, plans: Sequence[RequestedRollback], *, undoes: bool
 ) -> InstantFiles:
-    """The files of the instant `pending`, which may be completed by now if the rollback `undoes` it.
+    """The files of the instant `pending`, which may be completed meanwhile if the rollback `undoes` it.
 
     They come from its markers, from the plans of interrupted rollbacks, and with `undoes` from the commit's
     metadata and the listing of the partitions that it touched. Raises CorruptTableError for files outside of
@@ -96,8 +97,8 @@ def find_files(
 def _version_6_logs(table: HudiTable, logs: Collection[str], instant_time: str) -> set[str]:
     """Those of the log files, named after earlier instants, that the instant has written before an upgrade.
 
-    Raises RollbackRefusedError for one with blocks of other instants, too: no rollback block follows a log
-    file that is older than the upgrade.
+    A log file that also has blocks of other instants is refused: no rollback block follows a log file that
+    is older than the upgrade.
     """
     own, shared = _split_log_files(table, logs, instant_time)
     if shared:
@@ -110,7 +111,7 @@ def _version_6_logs(table: HudiTable, logs: Collection[str], instant_time: str) 
 
 
 def _completed_metadata(table: HudiTable, pending: Instant) -> CommitMetadata:
-    """The commit's metadata; nothing if it is no longer, or not yet, complete."""
+    """The commit's metadata; empty if the commit is not complete."""
     try:
         path = completed_path(table, pending)
         if path is not None:
@@ -161,7 +162,7 @@ def _list_files(table: HudiTable, partitions: Sequence[str], instant_time: str) 
 def _split_log_files(
     table: HudiTable, paths: Collection[str], instant_time: str
 ) -> tuple[set[str], set[str]]:
-    """The log files with blocks of the instant alone (or none), and those with blocks of others, too."""
+    """The log files without blocks of other instants, and those with blocks of others, too."""
     truncated, shared = set(), set()
     for path in sorted(paths):
         writers = instants_of_log_file(table.storage, path)

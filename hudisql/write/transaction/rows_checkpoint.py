@@ -1,7 +1,7 @@
-"""The place in a source of rows that a commit keeps in its own extra metadata, with the rows that go to it.
+"""The place in a source of rows, which a commit stores in its extra metadata together with the rows.
 
 As with the checkpoints of Hudi's streaming sink (`_hudi_streaming_sink_checkpoint`), the newest commit with a
-place counts, so that other writers need not know of it.
+place is used, so that other writers need not copy it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ T = TypeVar("T")
 
 
 class CommitCheckpoint(Protocol):
-    """What a commit says of the source of its rows, and whether it may say so."""
+    """The checkpoint that a commit stores for the source of its rows, with the check of it."""
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the commit says of it."""
+        """The extra metadata of the commit."""
 
     def check(self, target: HudiTable) -> None:
         """Raise WriteConflictError if another commit has moved the place since; called under the lock."""
 
 
 def find_newest(table: HudiTable, key: str, value_of: Callable[[str], T | None]) -> T | None:
-    """What `value_of` makes of the newest commit's extra metadata of this key; None if no commit has some.
+    """`value_of` of the newest commit's extra metadata with this key; None if no commit has it.
 
-    A commit of which it makes None is passed over. Archived commits are read last, and only those that name
-    `key` are decoded. Commits that are archived meanwhile are found in the archive. Raises what `value_of`
-    raises, CorruptTableError, UnsupportedTableError, StorageError.
+    Commits for which `value_of` returns None are skipped. Archived commits are read last, and only those that
+    name `key` are decoded. Commits that are archived meanwhile are read from the archive. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
     """
 
     def find(current: HudiTable) -> T | None:
@@ -50,12 +50,12 @@ def find_newest(table: HudiTable, key: str, value_of: Callable[[str], T | None])
 def _newest_first(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
     """The extra metadata of the table's commits, of the archived ones those that name `key`."""
     commits = table.timeline.commits[::-1]
-    # The newest one mostly has it.
+    # Usually the newest commit has it.
     for some in (commits[:1], commits[1:]):
         yield from read_extra_metadata(table, some)
     starts = table.timeline.first_active_time
     for entry in reversed(read_archived_entries(table, containing=key.encode())):
-        # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.
+        # After an interrupted archiving the archive has commits that were rolled back later.
         is_undone = starts is not None and entry.instant.timestamp >= starts
         if is_undone or entry.instant.action not in COMMIT_ACTIONS:
             continue

@@ -2,7 +2,7 @@
 
 Follows `AlterHoodieTableAddColumnsCommand.commitWithSchema` (operation ALTER_SCHEMA) and
 `SparkDeletePartitionCommitActionExecutor` (a replacecommit of the operation DELETE_PARTITION) of Hudi 0.15.
-No file is deleted, least of all a bootstrap's source: the next clean takes what no version needs any more.
+No file is deleted, and never a source file: the next clean deletes files that no version needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALTER_SCHEMA: Final = "ALTER_SCHEMA"
 def commit_schema(
     table: HudiTable, schema: pa.Schema, concurrency: Concurrency = SINGLE_WRITER
 ) -> OpenCommit:
-    """Make `schema` (without meta columns) the table's; gives the commit, which is completed.
+    """Make `schema` (without meta columns) the table's; returns the completed commit.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
     """
@@ -38,9 +38,9 @@ def commit_schema(
 
 
 def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> pa.Schema:
-    """The table's schema with the new columns, which come before partition columns that stand last.
+    """The table's schema with the new columns, which are placed before trailing partition columns.
 
-    `table_label` names the table in errors. Raises InvalidArgumentError for a column that is there already.
+    `table_label` names the table in errors. Raises InvalidArgumentError for a column that exists.
     """
     fields = list(table.schema)
     known = {field.name.lower() for field in fields}
@@ -57,7 +57,7 @@ def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> 
 def commit_without_partitions(
     table: HudiTable, partitions: Sequence[TablePartition], concurrency: Concurrency = SINGLE_WRITER
 ) -> OpenCommit:
-    """Drop the partitions by replacing all of their file groups; gives the completed commit.
+    """Drop the partitions by replacing all of their file groups; returns the completed commit.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
     """

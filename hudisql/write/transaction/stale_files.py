@@ -1,7 +1,7 @@
 """Stale files of dead writers: markers and heartbeats of instants that are no longer pending.
 
-Apache Hudi ignores them, but never deletes them. `write/transaction/commit` decides which commits are rolled
-back.
+Apache Hudi ignores such files and never deletes them. `write/transaction/commit` selects the commits that are
+rolled back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hudisql.write.transaction.markers import delete_markers, marked_instants
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
 
-# A file is staged for the moment in which it is created; clocks may differ.
+# A file is staged only while it is created; clocks may differ.
 _STAGED_FOR_LONG_MS: Final = 3_600_000
 
 
@@ -44,7 +44,7 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
             ]
         if not marked and not silent:
             return
-        # After the listings: an instant that is not pending now was complete then, or has no markers yet.
+        # After the listings: an instant that is not pending now was complete before, or has no markers yet.
         timeline = load_timeline(storage, base_path, table.timeline.layout)
         pending = {each.timestamp for each in timeline.pending}
         pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
@@ -56,9 +56,9 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
 
 
 def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: str) -> None:
-    """Delete files of task attempts that outlived the instant and were then killed.
+    """Delete files of task attempts that ran longer than the instant and were then killed.
 
-    The files of an archived instant are no longer known: they stay.
+    The files of an archived instant are unknown and stay.
     """
     commits = [each for each in timeline.commits if each.timestamp == instant_time]
     if not commits and timeline.is_visible(instant_time):

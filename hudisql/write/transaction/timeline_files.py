@@ -1,8 +1,8 @@
-"""What writers put on the timeline, by its layout: the contents of commits, and how an action completes.
+"""The timeline files that writers create, by layout: the contents of commits, and the completion of actions.
 
 Follows `HoodieActiveTimeline` of Hudi 0.15 for layout 1, and `ActiveTimelineV2`, `CommitMetadataSerDeV2` and
-`SkewAdjustingTimeGenerator` of Hudi 1.2 for layout 2. `timeline_files` gives the class of a table's layout;
-no other module of the writers asks for versions or layouts.
+`SkewAdjustingTimeGenerator` of Hudi 1.2 for layout 2. `timeline_files` returns the class of a table's layout;
+no other module of the writers depends on versions or layouts.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 
 CLOCK_SKEW_SECONDS: Final = 0.2
-"""How far the clocks of writers may be apart: Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`."""
-# Between writers that request an instant after all that they find on the timeline, as hudisql does.
+"""The maximal clock skew between writers: Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`."""
+# For writers that, like hudisql, request an instant after all instants on the timeline.
 _LEAST_SECONDS: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class InstantStates:
-    """Which files an action has: `is_inflight`, and its `completed` instant, or None."""
+    """The files of an action: `is_inflight`, and its `completed` instant, or None."""
 
     is_inflight: bool
     completed: Instant | None
 
 
 class TimelineFiles(Protocol):
-    """The files of one layout, as writers make and find them."""
+    """The timeline files of one layout."""
 
     def workload_profile(self, profile: CommitMetadata, /) -> bytes:
         """The content of an inflight commit."""
@@ -44,10 +44,10 @@ class TimelineFiles(Protocol):
         """The content of a completed commit."""
 
     def complete(self, table: HudiTable, instant: Instant, content: bytes, *, awaits_clocks: bool) -> Instant:
-        """Create the completed file of a pending action, which is visible from then on; gives its instant.
+        """Create the completed file of a pending action, which makes it visible; returns its instant.
 
-        `awaits_clocks` is true if writers may share the table that request instants by their clock alone, as
-        Apache Hudi's do. Raises PathExistsError if it is complete, StorageError.
+        `awaits_clocks` is true if other writers may request instants only by their clock, as Apache Hudi's
+        do. Raises PathExistsError if it is complete, StorageError.
         """
 
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
@@ -56,7 +56,7 @@ class TimelineFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimelineFilesV1:
-    """JSON commits; a completed file's name is known before."""
+    """JSON commits; the name of a completed file is known in advance."""
 
     layout: TimelineLayout
 
@@ -82,7 +82,7 @@ class TimelineFilesV1:
         return completed
 
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
-        """Ask for both names."""
+        """Check both names."""
         states = [instant.in_state(each) for each in (InstantState.INFLIGHT, InstantState.COMPLETED)]
         inflight, done = storage.infos([instant_path(base_path, self.layout, each) for each in states])
         return InstantStates(inflight is not None, None if done is None else states[1])
@@ -90,12 +90,12 @@ class TimelineFilesV1:
 
 @dataclass(frozen=True, slots=True)
 class TimelineFilesV2:
-    """Avro commits; a completed file's name tells when the action was completed."""
+    """Avro commits; a completed file's name has the completion time."""
 
     layout: TimelineLayout
 
     def workload_profile(self, _profile: CommitMetadata, /) -> bytes:
-        """Nothing: Hudi's profile is read by no one."""
+        """Empty: nobody reads Hudi's profile."""
         return b""
 
     def commit_content(self, metadata: CommitMetadata) -> bytes:

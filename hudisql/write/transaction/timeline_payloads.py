@@ -1,4 +1,4 @@
-"""Avro payloads of the timeline that writers make: requested replacecommits and rollbacks.
+"""Avro payloads of requested replacecommits and of rollbacks.
 
 Follows `HoodieRequestedReplaceMetadata`, `HoodieRollbackPlan` and `HoodieRollbackMetadata` of Hudi 0.15: one
 record in an Avro object container. Values and bytes only.
@@ -17,16 +17,16 @@ from hudisql.format.timeline.instant import Instant, InstantState
 
 
 def render_requested_replace() -> bytes:
-    """The content of a requested replacecommit of an overwrite, whose file groups are not known yet."""
+    """The content of an overwrite's requested replacecommit, whose file groups are not known yet."""
     record = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None}
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackFiles:
-    """What a rollback does in one partition: files to delete, and log files (with their length) that stay.
+    """A rollback's files in one partition: files to delete, and log files (with their length) that stay.
 
-    Both as absolute URIs. The log files hold blocks of the instant that are made invisible.
+    Both as absolute URIs. The log files have blocks of the instant that readers are to ignore.
     """
 
     deleted: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class RequestedRollback:
     """The plan of a requested rollback: the instant to roll back, as an inflight one, and its data files.
 
     Files as (partition path, file name): those to delete, and log files with blocks of the instant.
-    `names_all` is False if the plan rolls back log blocks without naming their files.
+    `names_all` is False if the plan rolls back log blocks in files that it does not name.
     """
 
     target: Instant
@@ -87,7 +87,7 @@ def parse_requested_rollback(content: bytes, path: str) -> RequestedRollback | N
     if not instant_time.isdigit():
         raise CorruptTableError(
             f"{path} is the plan to roll back '{instant_time}', which is not an instant time",
-            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+            hint="nothing was deleted; find out who wrote that file, and delete it by hand",
         )
     requests = found.get("RollbackRequests") or []
     return RequestedRollback(

@@ -1,9 +1,9 @@
 """Delete data files that no commit contains: those of failed commits and of discarded task attempts.
 
 Uncommitted base files are invisible and are deleted. In layout 1 of the timeline the name of a log file does
-not tell its commit, so readers and Apache Hudi's compaction plans may already refer to it and would fail if
-it were deleted: it is truncated instead. Hudi keeps it and appends a rollback block, which every reader then
-has to read. In layout 2 a log file is of one commit, and is deleted.
+not contain its commit: readers and Apache Hudi's compaction plans may already refer to the file and would
+fail if it were deleted, so it is truncated. Hudi instead appends a rollback block, which every reader then
+has to read. In layout 2 a log file belongs to one commit, and is deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def delete_unnamed_files(
 ) -> bool:
     """Delete the files with a marker of this instant that are not among the paths `named`.
 
-    Hudi's `reconcileAgainstMarkers`. The markers of the files that existed are deleted, too. Gives False if
+    Hudi's `reconcileAgainstMarkers`. The markers of the files that existed are deleted, too. Returns False if
     some did not exist: a running task attempt may still create such a file, so its marker must stay. Raises
     CorruptTableError, StorageError.
     """

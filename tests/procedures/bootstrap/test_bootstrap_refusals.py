@@ -191,7 +191,7 @@ def test_missing_rights_are_named(call, daily_orders, tmp_path, name, monkeypatc
             target_path=tmp_path / "locked" / "t",
             sync=False,
         )
-    assert "check the rights" in raised.value.hint
+    assert "check the permissions" in raised.value.hint
     assert not (tmp_path / "locked").exists()
 
 

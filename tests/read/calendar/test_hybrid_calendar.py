@@ -308,7 +308,7 @@ def test_an_unknown_calendar_is_an_error_where_the_settings_say_so(
     with _settings(spark, write="LEGACY", stored="TIMESTAMP_MICROS", read="EXCEPTION"):
         file_slice = _old_slice(spark, tmp_path, write_slice, {"writer": "another"})
         plan = plan_of([(file_slice, {})], TABLE, (), ["id", "d", "_hoodie_record_key"])
-        with pytest.raises(Exception, match="does not tell in which calendar") as raised:
+        with pytest.raises(Exception, match="does not name the calendar") as raised:
             scan_to_dataframe(spark, plan).collect()
         known = translate_task_error(raised.value)
         assert isinstance(known, HudisqlError)

@@ -212,7 +212,7 @@ def test_a_date_reads_the_state_of_that_date(spark: Any, golden: Callable[[str],
     expected = golden("cow_bootstrap_then_upsert_delete")
     reader = spark.read.format("hudi")
     assert reader.option("as.of.instant", "2026-12-31").load(expected.table).count() == len(expected.rows)
-    with pytest.raises(PySparkException, match="'yesterday', which is no point in time"):
+    with pytest.raises(PySparkException, match="'yesterday', which is not a point in time"):
         reader.option("as.of.instant", "yesterday").load(expected.table).collect()
 
 

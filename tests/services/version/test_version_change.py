@@ -215,7 +215,7 @@ def test_what_version_6_would_misread_after_a_downgrade_is_refused(copy: Copy) -
     with pytest.raises(RollbackRefusedError, match="names of table version 9"):
         roll_back_commit(downgraded, compaction)
     slices = load_file_slices(downgraded, as_of=savepoint)
-    with pytest.raises(NoSuchStateError, match=f"earliest state there is, is that of {compaction}"):
+    with pytest.raises(NoSuchStateError, match=f"earliest remaining state is that of {compaction}"):
         check_past_state(downgraded, savepoint, None, slices)
     check_past_state(downgraded, compaction, None, load_file_slices(downgraded, as_of=compaction))
     assert rows_of(downgraded).equals(before)

@@ -94,7 +94,7 @@ def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable,
     assert later.run("id") == [("k02",)]
     since = Stream(session, f"{table.path}/dt=2024-03-01", tmp_path / "since", {START: newest})
     assert since.run("id", "price") == [tuple(row) for row in table.rows("id, price", "seq = 2")]
-    with pytest.raises(PySparkException, match=f"{START} is 'yesterday', which is no instant time"):
+    with pytest.raises(PySparkException, match=f"{START} is 'yesterday', which is not an instant time"):
         Stream(session, table.path, tmp_path / "refused", {START: "yesterday"}).run("id")
 
 
@@ -102,7 +102,7 @@ def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable,
     ("options", "said"),
     [
         ({BEGIN: "000", "hoodie.datasource.query.type": "incremental"}, f"{BEGIN} is an option of batches"),
-        ({"hoodie.datasource.query.type": "read_optimized"}, "it takes no query type 'read_optimized'"),
+        ({"hoodie.datasource.query.type": "read_optimized"}, "does not take the query type 'read_optimized'"),
         (
             {POLICY: "USE_TRANSITION_TIME"},
             "a stream's offsets are instant times",

@@ -19,7 +19,7 @@ from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
-SAID = r"is another one now: it was made again.*with a new checkpoint"
+SAID = r"is another table now: it was created again.*with a new checkpoint"
 
 
 @pytest.fixture

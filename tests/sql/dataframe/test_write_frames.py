@@ -120,8 +120,8 @@ def test_options_by_hudi_s_names_agree_with_the_table_or_are_refused(
             session.write(rows, table.name, **{name: value})
     for name, value, said in (
         ("hoodie.table.version", "8", "tables with 6"),
-        ("hoodie.datasource.write.insert.drop.duplicates", "true", "MERGE with WHEN NOT MATCHED"),
-        ("hoodie.datasource.insert.dup.policy", "drop", "MERGE with WHEN NOT MATCHED"),
+        ("hoodie.datasource.write.insert.drop.duplicates", "true", "MERGE with only WHEN NOT MATCHED"),
+        ("hoodie.datasource.insert.dup.policy", "drop", "MERGE with only WHEN NOT MATCHED"),
         ("mode", "append", "no option"),
         ("hoodie.datasource.write.operation", "delete", "the operation is 'upsert', but"),
     ):

@@ -399,13 +399,13 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "(id INT, at BIGINT) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id', "
             "'hoodie.table.keygenerator.class'='org.apache.hudi.keygen.TimestampBasedKeyGenerator')",
             UnsupportedTableError,
-            r"nothing says hoodie\.keygen\.timebased\.timestamp\.type",
+            r"no setting has hoodie\.keygen\.timebased\.timestamp\.type",
         ),
         (
             "(id INT, a INT, b INT) USING hudi PARTITIONED BY (a, b) TBLPROPERTIES (primaryKey='id', "
             "'hoodie.table.keygenerator.class'='org.apache.hudi.keygen.CustomKeyGenerator')",
             UnsupportedTableError,
-            "nothing says of which kinds",
+            "no setting has the kinds",
         ),
         (
             "(id INT, a INT) USING hudi PARTITIONED BY (a) TBLPROPERTIES (primaryKey='id', "

@@ -54,7 +54,7 @@ def test_a_source_that_is_dropped_and_made_again_is_run_as_a_whole(
     layers.sql(f"CREATE INCREMENTAL TABLE t AS {QUERY}")
     layers.sql("DROP TABLE src PURGE")
     make_source(layers, "(2, 21), (3, 30)", kind, version)
-    assert_rebuilt(layers, refresh(layers), "is another one now: it was made again")
+    assert_rebuilt(layers, refresh(layers), "is another table now: it was created again")
 
 
 def test_a_source_that_is_made_again_without_rows_empties_the_table(layers: Session) -> None:
@@ -62,7 +62,7 @@ def test_a_source_that_is_made_again_without_rows_empties_the_table(layers: Sess
     layers.sql(f"CREATE INCREMENTAL TABLE t AS {QUERY}")
     layers.sql("DROP TABLE src PURGE")
     layers.sql("CREATE TABLE src (id INT, amount INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
-    assert_rebuilt(layers, refresh(layers), "it was made again")
+    assert_rebuilt(layers, refresh(layers), "it was created again")
 
 
 def bootstrap_source(session: Session, directory: Path, kind: str, first: int) -> None:
@@ -85,7 +85,7 @@ def test_a_source_that_is_bootstrapped_again_is_run_as_a_whole(
     layers.sql(f"CALL rollback_bootstrap(table => '{DATABASE}.src', force => true)")
     bootstrap_source(layers, tmp_path, kind, 2)
     assert source_table(layers).timeline.commits[-1].timestamp == "00000000000001"
-    assert_rebuilt(layers, refresh(layers), "it was made again")
+    assert_rebuilt(layers, refresh(layers), "it was created again")
 
 
 @pytest.mark.parametrize("version", [6, 9])

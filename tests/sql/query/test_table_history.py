@@ -84,7 +84,7 @@ def test_times_are_constant_expressions_of_the_session(context: Context) -> None
     assert scan.plan is not None
     assert scan.plan.partitions_read == 1
     assert ("as of", BOOTSTRAP) in scan.plan.describe()
-    with pytest.raises(NoSuchStateError, match="the earliest state there is, is that of"):
+    with pytest.raises(NoSuchStateError, match="the earliest remaining state is that of"):
         run_query(context, f"SELECT * FROM db.cleaned TIMESTAMP AS OF '{BOOTSTRAP}'")
     with pytest.raises(NoSuchStateError, match=f"its first commit, {BOOTSTRAP}, is the earliest state"):
         run_query(context, "SELECT * FROM db.c TIMESTAMP AS OF '00000000000000'")
@@ -150,7 +150,7 @@ def test_the_timeline_and_the_file_slices_are_tables(context: Context, changed: 
         ("hudi_table_changes('db.c', 'cdc')", InvalidArgumentError, "expect arguments .table_name or table"),
         ("hudi_table_changes('db.c', 'all', 'earliest')", InvalidArgumentError, "doesn't support `all`"),
         ("hudi_table_changes('db.c', 'cdc', NULL)", InvalidArgumentError, "is NULL"),
-        ("hudi_table_changes('db.c', 'cdc', 'soon')", InvalidArgumentError, "'soon', which is no instant"),
+        ("hudi_table_changes('db.c', 'cdc', 'soon')", InvalidArgumentError, "'soon', which is not an"),
         ("hudi_table_changes('db.nope', 'cdc', '000')", NoSuchTableError, "no Hudi table db.nope"),
         ("hudi_table_changes('/no/where', 'cdc', '000')", NoSuchTableError, "/no/where"),
         ("hudi_query_timeline('db.c', 'maybe')", InvalidArgumentError, "true or false"),

@@ -1,4 +1,4 @@
-"""Past states that are gone: one error that names the earliest state there is."""
+"""Past states that are gone: one error that names the earliest state that can be read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_states_that_a_clean_of_apache_hudi_deleted_are_gone_and_savepointed_one
     readable = [instant for instant in instants if _is_readable(table, instant)]
     assert readable[0] in table.timeline.savepoints
     assert readable == [readable[0], instants[-1]]
-    with pytest.raises(NoSuchStateError, match=f"earliest state there is, is that of {readable[0]}"):
+    with pytest.raises(NoSuchStateError, match=f"earliest remaining state is that of {readable[0]}"):
         check(table, "00000000000001")
 
 

@@ -56,7 +56,7 @@ def test_commits_of_the_timeline_and_of_the_archive_are_there(make_table) -> Non
 def test_what_is_missing_before_the_timeline_was_undone_or_is_of_another_table(make_table) -> None:
     directory = make_table()
     directory.commit(SECOND)
-    assert_gone(opened(directory), Place(FIRST), "is another one now: it was made again")
+    assert_gone(opened(directory), Place(FIRST), "is another table now: it was created again")
     directory.instant(f"{THIRD}.rollback")
     assert_gone(opened(directory), Place(FIRST), "was undone by a rollback")
 
@@ -70,7 +70,7 @@ def test_a_commit_ahead_of_the_clock_was_undone_too(make_table) -> None:
 def test_a_table_without_commits_is_no_table_without_news(make_table) -> None:
     directory = make_table()
     directory.path.joinpath(".hoodie").mkdir(exist_ok=True)
-    assert_gone(opened(directory), Place(FIRST), "it was made again")
+    assert_gone(opened(directory), Place(FIRST), "it was created again")
     directory.instant(f"{SECOND}.rollback")
     assert_gone(opened(directory), Place(FIRST), "was undone")
 
@@ -81,7 +81,7 @@ def test_bootstraps_are_told_apart_by_the_files_that_they_made(make_table) -> No
     assert place.bootstrap
     directory.commit(SECOND)
     check_not_undone(opened(directory), place)
-    assert_gone(bootstrapped(directory, "another"), place, "it was made again")
+    assert_gone(bootstrapped(directory, "another"), place, "it was created again")
     check_not_undone(opened(directory), Place(BOOTSTRAP))
     assert place_at(opened(directory), SECOND) == Place(SECOND)
 

@@ -40,7 +40,7 @@ def test_begin_is_exclusive_and_end_inclusive(directory) -> None:
     assert times(directory, SECOND, SECOND) == times(directory, THIRD) == []
     assert times(directory, "000", "20250101000000000") == []
     for begin, end in (("yesterday", None), ("000", "")):
-        with pytest.raises(InvalidArgumentError, match="is no instant time"):
+        with pytest.raises(InvalidArgumentError, match="is not an instant time"):
             times(directory, begin, end)
 
 
@@ -76,7 +76,7 @@ def test_pending_table_services_and_last_commits_are_no_hollow_ones(directory) -
 def test_times_of_completion_of_archived_commits_are_gone(directory) -> None:
     assert times(directory, "earliest", policy="USE_TRANSITION_TIME") == [FIRST, SECOND, THIRD]
     directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", b"#HUDI#")
-    with pytest.raises(NoSuchStateError, match="times of completion"):
+    with pytest.raises(NoSuchStateError, match="completion times"):
         times(directory, "earliest", policy="USE_TRANSITION_TIME")
     assert times(directory, "29990101000000000", policy="USE_TRANSITION_TIME") == []
 

@@ -32,7 +32,7 @@ from hudisql.write.changes import (
     PARTITION,
     RECORD_KEY,
     SEQUENCE_NUMBER,
-    Operation,
+    RowOperation,
     change_schema,
 )
 from hudisql.write.execution.commit_files import WriteResult, commit_files
@@ -48,7 +48,7 @@ DAY = 19_783  # 2024-03-01
 # A file has room for two rows.
 TWO_ROWS_A_FILE = WriteOptions(sizing=FileSizing(max_file_bytes=500_000, bytes_per_row=200_000.0))
 
-Change = tuple[Operation, str, int, int]
+Change = tuple[RowOperation, str, int, int]
 
 
 @pytest.fixture
@@ -111,15 +111,15 @@ def rows_of(table: HudiTable) -> dict[str, list[tuple[str, int]]]:
 
 
 def insert(*rows: tuple[str, int, int]) -> list[Change]:
-    return [(Operation.INSERT, *row) for row in rows]
+    return [(RowOperation.INSERT, *row) for row in rows]
 
 
 def test_inserts_updates_and_deletes_end_in_the_rows_that_they_say(table: HudiTable) -> None:
     first = write(table, changes_of(insert(("a", 1, DAY), ("b", 2, DAY), ("c", 3, DAY + 1))))
     assert (first.inserted, first.files) == (3, 2)
     changes = [
-        (Operation.UPDATE, "a", 10, DAY),
-        (Operation.DELETE, "c", 0, DAY + 1),
+        (RowOperation.UPDATE, "a", 10, DAY),
+        (RowOperation.DELETE, "c", 0, DAY + 1),
         *insert(("d", 4, DAY), ("e", 5, DAY + 2)),
     ]
     second = write(table, changes_of(changes, slices_of(table)))

@@ -18,7 +18,7 @@ from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
+from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.write_context import (
@@ -81,7 +81,7 @@ class Job:
         [changed, *_] = [each for each in load_file_slices(self.table) if not each.is_bootstrapped]
         assert changed.base_file is not None
         stored = pq.read_table(changed.base_file.path).slice(0, 2)
-        operation = Operation.UPDATE if self.kind == "merge" else Operation.DELETE
+        operation = RowOperation.UPDATE if self.kind == "merge" else RowOperation.DELETE
         values = {
             OPERATION: [int(operation)] * 2,
             PARTITION: [changed.partition_path] * 2,

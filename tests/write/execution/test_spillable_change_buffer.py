@@ -11,7 +11,7 @@ import pytest
 
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
-from hudisql.write.changes import OPERATION, RECORD_KEY, Operation, change_schema
+from hudisql.write.changes import OPERATION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution import spillable_change_buffer
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 from hudisql.write.handle import merge_handle
@@ -24,7 +24,7 @@ STORAGE = Storage()
 
 def _changes(numbers: range) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
-        {OPERATION: int(Operation.UPDATE), RECORD_KEY: f"k{number:06d}", "id": f"k{number:06d}"}
+        {OPERATION: int(RowOperation.UPDATE), RECORD_KEY: f"k{number:06d}", "id": f"k{number:06d}"}
         for number in numbers
     ]
     return pa.RecordBatch.from_pylist(rows, schema=change_schema(SCHEMA))

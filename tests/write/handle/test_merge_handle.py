@@ -18,7 +18,7 @@ from hudisql.errors import WriteConflictError, WriteRefusedError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
-from hudisql.write.changes import OPERATION, RECORD_KEY, SEQUENCE_NUMBER, Operation, change_schema
+from hudisql.write.changes import OPERATION, RECORD_KEY, SEQUENCE_NUMBER, RowOperation, change_schema
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
 from hudisql.write.handle.merge_handle import MergedSlice, MergeTask, merge_slice
 
@@ -102,7 +102,7 @@ def _merge(
     )
 
 
-def _change(operation: Operation, row: dict[str, Any]) -> dict[str, Any]:
+def _change(operation: RowOperation, row: dict[str, Any]) -> dict[str, Any]:
     known = {} if operation.is_new_row else {RECORD_KEY: row["id"]}
     return {OPERATION: int(operation), **known, **row}
 
@@ -122,14 +122,14 @@ def test_a_merge_gives_what_a_plain_model_gives(
         if kind is None:
             continue
         changed = _row(f"k{number}", number + 100)
-        changes.append(_change(Operation[kind.upper()], changed))
+        changes.append(_change(RowOperation[kind.upper()], changed))
         if kind == "delete":
             del expected[f"k{number}"]
         else:
             expected[f"k{number}"] = changed
     for number in added:
         new = _row(f"n{number}", number)
-        changes.append(_change(Operation.INSERT, new))
+        changes.append(_change(RowOperation.INSERT, new))
         expected[new["id"]] = new
     with tempfile.TemporaryDirectory() as directory:
         merged = _merge(Path(directory), rows, changes)
@@ -151,33 +151,35 @@ ROWS = [_row(f"k{number}", number) for number in range(10)]
 
 def test_an_upsert_that_is_older_than_the_stored_row_comes_late(tmp_path: Path) -> None:
     older, newer = _row("k5", 4), _row("k6", 60)
-    changes = [_change(Operation.UPSERT, older), _change(Operation.UPSERT, newer)]
+    changes = [_change(RowOperation.UPSERT, older), _change(RowOperation.UPSERT, newer)]
     merged = _merge(tmp_path, ROWS, changes, event_time_fields=("seq",))
     assert (merged.late_arriving, merged.updated) == (1, 1)
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist()[5:7] == [5, 60]
-    forced = _merge(tmp_path, ROWS, [_change(Operation.UPDATE, older)], event_time_fields=("seq",))
+    forced = _merge(tmp_path, ROWS, [_change(RowOperation.UPDATE, older)], event_time_fields=("seq",))
     assert (forced.late_arriving, forced.updated) == (0, 1)
 
 
 def test_of_several_changes_of_one_row_the_newest_counts(tmp_path: Path) -> None:
-    changes = [_change(Operation.UPDATE, _row("k5", seq)) for seq in (50, 70, 60)]
+    changes = [_change(RowOperation.UPDATE, _row("k5", seq)) for seq in (50, 70, 60)]
     merged = _merge(tmp_path, ROWS, changes, ordering_fields=("seq",))
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist()[5] == 70
     for ordering_fields in ((), ("day",)):
-        tied = [_change(Operation.UPDATE, {**_row("k5", 5), "price": Decimal(price)}) for price in (1, 2)]
+        tied = [_change(RowOperation.UPDATE, {**_row("k5", 5), "price": Decimal(price)}) for price in (1, 2)]
         with pytest.raises(WriteRefusedError, match="'k5'"):
             _merge(tmp_path, ROWS, tied, ordering_fields=ordering_fields)
-    assert _merge(tmp_path, ROWS, [_change(Operation.DELETE, ROWS[3])] * 2).deleted == 1
+    assert _merge(tmp_path, ROWS, [_change(RowOperation.DELETE, ROWS[3])] * 2).deleted == 1
 
 
 def test_several_ordering_fields_decide_one_after_the_other(tmp_path: Path) -> None:
     both = ("seq", "price")
     stored = ROWS[5]
     for price, late in ((stored["price"] - 1, 1), (stored["price"], 0), (stored["price"] + 1, 0)):
-        change = _change(Operation.UPSERT, {**stored, "price": price})
+        change = _change(RowOperation.UPSERT, {**stored, "price": price})
         merged = _merge(tmp_path, ROWS, [change], event_time_fields=both)
         assert merged.late_arriving == late
-    changes = [_change(Operation.UPDATE, {**_row("k5", 50), "price": Decimal(price)}) for price in (2, 3, 1)]
+    changes = [
+        _change(RowOperation.UPDATE, {**_row("k5", 50), "price": Decimal(price)}) for price in (2, 3, 1)
+    ]
     merged = _merge(tmp_path, ROWS, changes, ordering_fields=both)
     assert pq.read_table(merged.path, columns=["price"])["price"].to_pylist()[5] == 3
     with pytest.raises(WriteRefusedError, match=r"with the same seq, price .*'k5'"):
@@ -187,34 +189,34 @@ def test_several_ordering_fields_decide_one_after_the_other(tmp_path: Path) -> N
 def test_a_change_with_a_sequence_number_means_one_row_of_its_key(tmp_path: Path) -> None:
     stored = [_row("k1", 1), _row("k1", 2), _row("k1", 3), _row("k2", 4)]
 
-    def of_row(number: int, operation: Operation, seq: int) -> dict[str, Any]:
+    def of_row(number: int, operation: RowOperation, seq: int) -> dict[str, Any]:
         change = _change(operation, {**_row("k1", seq)})
         return {**change, SEQUENCE_NUMBER: f"20240101000000000_3_{number}"}
 
-    changes = [of_row(1, Operation.UPDATE, 50), of_row(2, Operation.DELETE, 3)]
+    changes = [of_row(1, RowOperation.UPDATE, 50), of_row(2, RowOperation.DELETE, 3)]
     merged = _merge(tmp_path, stored, changes)
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist() == [1, 50, 4]
     assert (merged.updated, merged.deleted, merged.combined) == (1, 1, 0)
-    twice = _merge(tmp_path, stored, [of_row(2, Operation.DELETE, 3)] * 2)
+    twice = _merge(tmp_path, stored, [of_row(2, RowOperation.DELETE, 3)] * 2)
     assert (twice.rows, twice.deleted, twice.combined) == (3, 1, 1)
     with pytest.raises(WriteConflictError, match="'k1'"):
-        _merge(tmp_path, stored, [of_row(3, Operation.UPDATE, 50)])
-    by_key = _merge(tmp_path, stored, [_change(Operation.UPSERT, _row("k1", 60))])
+        _merge(tmp_path, stored, [of_row(3, RowOperation.UPDATE, 50)])
+    by_key = _merge(tmp_path, stored, [_change(RowOperation.UPSERT, _row("k1", 60))])
     assert pq.read_table(by_key.path, columns=["seq"])["seq"].to_pylist() == [60, 60, 60, 4]
 
 
 def test_a_merge_that_fails_leaves_no_file(tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises(WriteConflictError, match="'ghost'"):
-        _merge(tmp_path, ROWS, [_change(Operation.UPDATE, _row("ghost", 1))])
+        _merge(tmp_path, ROWS, [_change(RowOperation.UPDATE, _row("ghost", 1))])
     with pytest.raises(WriteRefusedError, match="no record key"):
-        _merge(tmp_path, ROWS, [_change(Operation.INSERT, {**_row("x", 1), "id": None})])
+        _merge(tmp_path, ROWS, [_change(RowOperation.INSERT, {**_row("x", 1), "id": None})])
     made = {path.name for path in tmp_path.iterdir()} - before
     assert [name for name in made if "20240202" in name] == []
 
 
 def test_a_slice_may_lose_all_its_rows(tmp_path: Path) -> None:
-    merged = _merge(tmp_path, ROWS, [_change(Operation.DELETE, row) for row in ROWS])
+    merged = _merge(tmp_path, ROWS, [_change(RowOperation.DELETE, row) for row in ROWS])
     assert (merged.rows, merged.deleted) == (0, 10)
     assert pq.read_metadata(merged.path).num_rows == 0
 
@@ -232,7 +234,7 @@ def test_a_slice_may_lose_all_its_rows(tmp_path: Path) -> None:
 def test_only_snappy_is_kept_from_the_stored_file(
     tmp_path: Path, stored: str, form: BaseFileConfig, written: str
 ) -> None:
-    changes = [_change(Operation.UPDATE, _row("k1", 5))]
+    changes = [_change(RowOperation.UPDATE, _row("k1", 5))]
     merged = _merge(tmp_path, [_row("k1", 1)], changes, form=form, stored_form=BaseFileConfig(codec=stored))
     group = pq.read_metadata(merged.path).row_group(0)
     assert {group.column(number).compression for number in range(group.num_columns)} == {written}

@@ -85,9 +85,9 @@ def _without(key: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("kind", "settings", "said"),
     [
-        ("TimestampBasedKeyGenerator", _without("timestamp.type"), "nothing says .*timestamp.type"),
-        ("TimestampBasedKeyGenerator", _without("output.dateformat"), "nothing says .*output.dateformat"),
-        ("TimestampBasedKeyGenerator", _without("timezone"), "nothing says .*output.timezone"),
+        ("TimestampBasedKeyGenerator", _without("timestamp.type"), "no setting has .*timestamp.type"),
+        ("TimestampBasedKeyGenerator", _without("output.dateformat"), "no setting has .*output.dateformat"),
+        ("TimestampBasedKeyGenerator", _without("timezone"), "no setting has .*output.timezone"),
         ("TimestampBasedKeyGenerator", _SECONDS | {f"{_TIMES}.timestamp.type": "MOON"}, "= MOON is not"),
         ("TimestampBasedKeyGenerator", _SECONDS | {f"{_TIMES}.timezone": "Moon"}, "zone 'Moon'"),
         (
@@ -99,10 +99,10 @@ def _without(key: str) -> dict[str, str]:
         (
             "TimestampBasedKeyGenerator",
             _SECONDS | {"hoodie.keygen.datetime.parser.class": "org.example.Parser"},
-            "a date parser of its own",
+            "its own date parser",
         ),
-        ("CustomKeyGenerator", _SECONDS, "of which kinds its partition fields at are"),
-        ("CustomKeyGenerator", _SECONDS | {_SPEC: "at:LATER"}, "of which kinds"),
+        ("CustomKeyGenerator", _SECONDS, "no setting has the kinds of its partition fields at"),
+        ("CustomKeyGenerator", _SECONDS | {_SPEC: "at:LATER"}, "no setting has the kinds"),
     ],
 )
 def test_what_no_setting_says_is_named(kind: str, settings: Mapping[str, str], said: str) -> None:

@@ -31,7 +31,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.properties.table_configuration import update_table_properties
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
 from hudisql.write.execution.writer_config import WriteOptions
@@ -171,7 +171,7 @@ def _delete(table: HudiTable, file_slice: FileSlice, keys: list[str]) -> WriteRe
     """Delete keys of one slice, by one process."""
     rows = [dict.fromkeys(change_schema(table.schema).names) for _ in keys]
     for row, key in zip(rows, keys, strict=True):
-        row |= {OPERATION: int(Operation.DELETE), PARTITION: file_slice.partition_path}
+        row |= {OPERATION: int(RowOperation.DELETE), PARTITION: file_slice.partition_path}
         row |= {FILE_GROUP: file_slice.file_id, RECORD_KEY: key}
     changes = pa.Table.from_pylist(rows, change_schema(table.schema))
     options, paths = WriteOptions(), PartitionPaths(table)

@@ -125,7 +125,7 @@ def test_a_rollback_that_does_not_place_the_log_blocks_is_not_ours_to_end(table:
     plan = codec.decode(render_rollback_plan(failed, {"": RollbackFiles(["f.parquet"])}), "")
     plan["RollbackRequests"][0] |= {"fileId": "f", "filesToBeDeleted": []}
     _begin_rollback(table, codec.encode(plan))
-    with pytest.raises(UnsupportedTableError, match="does not place"):
+    with pytest.raises(UnsupportedTableError, match="not in the rollback's plan"):
         begin_commit(_again(table), "UPSERT")
 
 
