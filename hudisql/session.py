@@ -73,10 +73,7 @@ _open_sessions: WeakSet[Session] = WeakSet()
 
 
 def write_table(df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
-    """`Session.write` in the session that is open on the DataFrame's SparkSession, else in one of its own.
-
-    Raises what `connect` and `Session.write` raise.
-    """
+    """`Session.write` in the session that is open on the DataFrame's SparkSession, else in one of its own."""
     given: Any = df.sparkSession
     for session in _open_sessions:
         own: Any = session.context.started_spark
@@ -271,7 +268,7 @@ class Session:
         """Another session on the same Spark application and metastore, for another user of them.
 
         Database, SET, temporary views and variables are its own; `hivevar` adds variables. It must be closed
-        before this one. Raises what `spark` raises.
+        before this one.
         """
         spark = self.spark.newSession()
         context = self.context

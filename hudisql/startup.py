@@ -218,7 +218,7 @@ def running_spark() -> SparkSession | None:
 
 
 def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
-    """Find or start the embedded metastore. Raises what `acquire_embedded_metastore` raises."""
+    """Find or start the embedded metastore."""
     from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
 
     if not embedded_metastore_status(warehouse).running and not isinstance(console, SilentConsole):

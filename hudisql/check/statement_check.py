@@ -285,7 +285,7 @@ class StatementCheck:
                     raise
 
     def _existing(self, name: st.TableName) -> Any:
-        """The entry of a table; None for views of the session. Raises NoSuchTableError."""
+        """The entry of a table; None for views of the session."""
         entry = find_entry(self.context, name)
         if entry is not None:
             return entry

@@ -132,7 +132,7 @@ class ProjectRun:
 
 
 def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
-    """Create, alter and refresh as the model's file says. Raises HudisqlError."""
+    """Create, alter and refresh as the model's file says."""
     state = state_of(session.context, model)
     if state.refused:
         raise InvalidArgumentError(
@@ -152,7 +152,7 @@ def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
 
 
 def _alter(session: Session, model: Model, state: ModelState) -> None:
-    """Give the table what its file says. Raises HudisqlError."""
+    """Give the table what its file says."""
     name, change = quote_path(model.name), state.change
     if change is not None and change.properties:
         session.execute(ScriptStatement(f"ALTER TABLE {name} SET {properties_clause(change.properties)}"))

@@ -58,7 +58,7 @@ def state_of(context: Context, model: Model) -> ModelState:
 def state_before(context: Context, model: Model, *, follows_changes: bool) -> ModelState:
     """`state_of` before anything runs; a query that cannot be analyzed yet counts as a changed one.
 
-    That is so where a model below it is going to change (`follows_changes`). Raises what `state_of` raises.
+    That is so where a model below it is going to change (`follows_changes`).
     """
     try:
         return state_of(context, model)

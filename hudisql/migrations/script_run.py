@@ -164,10 +164,7 @@ class ScriptRunner:
     def _recover(
         self, number: int, statement: ScriptStatement, effect: StatementEffect, known: Mapping[str, Any]
     ) -> bool:
-        """Whether an earlier run of the statement, which said nothing or failed, has happened.
-
-        Raises MigrationConflictError if that cannot be told, or what happened is not what the script says.
-        """
+        """Whether an earlier run of the statement, which said nothing or failed, has happened."""
         context, checksum = self.session.context, checksum_of(statement.text)
         names = list({*(str(each) for each in effect.tables), *known["before"]})
         found = None

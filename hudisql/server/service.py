@@ -205,7 +205,7 @@ class Service:
 
     @contextmanager
     def _place_of_session(self) -> Iterator[None]:
-        """Count a session that is being opened. Raises ServerBusyError beyond the limit."""
+        """Count a session that is being opened."""
         with self._lock:
             count = len(self._sessions) + self._opening
             if count >= self._limits.sessions:

@@ -94,7 +94,7 @@ _MARKS_WITHOUT_NAMES: Final = frozenset("(),+-*/%<>=!|")
 def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
     """Run one statement; `line` and `column` say where it starts in its script.
 
-    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError.
     """
     statement = parse_statement(text, line=line, column=column)
     source = SourceText(statement.text, line, column)

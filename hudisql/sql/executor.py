@@ -51,7 +51,7 @@ _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatemen
 def execute_placed(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Run a parsed statement; errors name their place in `source`.
 
-    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError.
     """
     try:
         with translated_spark_errors(source):

@@ -48,7 +48,7 @@ Fact = tuple[str, str]
 def explain_dml(
     context: Context, entry: MetastoreTable, statement: st.ExplainStatement, source: SourceText
 ) -> Result:
-    """One row with the plan as text. Raises what `plan_dml` raises."""
+    """One row with the plan as text."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
     check_changeable(entry, explained.verb)
@@ -69,7 +69,7 @@ def explain_dml(
 
 
 def explain_create_table_as(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
-    """One row with the plan as text. Raises what `plan_table_as` raises."""
+    """One row with the plan as text."""
     explained = statement.explained
     assert isinstance(explained, st.CreateTableAsStatement)
     planned = plan_table_as(context, explained, inner_source(statement, source), count_all=True)

@@ -24,7 +24,7 @@ _HEADING = "== Hudi Tables =="
 
 
 def explain_statement(context: Context, statement: ExplainStatement, source: SourceText) -> Result:
-    """One row with the plan as text, as Spark's EXPLAIN gives it. Raises what `prepare_query` raises."""
+    """One row with the plan as text, as Spark's EXPLAIN gives it."""
     inner = inner_source(statement, source)
     prepared = prepare_query(context, inner.text, inner, count_all=True)
     if not prepared.scans:

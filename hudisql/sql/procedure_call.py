@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def call_procedure(context: Context, statement: st.CallStatement) -> Result:
     """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe.
 
-    Raises NoSuchProcedureError, InvalidArgumentError and what the procedure raises.
+    Raises NoSuchProcedureError, InvalidArgumentError.
     """
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)

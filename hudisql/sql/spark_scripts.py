@@ -54,10 +54,7 @@ _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 
 
 def run_block(context: Context, text: str) -> DataFrame:
-    """Run a `BEGIN … END` block in Spark; the result is that of its last query.
-
-    Raises what `check_block` raises before anything runs.
-    """
+    """Run a `BEGIN … END` block in Spark; the result is that of its last query."""
     check_block(context, text)
     return context.spark.sql(text)
 

@@ -75,7 +75,7 @@ class MigrationReport:
 def preview_migration(
     context: Context, request: BootstrapRequest, findings: Sequence[Finding] = ()
 ) -> MigrationPreview:
-    """What `migrate_table` would do; writes nothing. Raises as `read_migration_state`, `plan_bootstrap`."""
+    """What `migrate_table` would do; writes nothing."""
     names = MigrationNames(request.database.lower(), request.name.lower())
     state = read_migration_state(context.metastore, names)
     request = _placed(context, request, state)
@@ -100,10 +100,9 @@ def migrate_table(
 ) -> MigrationReport:
     """Bootstrap the plain table `request` names, and give its name to the Hudi table.
 
-    A migration that was killed goes on where it stopped; a completed one is left as it is. Raises what
-    `read_migration_state` and `bootstrap_table` raise, TableLockedError if another run works on this table,
-    SourceChangedError if files came to the source since the bootstrap, MetastoreError; the old table has its
-    name then, and is as it was.
+    A migration that was killed goes on where it stopped; a completed one is left as it is. Raises
+    TableLockedError if another run works on this table, SourceChangedError if files came to the source since
+    the bootstrap, MetastoreError; the old table has its name then, and is as it was.
     """
     names = MigrationNames(request.database.lower(), request.name.lower())
     with hold_migration_lock(context, names) as lock:

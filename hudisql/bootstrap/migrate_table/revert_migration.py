@@ -51,8 +51,7 @@ class RevertPlan:
 def plan_revert(context: Context, names: MigrationNames) -> RevertPlan:
     """What a revert would remove and lose; writes nothing.
 
-    Raises NoSuchTableError if the table was not migrated and nothing of a migration is there, and what
-    `read_migration_state` and `plan_rollback` raise.
+    Raises NoSuchTableError if the table was not migrated and nothing of a migration is there.
     """
     state = read_migration_state(context.metastore, names)
     mark = read_mark(state.source)

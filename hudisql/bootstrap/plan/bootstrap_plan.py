@@ -270,7 +270,7 @@ def _check_keys(
 def _choose_modes(
     context: Context, request: BootstrapRequest, source: BootstrapSource
 ) -> list[BootstrapMode]:
-    """The mode of each partition as the request has it. Raises InvalidArgumentError for a bad predicate."""
+    """The mode of each partition as the request has it."""
     choice = request.mode
     modes = choice.of_paths([partition.path for partition in source.partitions])
     for predicate, mode in (

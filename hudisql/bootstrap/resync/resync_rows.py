@@ -51,7 +51,7 @@ class SourceRows:
     def read(
         self, storage: Storage, schema: pa.Schema, calendars: CalendarSettings
     ) -> Iterator[pa.RecordBatch]:
-        """The file's rows in these columns of the table. Raises what `read_source_file` raises."""
+        """The file's rows in these columns of the table."""
         read = read_source_file(storage, self.new_file.file, schema, self.partition_values, calendars)
         yield from (batch for _, batch in read)
 

@@ -98,8 +98,7 @@ def run_resync(
 def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) -> Mapping[str, str]:
     """Record the source files that the commit takes.
 
-    The rows of an upsert are read before its commit begins, so the source is checked here, too. Raises
-    WriteConflictError if another resync is under way, SourceChangedError, StorageError.
+    The rows of an upsert are read before its commit begins, so the source is checked here, too.
     """
     table = commit.table
     check_sources_unchanged(table.storage, files)
@@ -128,7 +127,7 @@ class _FileTask:
     task: WriteTask
 
     def write(self, context: WriteContext, attempt: int) -> Iterator[WrittenFile]:
-        """Write the file's rows into new base files. Raises WriteRefusedError for rows without a key."""
+        """Write the file's rows into new base files."""
         new_file = self.source.new_file
         # Sizes its files by what its own rows take in the source.
         context = replace(context, bytes_per_row=new_file.file.length / new_file.rows)

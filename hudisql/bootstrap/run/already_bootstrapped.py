@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
     """A sentence if the table is bootstrapped from this source already, None if there is no table yet.
 
-    Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
-    table raises.
+    Raises TableExistsError if another table is there (other source, name, key or type).
     """
     target, is_registered = _find_target(context, request)
     if read_target_state(context.storage, target) is not TargetState.TABLE:
@@ -70,7 +69,7 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
 def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
     """Delete the remains of the run that made the table, and sync; gives a sentence about it.
 
-    Raises SyncFailedError and what syncing raises.
+    Raises SyncFailedError.
     """
     storage = context.storage
     target, _ = _find_target(context, request)

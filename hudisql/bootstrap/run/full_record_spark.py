@@ -61,7 +61,7 @@ class SparkRewrite:
 def rewrite_by_spark(
     context: Context, rewrite: SparkRewrite, lease: Lease
 ) -> list[tuple[str, FullRecordFile]]:
-    """Partition path and file of everything written. Raises QueryError and what the writer raises."""
+    """Partition path and file of everything written. Raises QueryError."""
     if not rewrite.tasks:
         return []
     spark: Any = context.spark

@@ -78,10 +78,7 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
 def rewrite_partitions(
     context: Context, plan: BootstrapPlan, work: FullRecordWork, lease: Lease
 ) -> list[WrittenFullRecords]:
-    """Do the work and return all files that count; tasks that were tried twice may have left others.
-
-    Raises what `write_full_records` and `rewrite_by_spark` raise.
-    """
+    """Do the work and return all files that count; tasks that were tried twice may have left others."""
     calendars = calendar_settings(context.spark) if work.tasks else DEFAULT_CALENDARS
     results: list[list[FullRecordFile]] = run_on_files(
         context.spark,

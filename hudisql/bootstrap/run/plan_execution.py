@@ -129,7 +129,7 @@ def _discard_if_taken_over(storage: Storage, plan: BootstrapPlan, lease: Lease) 
     """Delete the published table if another run acquired the lease after the last check.
 
     A run that acquires the lease then checks for the table (`acquire_lease`), so at least one of the two runs
-    sees the other. Raises TableExistsError.
+    sees the other.
     """
     try:
         lease.check_held(storage)
@@ -343,7 +343,7 @@ def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[Bootst
 def _check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
     """List the source again; raise SourceChangedError if a file was changed, removed or added.
 
-    Hidden and empty files do not count, nor partitions that were not chosen. Raises StorageError.
+    Hidden and empty files do not count, nor partitions that were not chosen.
     """
     hint = (
         "run again when its writer is done: only the changed files are bootstrapped again"

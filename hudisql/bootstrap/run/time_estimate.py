@@ -153,7 +153,7 @@ def _measure(
     write: Callable[[int, PlannedPartition, PlannedFile], None],
     weight: Callable[[PlannedFile], int],
 ) -> _Sample:
-    """Write for a few files around the median. Raises _NothingToSampleError without files."""
+    """Write for a few files around the median."""
     if not files:
         raise _NothingToSampleError
     ordered = sorted(files, key=lambda each: weight(each[1]))

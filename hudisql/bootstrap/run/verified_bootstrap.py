@@ -57,7 +57,7 @@ def preview_bootstrap(
 ) -> BootstrapPreview | ExistingBootstrap:
     """Plan the bootstrap and write nothing; `findings` are those known already.
 
-    Another table at the target is one of the plan's blockers. Raises what `plan_bootstrap` raises.
+    Another table at the target is one of the plan's blockers.
     """
     try:
         existing = describe_existing_bootstrap(context, request)
@@ -81,9 +81,8 @@ def bootstrap_table(
     """Bootstrap the table; if it is bootstrapped from this source already, only complete what is missing.
 
     The latter is done with `resume` only. `verify` compares counts and a sample with the source after the
-    commit; `prints_warnings` prints the plan's warnings before the run. Raises what `plan_bootstrap` and
-    `run_bootstrap` raise, TableExistsError if another table is at the target, SyncFailedError and
-    VerificationFailedError; after these two the table stays.
+    commit; `prints_warnings` prints the plan's warnings before the run. Raises TableExistsError if another
+    table is at the target, SyncFailedError and VerificationFailedError; after these two the table stays.
     """
     existing = describe_existing_bootstrap(context, request)
     if existing is not None:
@@ -99,7 +98,7 @@ def bootstrap_table(
 
 
 def _verify(context: Context, plan: BootstrapPlan) -> tuple[str, ...]:
-    """The notices of a verification of counts and a sample. Raises VerificationFailedError."""
+    """The notices of a verification of counts and a sample."""
     table = open_table(context.storage, plan.target_path)
     verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, check_new_source_directories=False)
     verified.raise_if_bad(plan.request.full_name)

@@ -213,7 +213,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
 
 
 def _record_key(arguments: BootstrapTableArguments) -> tuple[str, ...]:
-    """The columns of the record key; none if keys are generated. Raises InvalidArgumentError for ''."""
+    """The columns of the record key; none if keys are generated."""
     if arguments.record_key is None:
         return ()
     if not arguments.record_key:

@@ -108,7 +108,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     row=DeclarationRow,
 )
 def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
-    """Workers commit what they have in memory, and take no more. Raises as `drop_ingest`."""
+    """Workers commit what they have in memory, and take no more."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=True))]
@@ -121,7 +121,7 @@ def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Dec
     row=DeclarationRow,
 )
 def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
-    """Workers go on from the offsets of the table's last commit. Raises as `drop_ingest`."""
+    """Workers go on from the offsets of the table's last commit."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=False, drained=False))]
@@ -159,10 +159,7 @@ def _open(context: Context, name: str) -> TableCall:
 
 
 def _sharing_of(call: TableCall) -> Mapping[str, str]:
-    """The settings that let workers and other writers share the table, unless it has its own.
-
-    Raises InvalidArgumentError for a table whose own settings are those of a single writer.
-    """
+    """The settings that let workers and other writers share the table, unless it has its own."""
     from hudisql.service_process.ingest.declared_table import SHARED_BY_WRITERS
 
     assert call.entry is not None

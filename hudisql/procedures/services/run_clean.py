@@ -201,7 +201,7 @@ class CleanedPartitionRow:
     row=CleanedPartitionRow,
 )
 def show_cleans_metadata(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanedPartitionRow]:
-    """A row for each clean and partition. Raises as `show_cleans`."""
+    """A row for each clean and partition."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         CleanedPartitionRow(
@@ -247,7 +247,7 @@ class CleanPlanRow:
     row=CleanPlanRow,
 )
 def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanPlanRow]:
-    """A row for each plan. Raises as `show_cleans`."""
+    """A row for each plan."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         CleanPlanRow(

@@ -76,7 +76,7 @@ def show_archived_commits(
 def show_archived_commits_metadata(
     context: Context, arguments: ShowArchivedCommitsArguments
 ) -> Iterable[WriteStatRow]:
-    """A row for each file group that a commit wrote to. Raises as `show_archived_commits`."""
+    """A row for each file group that a commit wrote to."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         write_stat_row(entry.instant, entry.transition_time, stat)

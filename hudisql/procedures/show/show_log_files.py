@@ -104,7 +104,7 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
 
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
-    """The log files at the paths that match. Raises InvalidArgumentError if there are none."""
+    """The log files at the paths that match."""
     from hudisql.format.paths.file_names import parse_log_file_name
     from hudisql.procedures.show.path_pattern import find_paths
     from hudisql.storage import join

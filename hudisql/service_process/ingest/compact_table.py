@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 def compact_if_due(context: Context, name: str) -> str | None:
     """Run the compactions of a table that are pending, then the one that is due; gives what was done.
 
-    Nothing is done for a table that was paused or drained since, or whose declaration is gone.
-    A compaction that has begun may be running elsewhere, and is left alone. Raises what `run_compaction`
-    and `schedule_compaction` raise, SyncFailedError.
+    Nothing is done for a table that was paused or drained since, or whose declaration is gone. A compaction
+    that has begun may be running elsewhere, and is left alone. Raises SyncFailedError.
     """
     entry = find_entry(context, name)
     declaration = declaration_of(entry.parameters)

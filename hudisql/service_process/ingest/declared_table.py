@@ -138,10 +138,7 @@ class DeclaredTable:
         return open_registered(self.context, entry, self.storage)
 
     def add_columns(self, found: pa.Schema) -> None:
-        """Give the table those of the columns that it can get; a warning names the others.
-
-        Raises what `add_new_columns` raises, but for a sync that failed: the next commit syncs again.
-        """
+        """Give the table those of the columns that it can get; a warning names the others."""
         if self.worker is not None:
             # A sync that began before would take the columns off the entry again.
             self.worker.syncs.settle([self.name])
@@ -163,10 +160,7 @@ class DeclaredTable:
             accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
-        """Write the events to the table's dead-letter table, which is made and registered if it is not there.
-
-        Raises what `write_bad_events` raises.
-        """
+        """Write the events to the dead-letter table; create and register that table if it is missing."""
         entry = self.entry
         base_path = self.storage.qualify(location_of(entry)) + SUFFIX
         name = entry.name + SUFFIX

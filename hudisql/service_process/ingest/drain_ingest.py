@@ -60,7 +60,7 @@ def drain_tables(
 def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
     """Let workers go on with the drained tables, or with those named; gives their names.
 
-    A table that `pause_ingest` has paused stays paused. Raises as `drain_tables`.
+    A table that `pause_ingest` has paused stays paused.
     """
     drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
     for name in drained:

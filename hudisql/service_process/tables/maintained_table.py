@@ -54,8 +54,7 @@ class RegisteredTable:
     def run(self, service: Service) -> str | None:
         """Run the service by the table's settings as they are now, and sync the metastore if it says so.
 
-        Raises NoSuchTableError for a table that was dropped, and what the service raises; SyncFailedError if
-        only the sync has failed.
+        Raises NoSuchTableError for a table that was dropped; SyncFailedError if only the sync has failed.
         """
         entry = self.context.metastore.get_table(self.entry.database, self.entry.name)
         if entry is None:

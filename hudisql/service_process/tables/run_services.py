@@ -81,10 +81,7 @@ class TableRegistry:
     _looked_up_at: float | None = None
 
     def tables(self) -> Sequence[RegisteredTable]:
-        """The tables by name.
-
-        Raises as `run_services` the first time; afterwards a metastore that does not answer is a warning.
-        """
+        """The tables by name."""
         now = self.clock()
         if self._looked_up_at is not None and now - self._looked_up_at < REFRESH_SECONDS:
             return list(self._tables.values())

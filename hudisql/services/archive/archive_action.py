@@ -61,7 +61,7 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
 def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
     """Archive these completed instants, oldest first, under the caller's lock.
 
-    Raises UnsupportedTableError, CorruptTableError, StorageError, and what `check_lock` raises.
+    Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     has_history = table.timeline.layout.has_completion_times
     if has_metadata_table(table) and not has_history:

@@ -74,7 +74,7 @@ def run_pending_cleans(
 ) -> CleanMetadata | None:
     """Finish the cleans that others have planned or begun, oldest first; what the last of them did.
 
-    None if there were none. Raises as `clean_table`.
+    None if there were none.
     """
     metadata = None
     for pending in [each for each in table.timeline.pending if each.action == CLEAN]:
@@ -92,7 +92,7 @@ def schedule_clean(
 
     With the LAZY policy failed writes are rolled back first, as in Hudi. Rollbacks of completed commits are
     completed with any policy, and while one is running nothing is planned: a plan that counts such a commit
-    would name files of before, which readers need again. Raises as `clean_table`.
+    would name files of before, which readers need again.
     """
     check_writable(table, CLEAN)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
@@ -180,10 +180,7 @@ def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concur
 
 
 def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
-    """The paths of the plan's files, source files left out.
-
-    Raises CorruptTableError for one that is no data file of the table.
-    """
+    """The paths of the plan's files, source files left out."""
     found: dict[str, tuple[str, ...]] = {}
     for partition, files in plan.files.items():
         paths = tuple(table.storage.qualify(each.uri) for each in files if not each.is_source)

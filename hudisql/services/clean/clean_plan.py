@@ -161,7 +161,7 @@ def clean_plan_of(found: Mapping[str, Any], table: HudiTable) -> CleanPlan:
 
 
 def read_clean_plan(table: HudiTable, instant: Instant) -> CleanPlan:
-    """The plan of a clean that is pending or completed. Raises as `parse_clean_plan` and `read_instant`."""
+    """The plan of a clean that is pending or completed."""
     requested = instant.in_state(InstantState.REQUESTED)
     return parse_clean_plan(read_instant(table, requested), table.instant_path(requested), table)
 
@@ -213,7 +213,7 @@ def is_clean_due(table: HudiTable, options: CleanOptions) -> bool:
 
 
 def commits_since_clean(table: HudiTable) -> int:
-    """The number of completed commits that the last clean has not seen. Raises as `is_clean_due`."""
+    """The number of completed commits that the last clean has not seen."""
     last = last_clean(table)
     since = "" if last is None else last.last_completed
     return sum(each.timestamp > since for each in table.timeline.commits)

@@ -67,8 +67,8 @@ def deletable_sources(
 ) -> frozenset[str]:
     """Of the source files `wanted` (paths) those that nothing needs without the skeletons of `going`.
 
-    They are there, as they were at the bootstrap, and neither another skeleton of the table nor another
-    table names them. Raises as `plan_source_files`.
+    They are there, as they were at the bootstrap, and neither another skeleton of the table nor another table
+    names them.
     """
     resolve = _file_resolver(table.storage)
     mappings: dict[str, list[BootstrapMapping]] = {resolve(path): [] for path in wanted}

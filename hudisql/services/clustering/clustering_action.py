@@ -292,7 +292,7 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
 
 
 def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> list[SliceGroup]:
-    """The plan's slices as they are now. Raises WriteConflictError if they are not those of the plan."""
+    """The plan's slices as they are now."""
     paths = set(plan.partitions)
     partitions = [each for each in list_partitions(table) if each.path in paths]
     # Not the listing of a statement: others may have written since.

@@ -48,9 +48,9 @@ def create_savepoint(
     """Make a savepoint of a commit, the latest by default; gives its time.
 
     A savepoint that was interrupted is completed. Raises NoSuchInstantError for what is no completed commit
-    of the active timeline, InvalidArgumentError for a second savepoint of a commit or one whose files a
-    clean may have deleted, NoSuchStateError if one has deleted them, WriteConflictError while an older write
-    is pending (a restore would keep it, but not the files that it wrote), UnsupportedTableError during a
+    of the active timeline, InvalidArgumentError for a second savepoint of a commit or one whose files a clean
+    may have deleted, NoSuchStateError if one has deleted them, WriteConflictError while an older write is
+    pending (a restore would keep it, but not the files that it wrote), UnsupportedTableError during a
     restore, TableLockedError, StorageError.
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
@@ -97,8 +97,7 @@ def delete_savepoint(
 def _archive_if_later_ones_are(table: HudiTable, instant_time: str, check_lock: Callable[[], None]) -> None:
     """Archive the savepointed commit if commits after it are archived.
 
-    The active timeline would else begin with it, and the rows of the archived ones not be seen. Raises
-    InvalidArgumentError if it must stay, UnsupportedTableError for versions whose instants are not archived.
+    The active timeline would else begin with it, and the rows of the archived ones not be seen.
     """
     later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
     if not later:

@@ -72,7 +72,7 @@ class AutomaticServices:
         return self._attempt("clustering", "CALL run_clustering", lambda: self._cluster(spark)) or done
 
     def run_without_spark(self) -> bool:
-        """Run the clean and the archiving if they are due; True if something was. Raises as `run`."""
+        """Run the clean and the archiving if they are due; True if something was."""
         done = self._attempt("clean", "CALL run_clean", self._clean)
         return self._attempt("archiving", "CALL archive_commits", self._archive) or done
 

@@ -52,10 +52,7 @@ class ServiceRun:
     is_stopping: Callable[[], bool]
 
     def run(self, service: Service) -> str | None:
-        """What was done, None if there was nothing to do.
-
-        Raises what the service raises; a plan then stays pending.
-        """
+        """What was done; None if there was nothing to do. A plan stays pending if the service fails."""
         return {
             Service.ROLLBACK: self._roll_back,
             Service.COMPACTION: self._compact,

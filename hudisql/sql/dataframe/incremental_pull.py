@@ -135,8 +135,7 @@ def pull_window(
 ) -> tuple[TimelineWindow, DataFrame]:
     """The commits after the place of the pull, or before the first pull after `begin`; and their rows.
 
-    Raises NoSuchStateError if the commit of the place was undone or the table made again, and what
-    `changes_window` raises.
+    Raises NoSuchStateError if the commit of the place was undone or the table made again.
     """
     if place is not None:
         check_not_undone(source, place)
@@ -150,7 +149,7 @@ def _changes(context: Context, base_path: str, form: str, begin: str, end: str) 
 
 
 def _last_place(context: Context, directory: str, base_path: str) -> Place | None:
-    """The end of the newest pull; None before the first. Raises CorruptTableError."""
+    """The end of the newest pull; None before the first."""
     names = _places(context, directory)
     if not names:
         return None

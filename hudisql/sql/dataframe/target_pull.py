@@ -47,7 +47,7 @@ class TargetPull(IncrementalPull):
         """Write rows made of the changes (by default `df`, all of them) as one commit, with the place.
 
         Operations and options are those of `Session.write`; a commit without rows is made, too. Raises
-        WriteConflictError if another pull has taken the changes meanwhile, and what `Session.write` raises.
+        WriteConflictError if another pull has taken the changes meanwhile.
         """
         if not self._begin_write():
             return WriteResult(None)
@@ -60,8 +60,7 @@ class TargetPull(IncrementalPull):
         """Run one MERGE, INSERT, UPDATE or DELETE on the table as one commit, with the place.
 
         `df.createOrReplaceTempView("changes")` gives the changes a name for it. Raises InvalidArgumentError
-        for other statements, WriteConflictError if another pull has taken the changes meanwhile, and what the
-        statement raises.
+        for other statements, WriteConflictError if another pull has taken the changes meanwhile.
         """
         statement = self._parse_statement(text)
         if not self._begin_write():

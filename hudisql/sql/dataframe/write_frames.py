@@ -48,7 +48,7 @@ def write_frame(
     """Write the rows as one commit and sync the metastore; a table that is not there is made.
 
     `options` have Hudi's names; those about the table must agree with it. Raises InvalidArgumentError,
-    NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
+    NoSuchTableError, WriteRefusedError.
     """
     given = read_frame_options(operation, options)
     warn_of_settings(context.console, given.settings, f"options of a write to {name}")
@@ -68,7 +68,7 @@ def write_frame(
 
 
 def _plan_write(scope: StatementScope, frame: DataFrame, operation: str) -> DmlPlan:
-    """The plan of a write into a table that is there. Raises WriteRefusedError, SettingsError."""
+    """The plan of a write into a table that is there."""
     context, table, label = scope.context, scope.table, scope.table_label
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, label)

@@ -165,14 +165,14 @@ def _unset_properties(
 def _update_configuration(
     context: Context, entry: MetastoreTable, table: HudiTable, changes: Mapping[str, str | None]
 ) -> None:
-    """Change `hoodie.properties` under the table's lock. Raises TableLockedError, StorageError."""
+    """Change `hoodie.properties` under the table's lock."""
     with _configuration_lock(context, entry, table):
         update_table_properties(context.storage, table.base_path, changes)
 
 
 @contextmanager
 def _configuration_lock(context: Context, entry: MetastoreTable, table: HudiTable) -> Iterator[None]:
-    """Hold the table's lock while the block runs. Raises TableLockedError, StorageError."""
+    """Hold the table's lock while the block runs."""
     try:
         concurrency = writer_concurrency(context, table, settings_of(context, table, entry.parameters))
     except (SettingsError, UnsupportedTableError):

@@ -104,8 +104,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
     """Make the table of the query's columns, fill it with the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `bulk_insert_rows` raise; nothing is then left
-    behind.
+    Gives what an INSERT gives. If it fails, nothing is left behind.
     """
     planned = plan_table_as(context, statement, source)
     definition, target = planned.definition, planned.target
@@ -194,10 +193,7 @@ def _query_source(statement: st.CreateTableAsStatement, source: SourceText) -> S
 def create_table_of_rows(
     context: Context, definition: TableDefinition, database: str, name: str
 ) -> HudiTable:
-    """Make an empty table for rows that come along; it is registered by `register_table` afterwards.
-
-    Raises what `create_table` raises.
-    """
+    """Make an empty table for rows that come along; it is registered by `register_table` afterwards."""
     check_properties(definition.properties)
     _check_name(database, name)
     path = _place_of(context, definition, database, name)
@@ -246,10 +242,7 @@ def _definition_of(
 def _free_name(
     context: Context, statement: st.CreateTableStatement, definition: TableDefinition
 ) -> tuple[str, str] | None:
-    """Database and name of the new table; None if it exists and the statement allows that.
-
-    Raises TableExistsError, InvalidArgumentError.
-    """
+    """Database and name of the new table; None if it exists and the statement allows that."""
     check_properties(definition.properties)
     warn_of_properties(context.console, definition.properties, f"CREATE TABLE {statement.table}")
     database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))

@@ -24,8 +24,8 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
     Raises NoSuchDatabaseError if it is missing, UnsupportedStatementError if it has tables (without CASCADE)
-    or is the database default, SourceProtectedError if files would be deleted that bootstrapped tables read,
-    and what DROP TABLE of one of its Hudi tables raises: nothing was dropped then.
+    or is the database default, SourceProtectedError if files would be deleted that bootstrapped tables read:
+    nothing was dropped then.
     """
     name = statement.database.lower()
     if name == "default":

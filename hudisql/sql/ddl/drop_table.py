@@ -102,7 +102,7 @@ def run_drop(context: Context, plan: TableDropPlan) -> None:
 def _names_to_drop(
     context: Context, entry: MetastoreTable, base_path: str, state: TargetState
 ) -> set[tuple[str, str]]:
-    """The `(database, name)` by which the metastore may know the table. Raises RollbackRefusedError."""
+    """The `(database, name)` by which the metastore may know the table."""
     names = {(entry.database, entry.name)}
     if state is TargetState.ROLLBACK:
         return names | names_of_interrupted_removal(context.storage, base_path)

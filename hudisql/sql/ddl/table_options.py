@@ -391,7 +391,7 @@ def _type_of(definition: TableDefinition, name: str) -> pa.DataType:
 
 
 def _value(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """The one value that these names are given. Raises InvalidArgumentError if they contradict each other."""
+    """The one value that these names are given."""
     found = {name: value for name, value in properties.items() if name.lower() in names}
     if len({value.strip() for value in found.values()}) > 1:
         listed = ", ".join(f"{name} = '{value}'" for name, value in found.items())

@@ -55,7 +55,7 @@ def _opened(context: Context, table: HudiTable) -> HudiTable:
 
 
 def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
-    """Run the services that are due; the table as they have left it. Raises what `open_table` raises."""
+    """Run the services that are due; the table as they have left it."""
     services = AutomaticServices(
         table,
         settings,

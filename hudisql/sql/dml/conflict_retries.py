@@ -28,8 +28,7 @@ def retry_on_conflict(
     """Do `change` with the table as it stands, again after a conflict with another writer.
 
     As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
-    `HoodieSparkSqlWriter`, after pauses that become longer. Raises what `change` raises,
-    UnsupportedTableError.
+    `HoodieSparkSqlWriter`, after pauses that become longer. Raises UnsupportedTableError.
     """
     conflicts = 0
     lifted: set[str] = set()

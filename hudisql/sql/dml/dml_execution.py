@@ -66,8 +66,7 @@ def run_dml(
 def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     """Run the plan as one commit, and sync the metastore if the settings (or `syncs`) say so.
 
-    Raises what `apply_changes` and `bulk_insert_rows` raise, RepeatedKeysError, SettingsError,
-    SyncFailedError (the commit then stands).
+    Raises RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
     """
     scope = plan.scope
     syncs = scope.syncs if syncs is None else syncs
@@ -122,10 +121,7 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
 
 def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
-    """The changes, computed once, if no new row that is looked up has a stored record key.
-
-    Raises WriteRefusedError.
-    """
+    """The changes, computed once, if no new row that is looked up has a stored record key."""
     scope = plan.scope
     cached = cache_rows(plan.frame)
     scope.resources.callback(cached.release)

@@ -196,7 +196,7 @@ def plan_dml(
 def touched_register_only(plan: DmlPlan) -> list[str]:
     """The register-only partitions (paths) with rows that the statement changes; runs a query to find them.
 
-    Raises QueryError and what reading the rows raises.
+    Raises QueryError.
     """
     planned, scope = plan.query, plan.scope
     scan = None if planned is None else planned.target_scan

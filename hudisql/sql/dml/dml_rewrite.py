@@ -368,7 +368,7 @@ def _by_name(
 
 
 def _named(columns: Sequence[str], name: str) -> str | None:
-    """The source's column of that name. Raises WriteRefusedError if it has several, and none exactly so."""
+    """The source's column of that name."""
     if name in columns:
         return name
     folded = [column for column in columns if column.lower() == name.lower()]

@@ -106,10 +106,7 @@ def _check_names(table: HudiTable, clauses: cl.InsertClauses, named: Sequence[st
 
 
 def _has_all_names(given: Any, wanted: Any, table_label: str, case_sensitive: bool) -> bool:
-    """True if a value of the type `given` has a column or member for each one of `wanted`.
-
-    Raises WriteRefusedError for several of one name, unless a name is missing before it, as Hudi does.
-    """
+    """True if a value of the type `given` has a column or member for each one of `wanted`."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):

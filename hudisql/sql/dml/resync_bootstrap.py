@@ -129,7 +129,7 @@ def resync_bootstrap(
 
 
 def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -> ResyncRequest:
-    """The request that the arguments make. Raises InvalidArgumentError."""
+    """The request that the arguments make."""
     from hudisql.bootstrap.plan.bootstrap_mode import (
         parse_partition_mismatch_policy,
         parse_unsafe_type_policy,

@@ -60,8 +60,7 @@ def evolved_schema(
 def evolved_table(config: HudiConfig, table: HudiTable, rows: StructType, table_label: str) -> HudiTable:
     """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
 
-    What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises what
-    `evolved_schema` raises, SettingsError.
+    What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises SettingsError.
     """
     follows = syncs_after_commit(config)
     schema = evolved_schema(table, rows, table_label, into_structs=not follows)
@@ -108,7 +107,7 @@ def _lacking_members(path: str, stored: pa.DataType, given: pa.DataType) -> Iter
 def _without_columns(
     table: HudiTable, schema: pa.Schema, lacking: list[str], table_label: str, *, follows: bool
 ) -> pa.Schema:
-    """The schema without columns that the rows lack. Raises WriteRefusedError where they must stay."""
+    """The schema without columns that the rows lack."""
     in_case = {field.name for field in table.schema}
     members = [name for name in lacking if name not in in_case]
     properties = table.properties

@@ -216,7 +216,7 @@ def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) 
 
 
 def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[str, list[GroupChange]]:
-    """The file groups that commits since the last refresh changed, by base path. Raises NoSuchStateError."""
+    """The file groups that commits since the last refresh changed, by base path."""
     found = {}
     for path, end in sources.ends.items():
         begin = previous.sources[path].until
@@ -232,8 +232,7 @@ def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[s
 def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     """Write the plan's rows as one commit that keeps the place in the sources.
 
-    Raises WriteConflictError if another refresh has moved the place since, RepeatedKeysError and what a MERGE
-    raises.
+    Raises WriteConflictError if another refresh has moved the place since, RepeatedKeysError.
     """
     if plan.rows is None:
         return WriteResult(None)

@@ -68,7 +68,7 @@ def read_images(
 ) -> SourceImages:
     """The rows of each reference before and after its table's changes, in the columns `needed`.
 
-    `changes` are by base path. Raises NotTraceableError for meta columns, and what reading the files raises.
+    `changes` are by base path. Raises NotTraceableError for meta columns.
     """
     few, many = {}, {}
     for reference in sources.references:

@@ -188,7 +188,7 @@ def _as_of(
 def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
     """The newest instant of the table up to `last`, and the end of the window of changes that it stands for.
 
-    With timeline layout 2 windows go by times of completion. Raises InvalidArgumentError.
+    With timeline layout 2 windows go by times of completion.
     """
     commits = table.timeline.commits
     taken = [each for each in commits if each.timestamp <= last]

@@ -182,7 +182,7 @@ def run_query(
     """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
-    target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
+    target may be changed is the caller's matter. Raises QueryError.
     """
     return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
 
@@ -216,7 +216,7 @@ def _cache_query(context: Context, statement: Any, source: SourceText | None) ->
 def create_view(context: Context, text: str, source: SourceText | None = None) -> None:
     """Run CREATE [TEMPORARY] VIEW or ALTER VIEW … AS; Spark stores the user's own text.
 
-    A view over Hudi tables is analyzed over their schemas and not run. Raises what `prepare_query` raises.
+    A view over Hudi tables is analyzed over their schemas and not run.
     """
     binder = TableBinder(context)
     bound = binder.bind(text)

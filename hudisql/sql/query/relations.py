@@ -180,10 +180,7 @@ class TableBinder:
         return self._tables[entry.path]
 
     def state_of(self, relation: HudiRelation) -> TableState:
-        """The state of its table that a scanned reference reads, found once per statement.
-
-        Raises what `open` and `time_travel` raise.
-        """
+        """The state of its table that a scanned reference reads, found once per statement."""
         if relation.view_name not in self._states:
             table = self.open(relation.entry)
             if relation.call is not None:

@@ -28,10 +28,7 @@ _MOST_BYTES: Final = 8 << 20
 
 
 def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: bool) -> ScanPlan | None:
-    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files.
-
-    Raises as `plan_scan`.
-    """
+    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files."""
     table = state.table
     # Spark would skip row groups by filters on floating members of structs, whose bounds know no NaN.
     has_nested = any(pa.types.is_nested(field.type) for field in table.full_schema)

@@ -41,7 +41,7 @@ def past_state(session: SparkSession, table: HudiTable, travel: TimeTravel) -> T
 
 
 def changes_state(session: SparkSession, table: HudiTable, begin: str, end: str | None) -> TableState:
-    """The rows that commits after `begin` up to and with `end` wrote. Raises what `changes_window` raises."""
+    """The rows that commits after `begin` up to and with `end` wrote."""
     window = changes_window(session, table, begin, end)
     return changes_of_window(table, window, schema_of_end=config_of_session(session).get(SCHEMA_OF_END))
 

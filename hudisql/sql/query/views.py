@@ -209,7 +209,7 @@ def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
     """Run the parsed CREATE VIEW or ALTER VIEW … AS, whose query gives rows of `schema`.
 
     Spark stores the user's own query text, column names, comments and settings; only what it would have to
-    find out by resolving the query, the schema, comes from us. Raises what Spark raises.
+    find out by resolving the query, the schema, comes from us.
     """
     session: Any = spark
     columns = ", ".join(

@@ -103,10 +103,7 @@ def _same_members(found: Any, wanted: Any) -> bool:
 
 
 def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Column, Any]:
-    """The value with the members of its structs in the wanted order, and its type then.
-
-    Raises WriteRefusedError for a member that the column does not have.
-    """
+    """The value with the members of its structs in the wanted order, and its type then."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
 

@@ -170,7 +170,7 @@ def data_type_document(data_type: Any, name: str) -> Any:
 
 
 def _column_documents(plan: Any) -> list[dict[str, Any]]:
-    """Spark's JSON of the columns of a parsed CREATE TABLE. Raises UnsupportedStatementError."""
+    """Spark's JSON of the columns of a parsed CREATE TABLE."""
     columns = columns_of_create_table(plan)
     if columns is not None:
         return [_column_document(column) for column in columns]
