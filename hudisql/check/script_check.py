@@ -1,7 +1,7 @@
-"""Checking scripts: split, variables, parse, and, above the level `parse`, bind.
+"""Checks scripts: split, variables, parse, and, above the level `parse`, bind.
 
-Every statement is checked, whatever is wrong with those before it. The level `parse` needs neither Spark nor
-a metastore.
+Every statement is checked, even after errors in earlier ones. The level `parse` needs neither Spark nor a
+metastore.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ScriptFile:
 
 
 def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
-    """The given files, and the `.sql` files below the given directories, in the order they would run.
+    """The given files, and the `.sql` files below the given directories, in execution order.
 
     Raises InvalidArgumentError.
     """
@@ -56,7 +56,7 @@ def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
 
 
 def _order(path: Path) -> tuple[int, tuple[int, ...], str]:
-    """Versions by their numbers, then repeatable scripts, then undo scripts, the latest first."""
+    """Sort key: versions by their numbers, then repeatable scripts, then undo scripts, the latest first."""
     kind, _, rest = path.name.partition("__")
     numbers = kind[1:].replace("_", ".").split(".")
     if rest and kind[:1] in ("V", "U") and all(number.isdigit() for number in numbers):
@@ -70,7 +70,7 @@ def check_text(
 ) -> Iterator[Finding]:
     """The findings of a file; without `checker` those of the level `parse`.
 
-    A finding's place is that in the file, in which variables stand for their values.
+    Positions are those in the file, before variables are substituted.
     """
     try:
         statements = split_script(file.text)
@@ -84,7 +84,7 @@ def check_text(
     for statement in statements:
         if (line := find_shell_command(statement.text)) is not None:
             if is_migration:
-                message = f"'{statement.text}' is a word of the command line, not SQL"
+                message = f"'{statement.text}' is a command of the shell, not SQL"
                 yield Finding(file.name, statement.line, statement.column, "unsupported", message)
             elif line.command is ShellCommand.QUIT:
                 return
@@ -124,7 +124,7 @@ def _check_statement(
 
 
 def _read_clauses(parsed: st.Statement, where: Any) -> None:
-    """Read the clauses of a change of rows, which have a grammar of their own here."""
+    """Read the clauses of a change of rows, which hudisql parses itself."""
     if isinstance(parsed, st.MergeStatement):
         cl.read_merge(parsed.text, **where)
     elif isinstance(parsed, st.UpdateStatement):
@@ -141,7 +141,7 @@ def _collector(findings: list[Finding], file: str, statement: ScriptStatement) -
 
 
 def _learn_setting(text: str, known: dict[str, str]) -> None:
-    """`SET hivevar:name=value` and `SET name=value` give variables to what follows."""
+    """Keep the variables of `SET hivevar:name=value` and `SET name=value` for later statements."""
     words = text.split(None, 1)
     if len(words) == 2 and words[0].upper() == "SET" and "=" in words[1]:
         name, _, value = words[1].partition("=")

@@ -1,4 +1,4 @@
-"""What a check finds, and how it is written: as text, GitHub's annotations, SARIF or JSON."""
+"""Findings of a check, and their formats: text, GitHub's annotations, SARIF or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hudisql.sql.text.script import ScriptStatement
 
 FORMATS: Final = ("text", "github", "sarif", "json")
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)(?::|$|\n)")
-# The first class that fits counts.
+# The first class that matches decides.
 _CODES: Final[tuple[tuple[type[errors.HudisqlError], str], ...]] = (
     (errors.UndefinedVariableError, "unknown-variable"),
     (errors.SqlSyntaxError, "syntax"),
@@ -64,7 +64,7 @@ CODES: Final = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing wrong, at its place in a file (1-based)."""
+    """One problem and its position in a file (1-based)."""
 
     file: str
     line: int
@@ -78,7 +78,7 @@ class Finding:
 
 
 def finding_of(error: errors.HudisqlError, file: str, statement: ScriptStatement) -> Finding:
-    """The finding that an error of a statement is; at the statement if the error names no place."""
+    """The finding for a statement's error; at the statement if the error has no position."""
     place = _PLACE.search(error.message)
     line, column = (int(place[1]), int(place[2])) if place else (statement.line, statement.column)
     text = error.message
@@ -111,7 +111,7 @@ def _github(finding: Finding) -> str:
     def escaped(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
-    # In a property the separators of properties need escapes, too.
+    # Separators of properties must be escaped in a property, too.
     file = escaped(finding.file).replace(":", "%3A").replace(",", "%2C")
     properties = f"file={file},line={finding.line},col={finding.column},title={finding.code}"
     return f"::error {properties}::{escaped(finding.message)}"

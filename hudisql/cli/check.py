@@ -1,4 +1,4 @@
-"""`hudisql check FILES|DIR`: what is wrong with scripts, without running them.
+"""`hudisql check FILES|DIR`: finds errors in scripts without running them.
 
 Exit codes: 0 nothing found, 1 something found, 2 bad usage.
 """
@@ -44,7 +44,7 @@ def check_scripts(
         str, typer.Option("--format", metavar="text|github|sarif|json", help="Form of the findings.")
     ] = "text",
 ) -> None:
-    """Find what is wrong with scripts, without running them."""
+    """Find errors in scripts without running them."""
     from hudisql.check.script_check import LEVELS, read_files
     from hudisql.check.script_findings import FORMATS, render
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK

@@ -61,8 +61,8 @@ def test_select(selections: list[str], chosen: set[str]) -> None:
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        ("nothing", "means no model"),
-        ("people", "means ads.people and dwd.people"),
+        ("nothing", "matches no model"),
+        ("people", "matches ads.people and dwd.people"),
         ("ods.orders", "means no"),
     ],
 )

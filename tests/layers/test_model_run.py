@@ -212,10 +212,10 @@ def test_bad_usage_runs_nothing(project: LayerProject) -> None:
     project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.loop AS\nSELECT * FROM {db}.loop")
     assert project.named("cycle: {db}.loop → {db}.loop") in project.run("apply", exit_code=2).stderr
     project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.paid AS\nSELECT * FROM {db}.orders")
-    assert "is made by" in project.run("plan", exit_code=2).stderr
+    assert "is created by" in project.run("plan", exit_code=2).stderr
     (project.directory / "dws/loop.sql").unlink()
     for options, message in (
-        (["--select", "none"], "means no model"),
+        (["--select", "none"], "matches no model"),
         (["--parallelism", "0"], "'--parallelism'"),
         (["--report", "report.txt"], "must end in .xml"),
     ):

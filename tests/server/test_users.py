@@ -124,7 +124,7 @@ def test_the_command_prints_a_line_of_the_file(tmp_path: Path) -> None:
         (["--tls-key", "x"], "without --tls-certificate"),
         (["--tls-certificate", "/no/such/file"], "cannot use the certificate"),
         (["--max-sessions", "0"], "Invalid value"),
-        (["--new-user", "a:b"], "no name of a user"),
+        (["--new-user", "a:b"], "is not a valid user name"),
     ],
 )
 def test_bad_usage_is_one_error_before_anything_starts(arguments: list[str], complaint: str) -> None:
