@@ -1,8 +1,8 @@
 """EXPLAIN of INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT on Hudi tables: nothing is written.
 
-Shows the plan that running the statement executes (`dml_plan`), of which the source of a MERGE is computed.
-The first block says what its commit would do and by which query, the second what is read of Hudi tables, the
-rest is Spark's plan of the rows.
+Shows the plan that running the statement would execute (`dml_plan`); for it the source of a MERGE is
+computed. The first block describes the commit and its query, the second the reads of Hudi tables, the rest is
+Spark's plan of the rows.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_select(selections: list[str], chosen: set[str]) -> None:
     [
         ("nothing", "matches no model"),
         ("people", "matches ads.people and dwd.people"),
-        ("ods.orders", "means no"),
+        ("ods.orders", "matches no"),
     ],
 )
 def test_a_selection_that_means_no_single_model_is_refused(selection: str, message: str) -> None:

@@ -1,6 +1,6 @@
 """Runs the plans of INSERT, UPDATE, DELETE, MERGE and DataFrame writes on Hudi tables.
 
-changes → `write.execution.apply`, new rows that nothing stored concerns → `write.execution.bulk_insert`;
+Changes go to `write.execution.apply`, new rows without stored counterparts to `write.execution.bulk_insert`;
 then the metastore is synced.
 """
 
@@ -56,7 +56,8 @@ def run_dml(
     """Run the statement on the Hudi table and give one row that says what it did.
 
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError,
-    WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
+    WriteConflictError; the table is then as before. SyncFailedError means that only the sync with the
+    metastore failed.
     """
     check_changeable(entry, statement.verb)
     result = retry_on_conflict(context, entry, lambda scope: execute(plan_dml(scope, statement, source)))
@@ -98,9 +99,9 @@ def _commit(plan: DmlPlan) -> WriteResult:
 
 
 def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
-    """Commit what a MERGE changes; of several rows that it inserts with one key the newest stays.
+    """Commit the changes of a MERGE; of several inserted rows with one key the newest stays.
 
-    The tasks find repeated keys as they write, so the newest rows are looked for only then.
+    The tasks find repeated keys while they write; only then the newest rows are determined.
     """
     if changes.looks_up_new_keys:
         changes = _with_new_keys(plan, changes)
@@ -121,7 +122,7 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
 
 def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
-    """The changes, computed once, if no new row that is looked up has a stored record key."""
+    """The changes, computed once; refuses new rows whose record key is stored, where they are looked up."""
     scope = plan.scope
     cached = cache_rows(plan.frame)
     scope.resources.callback(cached.release)
@@ -150,7 +151,7 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
     spark = scope.context.spark
     if given.operation != "upsert" and given.combine_before_insert:
         given = replace(given, rows=precombined_rows(given.rows, table, options))
-    # A bucket has one file group, which a bulk insert would not look for.
+    # A bucket has one file group, which a bulk insert would not look up.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation == "bulk_insert" and not fills_buckets:
         with warn_if_metadata_table_dropped(scope.context, scope.entry, table):
@@ -173,7 +174,7 @@ def _apply(
 
 
 def result_row(result: WriteResult) -> tuple[object, ...]:
-    """The row of `OUTPUT`."""
+    """The row with the columns of `OUTPUT`."""
     return (
         result.instant_time,
         result.inserted,

@@ -1,4 +1,4 @@
-"""Up to how many bytes of file slices a refresh reads and writes on the driver."""
+"""The size of file slices up to which a refresh reads and writes on the driver."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from hudisql.sql.dml.statement_scope import StatementScope
 
 
 def refresh_driver_bytes(scope: StatementScope) -> int:
-    """The session's limit for refreshes; 0 where statements have nothing of files on the driver."""
+    """The session's limit for refreshes; 0 if statements do not read files on the driver."""
     return scope.settings.get(REFRESH_DRIVER_MAX_BYTES) if scope.settings.get(DRIVER_MAX_BYTES) else 0

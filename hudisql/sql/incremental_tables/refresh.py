@@ -1,7 +1,7 @@
-"""REFRESH INCREMENTAL TABLE: what has changed, as one plan, and the plan as one commit.
+"""REFRESH INCREMENTAL TABLE: plans the changes since the last refresh and writes them as one commit.
 
-The commit says up to which instant of each source it went (`refresh_checkpoint`), so that a refresh which is
-killed is neither lost nor repeated.
+The commit stores the instant of each source up to which it went (`refresh_checkpoint`), so that a killed
+refresh is neither lost nor repeated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _OF_THE_MOMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class RefreshPlan:
-    """What a refresh does: `way` is `nothing`, `whole` (for `reason`), or by what rows are recomputed.
+    """The plan of a refresh: `way` is `nothing`, `whole` (for `reason`), or by which rows are recomputed.
 
     `changes` are the file groups that commits of each source (by name) changed. `rows` are to be written or,
     where `DELETED` is true, deleted; or they are the commit's changes, found on the driver. The resources of
@@ -77,7 +77,7 @@ class RefreshPlan:
 def plan_refresh(
     scope: StatementScope, definition: IncrementalDefinition, *, full: bool = False, until: str | None = None
 ) -> RefreshPlan:
-    """Find what has changed since the last refresh, and which rows of the table that can affect.
+    """Find the changes since the last refresh, and the rows of the table that they can affect.
 
     Raises QueryError, UnsupportedStatementError, HollowCommitError, CorruptTableError, StorageError.
     """
@@ -174,16 +174,16 @@ def _plan_changes(
 
 
 def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
-    """The query's analyzed plan over the rows of its sources, and these by the names in it."""
+    """The query's analyzed plan over the rows of its sources, and the sources by their names in it."""
     prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
     frame = query_plan.run_prepared(scope.context, prepared)
     return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
 
 def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:
-    """Why stored values of these columns cannot be found by the query's; None if they can.
+    """Why stored values of these columns cannot be compared with the query's; None if they can.
 
-    A cast to the table's type may change a value, but for integers.
+    A cast to the table's type may change a value, except for integers.
     """
     from pyspark.sql.types import IntegralType
 
@@ -198,7 +198,7 @@ def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[
 
 
 def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) -> str:
-    """Why the query's result can change though no source has a commit; empty if it cannot."""
+    """Why the query's result can change without a commit of a source; empty if it cannot."""
     names = frozenset(each.view_name for each in sources.references) | sources.constant
     try:
         AffectedValues(scope.context.spark, {}, names).changes(root)
@@ -230,9 +230,9 @@ def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[s
 
 
 def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
-    """Write the plan's rows as one commit that keeps the place in the sources.
+    """Write the plan's rows as one commit that stores the position in the sources.
 
-    Raises WriteConflictError if another refresh has moved the place since, RepeatedKeysError.
+    Raises WriteConflictError if another refresh has moved the position since, RepeatedKeysError.
     """
     if plan.rows is None:
         return WriteResult(None)
@@ -268,7 +268,7 @@ def _merge_text(
     equal = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in definition.key)
     stored = ""
     if values is not None and not {*map(str.lower, values.columns)} <= {*map(str.lower, definition.key)}:
-        # The stored rows that were compared are not all that may have the key.
+        # The compared stored rows may not be all with that key.
         shown = f"CAST(named_struct({', '.join(_named_values(definition.key))}) AS STRING)"
         fails = f"raise_error(concat('{_STORED_KEY_TEXT} ', {shown}, ' <-'))"
         stored = f"WHEN MATCHED AND s.{quote_name(NEW)} THEN UPDATE SET {names[0]} = {fails} "

@@ -1,4 +1,4 @@
-"""The rows of table functions that are no scan of their table, as DataFrames."""
+"""The rows of table functions that do not scan their table, as DataFrames."""
 
 from __future__ import annotations
 

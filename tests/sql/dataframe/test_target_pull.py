@@ -134,7 +134,7 @@ def test_of_two_pulls_at_one_time_one_takes_the_changes(
 def test_what_would_lose_or_repeat_changes_is_refused(session: Session, table: ChangedTable) -> None:
     table.run("UPDATE {t} SET price = 100 WHERE seq < 2")
     with (
-        pytest.raises(InvalidArgumentError, match="was not written: its place stays"),
+        pytest.raises(InvalidArgumentError, match="was not written: its position stays"),
         session.incremental(table.name, into=COPY),
     ):
         pass
