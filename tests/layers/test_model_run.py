@@ -103,7 +103,8 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
     assert project.states("apply", exit_code=1)["buyers"] == ("done", "nothing")
     project.write("dwd/paid.sql", PAID.replace("KEY (id)", "KEY (id, customer)"))
     assert project.states("plan", exit_code=3)["paid"] == ("blocked", None)
-    assert "the key is now id, customer, but the rows are stored by id" in project.run("apply", exit_code=3).stderr
+    refused = project.run("apply", exit_code=3).stderr
+    assert "the key is now id, customer, but the rows are stored by id" in refused
 
 
 def test_changed_properties_and_comment_are_set_and_run_no_query(project: LayerProject) -> None:

@@ -93,11 +93,11 @@ def _change(
 
 
 def _version_of(text: str) -> int:
-    """The number of a version, given it or Hudi's name of it."""
+    """The number of a version, from the number or Hudi's name."""
     given = text.strip().upper()
     found = _VERSIONS.get(given, int(given) if given.isdigit() else None)
     if found is None:
         raise InvalidArgumentError(
-            f"to_version '{text}' is no table version", hint=f"it is {', '.join(_VERSIONS)} or a number"
+            f"to_version '{text}' is not a table version", hint=f"it is {', '.join(_VERSIONS)} or a number"
         )
     return found

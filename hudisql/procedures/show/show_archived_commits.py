@@ -1,7 +1,7 @@
-"""Procedures that show archived commits, Apache Hudi's as well.
+"""Procedures that show archived commits, those of Apache Hudi too.
 
-Follows `ShowArchivedCommitsProcedure` of Hudi 0.15. Unlike Hudi's, no bound on time holds by default: Hudi
-shows the commits of ten days to one day ago.
+Follows `ShowArchivedCommitsProcedure` of Hudi 0.15, but without its default bounds: Hudi shows only the
+commits between ten days and one day ago.
 """
 
 from __future__ import annotations

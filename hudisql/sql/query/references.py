@@ -52,10 +52,17 @@ class TableReference:
     its offsets in the text (end exclusive). `form` is the kind of the place: a relation of a FROM clause, a
     `TABLE name` query, the argument of a table function, or the subject of a command (`CACHE TABLE name`, the
     target of a DML statement) that is not read as a part of a query, or the call of a `function`, whose name
-    are the `parts`. `aliased` is true if the name itself cannot be seen by the columns around it; if not, an
-    alias could be put at offset `alias_at`.
+    are the `parts`. `aliased` is true if columns cannot be qualified by the name itself; if not, an alias can
+    be inserted at offset `alias_at`.
     """
 
+    parts: tuple[str, ...]
+    span: Span
+    aliased: bool
+    alias_at: int
+    form: ReferenceForm = "relation"
+    time_travel: TimeTravel | None = None
+    options: tuple[tuple[str, str], ...] = ()
     identifier_expression: str | None = None
     function: TableFunction | None = None
 
