@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hudisql.check.script_findings import Finding, finding_of
+from hudisql.check.script_findings import ScriptFinding, finding_of
 from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
 from hudisql.sql.dispatch import check_head
 from hudisql.sql.text import clauses as cl
@@ -67,7 +67,7 @@ def _order(path: Path) -> tuple[int, tuple[int, ...], str]:
 
 def check_text(
     file: ScriptFile, variables: Mapping[str, str], checker: StatementCheck | None = None
-) -> Iterator[Finding]:
+) -> Iterator[ScriptFinding]:
     """The findings of a file; without `checker` those of the level `parse`.
 
     Positions are those in the file, before variables are substituted.
@@ -85,11 +85,11 @@ def check_text(
         if (line := find_shell_command(statement.text)) is not None:
             if is_migration:
                 message = f"'{statement.text}' is a command of the shell, not SQL"
-                yield Finding(file.name, statement.line, statement.column, "unsupported", message)
+                yield ScriptFinding(file.name, statement.line, statement.column, "unsupported", message)
             elif line.command is ShellCommand.QUIT:
                 return
             continue
-        others: list[Finding] = []
+        others: list[ScriptFinding] = []
         if checker is not None:
             checker.problem = _collector(others, file.name, statement)
         try:
@@ -133,9 +133,9 @@ def _read_clauses(parsed: st.Statement, where: Any) -> None:
         cl.read_delete(parsed.text, **where)
 
 
-def _collector(findings: list[Finding], file: str, statement: ScriptStatement) -> Any:
+def _collector(findings: list[ScriptFinding], file: str, statement: ScriptStatement) -> Any:
     def problem(code: str, message: str, hint: str | None) -> None:
-        findings.append(Finding(file, statement.line, statement.column, code, message, hint))
+        findings.append(ScriptFinding(file, statement.line, statement.column, code, message, hint))
 
     return problem
 

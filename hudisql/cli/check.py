@@ -21,7 +21,7 @@ from hudisql.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hudisql.check.script_check import ScriptFile
-    from hudisql.check.script_findings import Finding
+    from hudisql.check.script_findings import ScriptFinding
     from hudisql.check.statement_check import StatementCheck
     from hudisql.context import Context
 
@@ -68,7 +68,7 @@ def check_scripts(
 
 def _find(
     settings: Settings, files: list[ScriptFile], level: str, schemas: list[ScriptFile], *, is_offline: bool
-) -> list[Finding]:
+) -> list[ScriptFinding]:
     from hudisql.check.script_check import check_text
 
     variables = {**settings.hiveconf, **settings.hivevar}

@@ -70,7 +70,7 @@ class RunCheckpoint:
             except NoSuchPathError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
-                raise CorruptTableError(f"{path} is no checkpoint of migrations: {error}") from error
+                raise CorruptTableError(f"{path} is not a checkpoint of migrations: {error}") from error
 
     def acquire(self, wait_seconds: float, waits: Callable[[str], None]) -> None:
         """Take the lock; `waits` is called once with the current holder.
@@ -79,7 +79,7 @@ class RunCheckpoint:
         considered dead. Raises TableLockedError after `wait_seconds`, StorageError.
         """
         self.storage.make_directories(self.directory)
-        ends, told = time.monotonic() + wait_seconds, False
+        ends, has_reported = time.monotonic() + wait_seconds, False
         while True:
             self._start_heartbeat()
             found = self.read()
@@ -93,9 +93,9 @@ class RunCheckpoint:
                     f"another runner applies migrations since {found.owner['since']}: {who}",
                     hint=f"wait for it; a dead one loses the lock {EXPIRY_MS // 1000} s after its heartbeat",
                 )
-            if not told:
+            if not has_reported:
                 waits(who)
-                told = True
+                has_reported = True
             time.sleep(_PAUSE_SECONDS)
 
     def advance(self, run: dict[str, Any] | None) -> None:

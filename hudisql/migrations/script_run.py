@@ -207,7 +207,7 @@ class ScriptRunner:
         directory = self.script.path.parent
         return MigrationConflictError(
             f"{self.script.path}:{statement.line}: the last run was interrupted in statement {number}, and "
-            f"whether it has happened cannot be told: {_shown(statement.text)}",
+            f"whether it has happened is unknown: {_shown(statement.text)}",
             hint=f"look at its table; then hudisql migrate repair {directory} --done (it has happened) or "
             "--again (run it again)",
         )

@@ -88,7 +88,7 @@ class Caller:
         self.sessions: list[ClientSession] = []
 
 
-class Service:
+class CliService:
     """Sessions of all clients over one hudisql session."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Service:
         request = arguments.get(1, {})
         try:
             if not isinstance(request, dict):
-                raise InvalidHandleError(f"the request of {method} is no struct")
+                raise InvalidHandleError(f"the request of {method} is not a struct")
             if self._check_known is not None and caller.user is not None and method not in _ENDS:
                 self._check_known(caller.user)
             response = call(caller, request)

@@ -127,9 +127,9 @@ def read_message(source: ByteSource, most_bytes: int) -> Message:
     name = budget.take(length)
     number = _read_i32(budget)
     if kind != CALL:
-        raise ProtocolError(f"the message is no call: type {kind}")
+        raise ProtocolError(f"the message is not a call: type {kind}")
     if not name.isascii():
-        raise ProtocolError("the name of the method is no ASCII text")
+        raise ProtocolError("the name of the method is not ASCII text")
     return Message(name.decode("ascii"), kind, number, _read_struct(budget, 0))
 
 
@@ -172,7 +172,7 @@ def _read_value(budget: _Budget, kind: int, depth: int) -> Any:
             for _ in range(count)
         ]
         if key_kind != STRING and count:
-            raise ProtocolError("the keys of a map are no texts")
+            raise ProtocolError("the keys of a map are not texts")
         return dict(pairs)
     raise ProtocolError(f"the message has a value of the unknown type {kind}")
 

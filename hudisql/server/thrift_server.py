@@ -20,7 +20,7 @@ from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.handshake import open_transport
 from hudisql.server.http_transport import HttpTransport
-from hudisql.server.service import Caller, Service
+from hudisql.server.service import Caller, CliService
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.transport import ConnectionEnded, ConnectionIdleError, Transport
 
@@ -49,7 +49,7 @@ class ThriftServer:
         """Serve the clients that connect to `listener` (see `listen_on`), including those that are already
         waiting.
         """
-        self.service = Service(session, limits, None if users is None else users.known)
+        self.service = CliService(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console
         self._check_password = None if users is None else users.password

@@ -97,7 +97,7 @@ class PasswordFile:
         except OSError as error:
             raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise SettingsError(f"cannot read the users in {self._path}: it is no text in UTF-8") from error
+            raise SettingsError(f"cannot read the users in {self._path}: it is not UTF-8 text") from error
 
 
 class LdapServer:

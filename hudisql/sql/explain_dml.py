@@ -14,7 +14,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table import plan_table_as
-from hudisql.sql.dml.dml_plan import Changes, PlannedQuery, plan_dml
+from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
@@ -60,7 +60,7 @@ def explain_dml(
             facts += _facts_of_insert(plan.table, plan.write, plan.options)
         else:
             facts += _facts_of_change(plan.table, plan.query, plan.options)
-            if isinstance(plan.write, Changes) and plan.write.looks_up_new_keys:
+            if isinstance(plan.write, RowChanges) and plan.write.looks_up_new_keys:
                 facts.append(("new keys", "are looked up: one that is stored stops the statement"))
         facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
         return _as_result(

@@ -67,7 +67,7 @@ def test_a_line_that_is_no_user_is_an_error_with_its_place(tmp_path: Path, line:
 
 def test_a_file_that_is_no_text_is_an_error_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "users").write_bytes(b"ada:\xff\xfe")
-    with pytest.raises(SettingsError, match="no text in UTF-8"):
+    with pytest.raises(SettingsError, match="it is not UTF-8 text"):
         PasswordFile(tmp_path / "users")
 
 

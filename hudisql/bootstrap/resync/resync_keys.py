@@ -120,8 +120,8 @@ def refuse_repeated_keys(
     subject = "1 record key is" if found.keys == 1 else f"{found.keys:,} record keys are"
     raise RepeatedKeysError(
         f"{'at least ' if found.is_cut else ''}{subject} in {found.rows:,} rows of the new files:{listed}",
-        hint="nothing was written; remove the surplus rows from the source, mode => 'upsert' takes the newest"
-        " row of each key, key_check => 'nulls' takes them all",
+        hint="nothing was written; remove the surplus rows from the source, mode => 'upsert' keeps the newest"
+        " row of each key, key_check => 'nulls' keeps them all",
     )
 
 

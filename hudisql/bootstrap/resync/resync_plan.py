@@ -22,7 +22,7 @@ from hudisql.bootstrap.plan.type_checks import classify_types
 from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.schema_fit import check_columns_fit
 from hudisql.bootstrap.resync.source_comparison import (
-    ChangedSource,
+    ChangedSourceFile,
     changed_sources,
     new_source_files,
     taken_sources,
@@ -108,7 +108,7 @@ class ResyncPlan:
 
     request: ResyncRequest
     partitions: tuple[NewPartitionFiles, ...]
-    changed: tuple[ChangedSource, ...]
+    changed: tuple[ChangedSourceFile, ...]
     findings: tuple[Finding, ...]
     lists: ResyncLists = field(default_factory=ResyncLists)
 
@@ -194,7 +194,7 @@ def _plan_files(
     request: ResyncRequest,
     new: list[tuple[SourcePartition, tuple[ExternalFile, ...]]],
     found: list[Finding],
-    changed: tuple[ChangedSource, ...],
+    changed: tuple[ChangedSourceFile, ...],
     lists: ResyncLists,
 ) -> ResyncPlan:
     """The plan for these files; reads their footers."""

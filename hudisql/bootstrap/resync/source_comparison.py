@@ -42,7 +42,7 @@ class TakenSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedSource:
+class ChangedSourceFile:
     """A changed or missing source file; `found` is its current state.
 
     `is_read` says that the table still reads the file: its skeleton was not rewritten.
@@ -105,7 +105,7 @@ def unlisted_partitions(
 
 def changed_sources(
     table: HudiTable, partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
-) -> list[ChangedSource]:
+) -> list[ChangedSourceFile]:
     """The table's source files that changed or are missing, by partition and path; `partitions` are the
     source's now.
 
@@ -125,7 +125,7 @@ def changed_sources(
         return []
     read = _bootstrapped_groups(table, {each.partition_path for each, _ in different})
     found = [
-        ChangedSource(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
+        ChangedSourceFile(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
         for each, now in different
     ]
     return sorted(found, key=lambda each: (each.taken.partition_path, each.taken.file.path))

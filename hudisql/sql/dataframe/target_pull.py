@@ -95,7 +95,9 @@ class TargetPull(IncrementalPull):
     def _target(self) -> MetastoreTable:
         entry = find_hudi_entry(self._context, _table_name(self.into))
         if entry is None:
-            raise NoSuchTableError(f"there is no Hudi table {self.into}", hint="pull.write(df, …) makes it")
+            raise NoSuchTableError(
+                f"there is not a Hudi table {self.into}", hint="pull.write(df, …) makes it"
+            )
         return entry
 
     def _parse_statement(self, text: str) -> st.ChangeStatement:
@@ -122,7 +124,7 @@ def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) 
     name = ".".join(context.qualify_table_name(into))
     entry = find_entry(context, _table_name(name))
     if entry is not None and not is_hudi_table(entry):
-        raise NoSuchTableError(f"{name} is no Hudi table", hint="choose another name")
+        raise NoSuchTableError(f"{name} is not a Hudi table", hint="choose another name")
     target = None if entry is None else open_hudi_entry(context, entry)
     if target is not None and target.base_path == source.base_path:
         raise InvalidArgumentError(

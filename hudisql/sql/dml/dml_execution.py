@@ -18,7 +18,7 @@ from hudisql.result import LocalResult, Result
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.conflict_retries import retry_on_conflict
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml, touched_register_only
+from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, RowChanges, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.statement_scope import check_changeable
 from hudisql.sql.query.query_plan import bound_errors
@@ -98,7 +98,7 @@ def _commit(plan: DmlPlan) -> WriteResult:
     return _apply(plan, plan.write.rows, plan.write.operation_type)
 
 
-def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
+def _commit_unique(plan: DmlPlan, changes: RowChanges) -> WriteResult:
     """Commit the changes of a MERGE; of several inserted rows with one key the newest stays.
 
     The tasks find repeated keys while they write; only then the newest rows are determined.
@@ -121,7 +121,7 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
             raise repeated from error
 
 
-def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
+def _with_new_keys(plan: DmlPlan, changes: RowChanges) -> RowChanges:
     """The changes, computed once; refuses new rows whose record key is stored, where they are looked up."""
     scope = plan.scope
     cached = cache_rows(plan.frame)

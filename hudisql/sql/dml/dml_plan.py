@@ -83,7 +83,7 @@ Clauses = cl.InsertClauses | cl.UpdateClauses | cl.DeleteClauses | cl.MergeClaus
 
 
 @dataclass(frozen=True)
-class Changes:
+class RowChanges:
     """Changes of stored rows (columns of `change_schema`), and Hudi's operation type of their commit.
 
     Rows of the driver are an Arrow table. With `unique_new_keys` new rows must differ in record key or
@@ -159,7 +159,7 @@ class DmlPlan:
     scope: StatementScope
     table: HudiTable
     options: WriteOptions
-    write: RowsToInsert | Changes | KeysToDelete
+    write: RowsToInsert | RowChanges | KeysToDelete
     query: PlannedQuery | None = None
 
     @property
@@ -313,12 +313,12 @@ class _Planner:
             semi_join_alias=source.semi_join_alias,
         )
         plan = self._change(clauses, made, table, source.predicate, source.clauses)
-        assert isinstance(plan.write, Changes)
+        assert isinstance(plan.write, RowChanges)
         return replace(plan, write=self._with_look_up(qualified, source, plan, plan.write))
 
     def _with_look_up(
-        self, clauses: cl.MergeClauses, source: _MergeSource, plan: DmlPlan, changes: Changes
-    ) -> Changes:
+        self, clauses: cl.MergeClauses, source: _MergeSource, plan: DmlPlan, changes: RowChanges
+    ) -> RowChanges:
         """The changes with the new rows that must be looked up: a stored row may have their record key."""
         table = plan.table
         if not inserts_rows(clauses) or table.properties.generates_record_keys:
@@ -381,7 +381,7 @@ class _Planner:
         moved = _with_moves(scope.context, frame, made, table)
         rows = with_types(scope.context, moved, change_schema(table.schema), scope.table_label)
         is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)
-        changes = Changes(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
+        changes = RowChanges(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
         origin = made.text.source(self.source)
         matching = self._matching(named or clauses, predicate)
         planned = PlannedQuery(clauses, prepared, origin, made.relocation_columns, target_at, matching)

@@ -22,7 +22,7 @@ from hudisql.procedures.registry import (
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.resync.resync_plan import ResyncPlan, ResyncRequest
-    from hudisql.bootstrap.resync.source_comparison import ChangedSource
+    from hudisql.bootstrap.resync.source_comparison import ChangedSourceFile
     from hudisql.context import Context
     from hudisql.sql.dml.statement_scope import StatementScope
     from hudisql.write.execution.commit_files import WriteResult
@@ -206,7 +206,7 @@ def _summary(plan: ResyncPlan, result: WriteResult | None) -> str:
     return f"{counted} taken: {rows}; {others}"
 
 
-def _changed_row(plan: ResyncPlan, changed: ChangedSource) -> ResyncBootstrapRow:
+def _changed_row(plan: ResyncPlan, changed: ChangedSourceFile) -> ResyncBootstrapRow:
     return ResyncBootstrapRow(
         partition=changed.taken.partition_path,
         status=changed.change.value,
@@ -216,7 +216,7 @@ def _changed_row(plan: ResyncPlan, changed: ChangedSource) -> ResyncBootstrapRow
     )
 
 
-def _what_to_do(name: str, changed: ChangedSource) -> str:
+def _what_to_do(name: str, changed: ChangedSourceFile) -> str:
     """The effect of a changed or missing file on the table, and advice."""
     overwrite = (
         f"INSERT OVERWRITE {name} PARTITION (…) SELECT … FROM the source takes the partition as it is now"

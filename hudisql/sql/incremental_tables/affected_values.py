@@ -84,7 +84,7 @@ class AffectedValues:
             return self.changes(cat.main_plan_of(node))
         children = cat.children_of(node)
         if not children and kind not in _CONSTANT:
-            raise NotTraceableError("it reads a table that is no Hudi table, whose changes are not known")
+            raise NotTraceableError("it reads a non-Hudi table, whose changes are unknown")
         return any(self.changes(each) for each in (*children, *cat.subquery_plans(node)))
 
     def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:

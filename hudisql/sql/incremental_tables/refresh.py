@@ -17,7 +17,7 @@ from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.changes.change_capture import GroupChange, plan_capture
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.dml.dml_execution import execute
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_dml
+from hudisql.sql.dml.dml_plan import DmlPlan, RowChanges, plan_dml
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
@@ -238,7 +238,7 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
         return WriteResult(None)
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
     if isinstance(plan.rows, DriverChanges):
-        changes = Changes(plan.rows.rows, "UPSERT", unique_new_keys=True)
+        changes = RowChanges(plan.rows.rows, "UPSERT", unique_new_keys=True)
         options = replace(scope.write_options(scope.table), driver_max_bytes=refresh_driver_bytes(scope))
         return execute(DmlPlan(scope, scope.table, options, changes), syncs=syncs)
     spark = scope.context.spark
