@@ -95,9 +95,7 @@ class TargetPull(IncrementalPull):
     def _target(self) -> MetastoreTable:
         entry = find_hudi_entry(self._context, _table_name(self.into))
         if entry is None:
-            raise NoSuchTableError(
-                f"there is not a Hudi table {self.into}", hint="pull.write(df, …) makes it"
-            )
+            raise NoSuchTableError(f"there is no Hudi table {self.into}", hint="pull.write(df, …) makes it")
         return entry
 
     def _parse_statement(self, text: str) -> st.ChangeStatement:

@@ -93,7 +93,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     has_key = record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is not None
     if given.operation == "delete" or (given.operation == "upsert" and not has_key):
         raise NoSuchTableError(
-            f"there is not a Hudi table {name} in the metastore",
+            f"there is no Hudi table {name} in the metastore",
             hint="hoodie.datasource.write.recordkey.field among the options creates it, so does "
             "the operation 'insert', with generated record keys; "
             "CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
