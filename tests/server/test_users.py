@@ -121,7 +121,7 @@ def test_the_command_prints_a_line_of_the_file(tmp_path: Path) -> None:
         (["--users", "x", "--ldap-url", "ldaps://x"], "not both"),
         (["--ldap-url", "ldap://x", "--ldap-user-dn", "uid={user}"], "in the clear"),
         (["--ldap-url", "ldaps://x"], "the same for all users"),
-        (["--tls-key", "x"], "without --tls-certificate"),
+        (["--tls-key", "x"], "--tls-key needs --tls-certificate"),
         (["--tls-certificate", "/no/such/file"], "cannot use the certificate"),
         (["--max-sessions", "0"], "Invalid value"),
         (["--new-user", "a:b"], "is not a valid user name"),

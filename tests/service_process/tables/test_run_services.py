@@ -115,7 +115,7 @@ def test_due_services_of_several_tables_run_and_a_broken_one_is_reported(
     assert shown["m compaction"].is_due
     assert shown["m compaction"].reason == "2 of 2 delta commits since the last compaction"
     assert shown["served_cow clean"].is_due
-    assert "not known" in shown["served_broken clean"].reason
+    assert "unknown" in shown["served_broken clean"].reason
     assert "m_ro clean" not in shown, "a table is shown once, whatever names it has"
 
     context, parts, console = _context(session)
