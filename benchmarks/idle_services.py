@@ -36,7 +36,7 @@ COLUMNS: Final = 20
 SCHEMA: Final = (
     '{"type":"record","name":"t","fields":[{"name":"id","type":["null","string"],"default":null}]}'
 )
-STARTED: Final = "looking after"
+STARTED: Final = "maintaining"
 
 
 @dataclass(frozen=True)

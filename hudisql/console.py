@@ -1,7 +1,7 @@
-"""Where everything that is not a result goes: notes, warnings, progress. Always standard error.
+"""Output of everything that is not a result: notes, warnings and progress. Always standard error.
 
-One protocol with three voices: a terminal (rich's live bars), plain lines (CI, log files) and silence. The
-code that works only knows the protocol; it never prints. This module knows no Spark and no SQL.
+One protocol with several implementations: a terminal (rich's live bars), plain lines (CI, log files), JSON
+lines and silence. Other modules call the protocol and never print. This module does not know Spark or SQL.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ _LINE_SECONDS = 5.0
 
 
 class Progress(Protocol):
-    """A running piece of work, told how far it is."""
+    """The progress of a running piece of work."""
 
     def advance(self, units: float = 1, detail: str = "") -> None:
-        """`units` more are done; `detail` replaces the text beside the bar (rows/s, bytes …)."""
+        """Report that `units` more are done; `detail` replaces the text beside the bar (rows/s, bytes …)."""
 
 
 class Console(Protocol):
-    """Takes what a user should see beside the results."""
+    """Shows notes, warnings and progress to the user, apart from the results."""
 
     def info(self, text: str) -> None:
-        """A note."""
+        """Show a note."""
 
     def warning(self, text: str) -> None:
-        """Something the user should act on, although the statement goes on."""
+        """Show a warning: the user should act, although the statement goes on."""
 
     def progress(self, label: str, total_units: float | None) -> AbstractContextManager[Progress]:
-        """Show a piece of work of `total_units` (None: unknown) while the context is open."""
+        """Show the progress of work of `total_units` (None: unknown) while the context is open."""
 
 
 class _SilentProgress:
     def advance(self, units: float = 1, detail: str = "") -> None:
-        """Say nothing."""
+        """Ignore it."""
 
 
 class SilentConsole:
-    """Says nothing (`-S`, library use)."""
+    """Ignores everything (`-S`, library use)."""
 
     def info(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def warning(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     @contextmanager
     def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:  # noqa: ARG002
-        """Say nothing."""
+        """Ignore it."""
         yield _SilentProgress()
 
 
 @dataclass
 class DistinctWarnings:
-    """A console's voice that says each warning once, for work that may be done again."""
+    """Passes each distinct warning to another console once, for work that may be retried."""
 
     console: Console
     given: set[str] = field(default_factory=set)
 
     def info(self, text: str) -> None:
-        """A note."""
+        """Pass a note on."""
         self.console.info(text)
 
     def warning(self, text: str) -> None:
-        """A warning, unless it was given before."""
+        """Pass a warning on, unless it was given before."""
         if text not in self.given:
             self.given.add(text)
             self.console.warning(text)
@@ -84,8 +84,7 @@ class DistinctWarnings:
 class PlainConsole:
     """One line at a time, for logs: progress every few seconds and when it ends.
 
-    A line that cannot be written (the disk of the log is full, its reader has left) is lost, and the work
-    goes on.
+    A line that cannot be written (disk full, reader gone) is dropped, and the work goes on.
     """
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
@@ -110,7 +109,7 @@ class PlainConsole:
 
 @dataclass
 class JsonConsole(PlainConsole):
-    """One object of JSON a line, for what collects logs: `time`, `level`, `event`, and what belongs to it."""
+    """One JSON object a line for log collectors: `time`, `level`, `event` and further fields."""
 
     def info(self, text: str) -> None:
         """A note, as `message`."""
@@ -214,7 +213,7 @@ class TerminalConsole:
 
 
 class BarProgress:
-    """The progress that a live bar shows; `done` units of its total are done."""
+    """Progress shown as a live bar: `done` of `total` units."""
 
     def __init__(self, bar: object, task: object, total_units: float | None) -> None:
         self._bar = bar
@@ -223,7 +222,7 @@ class BarProgress:
         self.done = 0.0
 
     def expect(self, units: float) -> None:
-        """There are `units` more to do than was said before."""
+        """Add `units` to the total."""
         self._total = (self._total or 0) + units
         self._bar.update(self._task, total=self._total)  # type: ignore[attr-defined]
 
@@ -235,7 +234,7 @@ class BarProgress:
 
 
 def open_console(*, silent: bool = False, stream: TextIO | None = None) -> Console:
-    """The voice that fits: silent if asked, live bars on a terminal, plain lines elsewhere."""
+    """The console for this process: silent if requested, live bars on a terminal, plain lines elsewhere."""
     if silent:
         return SilentConsole()
     target = stream or sys.stderr

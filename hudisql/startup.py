@@ -1,7 +1,8 @@
-"""Starting what a session of ours owns: Spark and the metastore, each when it is first needed.
+"""Starts Spark and the metastore of a session that owns them, each on first use.
 
-A statement that names no table runs in Spark without its catalog, so that no metastore is started for it.
-Where Spark and the embedded metastore are both needed, they start at the same time. Knows no SQL text.
+A statement that names no table runs in Spark without its catalog, so that no metastore is started for it. If
+Spark and the embedded metastore are both needed, they start at the same time. This module does not know SQL
+text.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ SparkAction = Callable[["SparkSession"], None]
 
 @dataclass(eq=False)
 class _StartAction:
-    """What a thread does once it has Spark: settings of Spark's such as job tags belong to a thread."""
+    """An action that a thread runs once it has Spark: settings such as job tags belong to a thread."""
 
     action: SparkAction
     thread: int
     is_done: bool = False
 
 
-# Nothing listens on it: a catalog that is asked too early fails, and does not make a Derby database.
+# Nothing listens on this address: a catalog that is used too early fails instead of creating a Derby
+# database.
 _NO_METASTORE: Final = "thrift://127.0.0.1:1"
 _URIS: Final = "hive.metastore.uris"
 
@@ -46,12 +48,12 @@ _URIS: Final = "hive.metastore.uris"
 class OwnedParts:
     """Spark, the metastore client and storage of one session, each started once, by any thread.
 
-    A part that cannot start raises SettingsError, MetastoreUnavailableError or ExecutorEnvironmentError, and
-    is tried again when it is asked for again. `settings.warehouse` is qualified.
+    A part that cannot start raises SettingsError, MetastoreUnavailableError or ExecutorEnvironmentError; the
+    next use tries again. `settings.warehouse` is qualified.
     """
 
     def __init__(self, settings: Settings, console: Console, use_database: SparkAction) -> None:
-        """`use_database` makes the database of the settings the current one, once the catalog is there."""
+        """`use_database` sets the settings' database as the current one, once the catalog exists."""
         self._settings = settings
         self._console = console
         self._use_database = use_database
@@ -84,7 +86,9 @@ class OwnedParts:
 
     @property
     def spark_without_catalog(self) -> SparkSession:
-        """Spark, perhaps before it has a catalog: for what names no table, view or function of a catalog."""
+        """Spark, possibly before it has a catalog: for statements without tables, views or functions of a
+        catalog.
+        """
         with self._lock:
             if self._spark is None:
                 self._starting(self._start_spark)
@@ -117,9 +121,10 @@ class OwnedParts:
         return self._client
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in this thread when it first gets Spark, or now if that runs; the result removes it.
+        """Call `action` in this thread when it first gets Spark, or now if Spark is running; the result
+        removes it.
 
-        It waits for nothing, also while another thread starts Spark.
+        It does not wait, even while another thread starts Spark.
         """
         waiting = _StartAction(action, threading.get_ident())
         self._on_start.append(waiting)
@@ -134,7 +139,7 @@ class OwnedParts:
                 each.action(spark)
 
     def close(self) -> None:
-        """Close the client, stop Spark, release the embedded metastore; nothing starts any more."""
+        """Close the client, stop Spark, release the embedded metastore; nothing starts after this."""
         self._is_closed = True
         if self._client is not None:
             self._client.close()
@@ -155,7 +160,7 @@ class OwnedParts:
     def _start_with_catalog(self) -> None:
         opening = self._metastore_opening()
         if self._settings.metastore_uris:
-            # A given metastore answers at once, or Spark need not start.
+            # Fail before Spark starts if a given metastore does not answer.
             opening.result()
         if self._spark is None:
             self._start_spark()
@@ -186,7 +191,7 @@ class OwnedParts:
         self._run_actions(owned.spark)
 
     def _metastore_opening(self) -> Future[None]:
-        """The metastore's start, under way or done; a new one if the last has failed."""
+        """The running or completed start of the metastore; a new one if the last has failed."""
         opening = self._opening
         if opening is None or (opening.done() and opening.exception() is not None):
             opening = self._opening = _in_background(self._open_metastore)
@@ -219,7 +224,7 @@ def running_spark() -> SparkSession | None:
 
 
 def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
-    """Find or start the embedded metastore. Raises what `acquire_embedded_metastore` raises."""
+    """Find or start the embedded metastore."""
     from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
 
     if not embedded_metastore_status(warehouse).running and not isinstance(console, SilentConsole):
@@ -228,7 +233,7 @@ def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
 
 
 def check_connection(settings: Settings) -> None:
-    """Raise SettingsError for a metastore URI or a Kerberos principal that is none. Connects to nothing."""
+    """Raise SettingsError for an invalid metastore URI or Kerberos principal. Does not connect."""
     from hudisql.catalog.connection import kerberos_security, parse_metastore_uris
 
     parse_metastore_uris(settings.metastore_uris)
@@ -237,7 +242,7 @@ def check_connection(settings: Settings) -> None:
 
 
 def open_client(uris: str, settings: Settings) -> MetastoreClient:
-    """A client, which connects when it is first asked."""
+    """A client, which connects on first use."""
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.connection import kerberos_security
 
@@ -246,9 +251,9 @@ def open_client(uris: str, settings: Settings) -> MetastoreClient:
 
 
 def _set_metastore(spark: SparkSession, uri: str) -> None:
-    """Name the metastore to a Spark that has not asked its catalog yet."""
+    """Set the metastore of a Spark that has not used its catalog yet."""
     context = java_context(spark.sparkContext)
-    # What the shared catalog is made from, what new sessions are, and what the user sees.
+    # The settings of the shared catalog, of new sessions, and of the user's session.
     java_session(spark).sharedState().hadoopConf().set(_URIS, uri)
     context.hadoopConfiguration().set(_URIS, uri)
     context.sc().conf().set(f"spark.hadoop.{_URIS}", uri)

@@ -380,12 +380,12 @@ _PYTHON_TEXT = """
 ## Data source
 
 With hudisql installed, `spark.read.format("hudi")` and `df.write.format("hudi")` work on plain PySpark 4, by
-path ([readers](readers.md), [changing rows](changing-rows.md)). Options of reads:
+path ([readers](readers.md), [writes](changing-rows.md#dataframes)). Options of reads:
 
 | option | meaning |
 |---|---|
 | `path` | the table's directory, or a partition path below it |
-| `hoodie.datasource.query.type` | `snapshot` (default) or `read_optimized`; others are refused |
+| `hoodie.datasource.query.type` | `snapshot` (default), `read_optimized`, [`incremental`](history.md) |
 | `as.of.instant` | the table as it stood at an instant time, date or timestamp |
 | `fs.*`, `dfs.*` | settings of the file system, as Hadoop has them |"""
 

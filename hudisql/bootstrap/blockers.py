@@ -1,6 +1,6 @@
-"""What the checks of a bootstrap find: blockers, which stop it, and warnings, which do not.
+"""The findings of a bootstrap's checks: blockers, which stop it, and warnings, which do not.
 
-A finding says what, where and what to do, so that a dry run can list all of them at once. Values only.
+A finding has a message and advice, so that a dry run can list all of them at once. Values only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: what and where, and what to do about it."""
+    """One finding: the problem with its place, and the advice."""
 
     message: str
     is_blocker: bool
@@ -31,7 +31,7 @@ def blocker(message: str, *, hint: str | None = None) -> Finding:
 
 
 def warning(message: str, *, hint: str | None = None) -> Finding:
-    """A finding that the user should know of."""
+    """A finding that does not stop the bootstrap."""
     return Finding(message, False, hint)
 
 
@@ -59,7 +59,7 @@ def count_files(files: int) -> str:
 
 
 def name_some(names: Sequence[str], kind: str = "file") -> str:
-    """`3 files: a, b, c` or `12 files, such as a, b, c`: counts all, names the first few."""
+    """`3 files: a, b, c` or `12 files, such as a, b, c`: the number of all, and the first few names."""
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
     counted = f"{len(names):,} {kind if len(names) == 1 else plural}"
     if len(names) <= _SAMPLES:

@@ -1,8 +1,8 @@
-"""Which parquet types a bootstrapped table can carry, and who is incompatible with each.
+"""The parquet types that a bootstrapped table supports, and the readers that are incompatible with each.
 
-A metadata-only bootstrap leaves the source's physical types as they are; this module alone knows what Apache
-Hudi's mergers and Hive do with them. Every entry of `TYPE_INCOMPATIBILITIES` was observed with Apache Hudi
-0.15.0 or 1.2.0, or with Hive 2.3. Works on parquet schemas only: no Spark, no storage.
+A metadata-only bootstrap keeps the source's physical types; only this module knows how Apache Hudi's mergers
+and Hive handle them. Every entry of `TYPE_INCOMPATIBILITIES` was observed with Apache Hudi 0.15.0 or 1.2.0,
+or with Hive 2.3. Works on parquet schemas only: no Spark, no storage.
 """
 
 from __future__ import annotations
@@ -185,13 +185,13 @@ CODEC_INCOMPATIBILITIES: Final[Mapping[str, str]] = {
     "LZ4": "Hive 2.3 has no lz4 codec and cannot read these files",
     "LZ4_RAW": "Hive 2.3 has no lz4 codec and cannot read these files",
 }
-# Codecs that only hudisql reads, so that files left as they are would be lost to every other reader.
+# Codecs that only hudisql reads, so that every other reader would fail on unchanged files.
 UNSHARED_CODECS: Final = frozenset({"BROTLI"})
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedType:
-    """A column as the table will have it (None: no table can) and the names of its incompatibilities."""
+    """A column's type in the table (None: unsupported) and the names of its incompatibilities."""
 
     type: pa.DataType | None
     incompatibilities: frozenset[str]
@@ -249,7 +249,7 @@ def _classify_list(
 
 
 class _WatchedLeaves:
-    """Leaves taken through a list, whose paths tell a 3-level list from the older 2-level one."""
+    """Leaves read through a list, whose paths distinguish a 3-level list from the older 2-level one."""
 
     def __init__(self, leaves: Iterator[Any]) -> None:
         self._leaves = leaves

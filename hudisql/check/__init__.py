@@ -1,1 +1,1 @@
-"""Checking scripts without running them: every statement is parsed, and bound to tables that hold no rows."""
+"""Checks scripts without running them: every statement is parsed, and bound to tables without rows."""

@@ -1,6 +1,4 @@
-"""What a check says of CALL bootstrap_table: whether it does the same when it is called again, and what
-table it makes.
-"""
+"""Checks CALL bootstrap_table: whether repeating it does the same, and which table it creates."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _CHANGING: Final = re.compile(r"\b(current_date|current_timestamp|now|curdate|ra
 
 
 def idempotence_problems(arguments: Any) -> Iterator[tuple[str, str]]:
-    """Why the call may do something else when it is called again: the problem and what to do."""
+    """Why repeating the call may have another effect: the problem and the advice."""
     for name in ("source", "target_path"):
         path = getattr(arguments, name, None)
         if path and not path.startswith("/") and ":" not in path.split("/", 1)[0]:
@@ -42,7 +40,7 @@ def idempotence_problems(arguments: Any) -> Iterator[tuple[str, str]]:
 
 
 def existing_table_problem(real: Context, arguments: Any) -> HudisqlError | None:
-    """The error of a call whose table exists already, and is another one than it would make."""
+    """The error of a call whose table exists and differs from the one that it would create."""
     from hudisql.procedures.bootstrap.bootstrap_table import request_of
 
     try:
@@ -50,19 +48,19 @@ def existing_table_problem(real: Context, arguments: Any) -> HudisqlError | None
     except TableExistsError as error:
         return error
     except HudisqlError:
-        return None  # what else is wrong is said elsewhere
+        return None  # the plan reports all other errors
     return None
 
 
 def dry_run(real: Context, declared: Procedure, arguments: Any) -> None:
-    """Plan the bootstrap on what is there. Raises BootstrapBlockedError and others."""
+    """Plan the bootstrap on the existing source. Raises BootstrapBlockedError and others."""
     checked = declared.call(real, replace(arguments, dry_run=True))
     if checked.error is not None:
         raise checked.error
 
 
 def define_bootstrapped(context: ShadowContext, arguments: Any) -> None:
-    """Make the shadow of the table to be; one whose source cannot be looked at binds to nothing."""
+    """Create an empty copy of the future table; if its source cannot be read, its columns are unknown."""
     key = context.qualify_table_name(arguments.table)
     columns = _source_columns(context, arguments)
     shadows = context.shadows
@@ -82,7 +80,7 @@ def define_bootstrapped(context: ShadowContext, arguments: Any) -> None:
 
 
 def check_columns(arguments: Any, columns: pa.Schema) -> None:
-    """Raise InvalidArgumentError for a key or an ordering column that the source does not have."""
+    """Raise InvalidArgumentError for a key or an ordering column that the source lacks."""
     known = {name.lower() for name in columns.names}
     wanted = [*(arguments.record_key or ()), *([arguments.precombine] if arguments.precombine else [])]
     for name in wanted:
@@ -93,7 +91,7 @@ def check_columns(arguments: Any, columns: pa.Schema) -> None:
 
 
 def _source_columns(context: ShadowContext, arguments: Any) -> pa.Schema | None:
-    """The columns of the source table; None where the source is a directory, or is not known."""
+    """The columns of the source table; None if the source is a directory or unknown."""
     if arguments.source_table is None:
         return None
     key = context.qualify_table_name(arguments.source_table)

@@ -1,6 +1,7 @@
-"""Whether the condition of a MERGE compares the whole record key: else it finds rows of other keys, too.
+"""Checks whether the condition of a MERGE compares the whole record key: else it also finds rows of other
+keys.
 
-Reads the condition alone, with sqlglot; columns are the target's if their qualifier, or their name, says so.
+Reads only the condition, with sqlglot; a column is the target's if its qualifier, or its name, says so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def missing_key_columns(
 ) -> tuple[str, ...]:
     """The columns of the record key that no `target.column = …` of the conjunction compares.
 
-    None are missing in a condition that sqlglot cannot read: Spark says what is wrong with it.
+    Empty for a condition that sqlglot cannot read: Spark then reports the error.
     """
     try:
         tree = sqlglot.parse_one(condition, dialect="spark")

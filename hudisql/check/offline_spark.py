@@ -1,4 +1,4 @@
-"""Spark for a check without a metastore: one thread, a catalog in memory, a warehouse that is temporary."""
+"""Spark for a check without a metastore: one thread, a catalog in memory, a temporary warehouse."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checking scripts: split, variables, parse, and, above the level `parse`, bind.
+"""Checks scripts: split, variables, parse, and, above the level `parse`, bind.
 
-Every statement is checked, whatever is wrong with those before it. The level `parse` needs neither Spark nor
-a metastore.
+Every statement is checked, even after errors in earlier ones. The level `parse` needs neither Spark nor a
+metastore.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.check.script_findings import Finding, finding_of
+from hudisql.check.script_findings import ScriptFinding, finding_of
 from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
 from hudisql.sql.dispatch import check_head
 from hudisql.sql.text import clauses as cl
@@ -37,7 +37,7 @@ class ScriptFile:
 
 
 def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
-    """The given files, and the `.sql` files below the given directories, in the order they would run.
+    """The given files, and the `.sql` files below the given directories, in execution order.
 
     Raises InvalidArgumentError.
     """
@@ -55,7 +55,7 @@ def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
 
 
 def _order(path: Path) -> tuple[int, tuple[int, ...], str]:
-    """Versions by their numbers, then repeatable scripts, then undo scripts, the latest first."""
+    """Sort key: versions by their numbers, then repeatable scripts, then undo scripts, the latest first."""
     kind, _, rest = path.name.partition("__")
     numbers = kind[1:].replace("_", ".").split(".")
     if rest and kind[:1] in ("V", "U") and all(number.isdigit() for number in numbers):
@@ -66,10 +66,10 @@ def _order(path: Path) -> tuple[int, tuple[int, ...], str]:
 
 def check_text(
     file: ScriptFile, variables: Mapping[str, str], checker: StatementCheck | None = None
-) -> Iterator[Finding]:
+) -> Iterator[ScriptFinding]:
     """The findings of a file; without `checker` those of the level `parse`.
 
-    A finding's place is that in the file, in which variables stand for their values.
+    Positions are those in the file, before variables are substituted.
     """
     try:
         statements = split_script(file.text)
@@ -83,12 +83,12 @@ def check_text(
     for statement in statements:
         if (line := find_shell_command(statement.text)) is not None:
             if is_migration:
-                message = f"'{statement.text}' is a word of the command line, not SQL"
-                yield Finding(file.name, statement.line, statement.column, "unsupported", message)
+                message = f"'{statement.text}' is a command of the shell, not SQL"
+                yield ScriptFinding(file.name, statement.line, statement.column, "unsupported", message)
             elif line.command is ShellCommand.QUIT:
                 return
             continue
-        others: list[Finding] = []
+        others: list[ScriptFinding] = []
         if checker is not None:
             checker.problem = _collector(others, file.name, statement)
         try:
@@ -123,7 +123,7 @@ def _check_statement(
 
 
 def _read_clauses(parsed: st.Statement, where: Any) -> None:
-    """Read the clauses of a change of rows, which have a grammar of their own here."""
+    """Read the clauses of a change of rows, which hudisql parses itself."""
     if isinstance(parsed, st.MergeStatement):
         cl.read_merge(parsed, **where)
     elif isinstance(parsed, st.UpdateStatement):
@@ -132,15 +132,15 @@ def _read_clauses(parsed: st.Statement, where: Any) -> None:
         cl.read_delete(parsed, **where)
 
 
-def _collector(findings: list[Finding], file: str, statement: ScriptStatement) -> Any:
+def _collector(findings: list[ScriptFinding], file: str, statement: ScriptStatement) -> Any:
     def problem(code: str, message: str, hint: str | None) -> None:
-        findings.append(Finding(file, statement.line, statement.column, code, message, hint))
+        findings.append(ScriptFinding(file, statement.line, statement.column, code, message, hint))
 
     return problem
 
 
 def _learn_setting(text: str, known: dict[str, str]) -> None:
-    """`SET hivevar:name=value` and `SET name=value` give variables to what follows."""
+    """Keep the variables of `SET hivevar:name=value` and `SET name=value` for later statements."""
     words = text.split(None, 1)
     if len(words) == 2 and words[0].upper() == "SET" and "=" in words[1]:
         name, _, value = words[1].partition("=")

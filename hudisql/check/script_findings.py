@@ -1,4 +1,4 @@
-"""What a check finds, and how it is written: as text, GitHub's annotations, SARIF or JSON."""
+"""Findings of a check, and their formats: text, GitHub's annotations, SARIF or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hudisql.sql.text.script import ScriptStatement
 
 FORMATS: Final = ("text", "github", "sarif", "json")
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)(?::|$|\n)")
-# The first class that fits counts.
+# The first class that matches decides.
 _CODES: Final[tuple[tuple[type[errors.HudisqlError], str], ...]] = (
     (errors.UndefinedVariableError, "unknown-variable"),
     (errors.SqlSyntaxError, "syntax"),
@@ -63,8 +63,8 @@ CODES: Final = {
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing wrong, at its place in a file (1-based)."""
+class ScriptFinding:
+    """One problem and its position in a file (1-based)."""
 
     file: str
     line: int
@@ -77,15 +77,15 @@ class Finding:
         return f"{self.file}:{self.line}:{self.column}: {self.code} {self.message}"
 
 
-def finding_of(error: errors.HudisqlError, file: str, statement: ScriptStatement) -> Finding:
-    """The finding that an error of a statement is; at the statement if the error names no place."""
+def finding_of(error: errors.HudisqlError, file: str, statement: ScriptStatement) -> ScriptFinding:
+    """The finding for a statement's error; at the statement if the error has no position."""
     place = _PLACE.search(error.message)
     line, column = (int(place[1]), int(place[2])) if place else (statement.line, statement.column)
     text = error.message
     if place is not None and place.start() == 0:
         text = text[place.end() :]
     lines = [part.strip() for part in text.strip().splitlines()]
-    return Finding(file, line, column, code_of(error), lines[0] if lines else error.message, error.hint)
+    return ScriptFinding(file, line, column, code_of(error), lines[0] if lines else error.message, error.hint)
 
 
 def code_of(error: errors.HudisqlError) -> str:
@@ -97,7 +97,7 @@ def code_of(error: errors.HudisqlError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), "error")
 
 
-def render(findings: Sequence[Finding], form: str) -> str:
+def render(findings: Sequence[ScriptFinding], form: str) -> str:
     """The findings in one of `FORMATS`; empty without findings, but for SARIF and JSON."""
     if form == "json":
         return json.dumps([asdict(each) for each in findings], ensure_ascii=False, indent=2) + "\n"
@@ -107,17 +107,17 @@ def render(findings: Sequence[Finding], form: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _github(finding: Finding) -> str:
+def _github(finding: ScriptFinding) -> str:
     def escaped(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
-    # In a property the separators of properties need escapes, too.
+    # Separators of properties must be escaped in a property, too.
     file = escaped(finding.file).replace(":", "%3A").replace(",", "%2C")
     properties = f"file={file},line={finding.line},col={finding.column},title={finding.code}"
     return f"::error {properties}::{escaped(finding.message)}"
 
 
-def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+def _sarif(findings: Sequence[ScriptFinding]) -> dict[str, Any]:
     used = dict.fromkeys(each.code for each in findings)
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -138,7 +138,7 @@ def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding) -> dict[str, Any]:
+def _sarif_result(finding: ScriptFinding) -> dict[str, Any]:
     region = {"startLine": finding.line, "startColumn": finding.column}
     uri = quote(Path(finding.file).as_posix())
     location = {"artifactLocation": {"uri": uri}, "region": region}

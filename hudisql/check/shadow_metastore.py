@@ -1,8 +1,8 @@
 """A metastore in memory for checks: empty Hudi tables stand for the tables that statements name.
 
-A table that is looked up in the real metastore gets a shadow with its columns, its key and no rows, in a
+A table that is looked up in the existing metastore gets an empty copy with its columns and its key in a
 temporary directory, so that the session's own binder and planner work on it without reading or writing
-anything that exists. What scripts define, drop and alter is defined, dropped and altered here.
+anything that exists. Definitions, drops and alterations of scripts are applied here.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Name = tuple[str, str]
 
 @dataclass
 class ShadowMetastore:
-    """As much of a metastore client as statements ask; `real` is None offline.
+    """The parts of a metastore client that statements use; `real` is None offline.
 
-    `opaque` are tables that are known to be made, whose columns are not known: they bind to nothing. `plain`
-    are shadows of tables that are none of Hudi's.
+    `opaque`: tables that exist, but whose columns are unknown; statements on them are not bound. `plain`:
+    empty copies of non-Hudi tables.
     """
 
     directory: str
@@ -61,28 +61,28 @@ class ShadowMetastore:
     uris: str = "(a check)"
 
     def get_database(self, name: str) -> MetastoreDatabase | None:
-        """A database, whose location is temporary."""
+        """A database with a temporary location."""
         known = name in self.databases or (self.real is not None and self.real.get_database(name) is not None)
         return MetastoreDatabase(name, f"{self.directory}/{name}.db") if known else None
 
     def list_databases(self) -> list[str]:
-        """The names of the databases that are known."""
+        """The names of the known databases."""
         return sorted({*self.databases, *([] if self.real is None else self.real.list_databases())})
 
     def list_tables(self, database: str) -> list[str]:
-        """The names of the tables that have a shadow."""
+        """The names of the tables with an empty copy."""
         return [name for each, name in self.tables if each == database]
 
     def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
-        """None: no statement is run that could touch another table's files."""
+        """Return nothing: no statement is run that could touch another table's files."""
         del key
         return []
 
     def get_table(self, database: str, name: str) -> MetastoreTable | None:
-        """The shadow of a table, made when it is first asked for.
+        """The empty copy of a table, created on first use.
 
-        While `refuses_dropped` is true, a table that a statement drops raises NoSuchTableError: Spark's
-        catalog would still find it.
+        While `refuses_dropped` is true, a table that an earlier statement drops raises NoSuchTableError:
+        Spark's catalog would still find it.
         """
         key = (database, name)
         if key in self.dropped and key not in self.tables and self.refuses_dropped:
@@ -95,12 +95,12 @@ class ShadowMetastore:
         return self.tables.get(key)
 
     def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
-        """The shadows of several tables."""
+        """The empty copies of several tables."""
         found = [self.get_table(database, name) for name in names]
         return [entry for entry in found if entry is not None]
 
     def create_table(self, table: MetastoreTable) -> None:
-        """Keep an entry."""
+        """Store an entry."""
         self.tables[table.database, table.name] = table
         self.dropped.discard((table.database, table.name))
 
@@ -112,14 +112,14 @@ class ShadowMetastore:
         name: str | None = None,
         expected: tuple[str, str] | None = None,
     ) -> None:
-        """Replace an entry, `name` being the one it had."""
+        """Replace the entry that was called `name`."""
         del cascade, expected
         if name is not None and name != table.name:
             self.drop_table(table.database, name)
         self.create_table(table)
 
     def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> bool:
-        """Forget an entry."""
+        """Remove an entry."""
         del delete_data
         key = (database, name)
         self.dropped.add(key)
@@ -128,7 +128,7 @@ class ShadowMetastore:
         return self.tables.pop(key, None) is not None
 
     def drop_shadow(self, key: Name) -> None:
-        """Forget a table with its further names and remove its shadow's files, as DROP TABLE does."""
+        """Remove a table with its `_ro` and `_rt` names and the files of its copy, as DROP TABLE does."""
         database, name = key
         table = self.tables.get(key)
         location = None if table is None else hudi_base_path(table)
@@ -143,22 +143,22 @@ class ShadowMetastore:
                 self.context.storage.delete_directory(directory)
 
     def list_partition_names(self, *_: object) -> list[str]:
-        """None: shadows have no partitions."""
+        """Return nothing: the copies have no partitions."""
         return []
 
     def list_partitions(self, *_: object, **__: object) -> list[Any]:
-        """None."""
+        """Return nothing."""
         return []
 
     find_partitions = list_partitions
 
     def add_partitions(self, *_: object, **__: object) -> None:
-        """Keep nothing."""
+        """Ignore them."""
 
     alter_partitions = drop_partitions = add_partitions
 
     def define(self, key: Name, columns: pa.Schema, definition: TableDefinition | None = None) -> None:
-        """Make a table of these columns; without `definition` it has no key and is none of Hudi's."""
+        """Create a table of these columns; without `definition` it has no key and is not a Hudi table."""
         assert self.context is not None
         if definition is None:
             definition = TableDefinition(columns, (), {})
@@ -176,7 +176,7 @@ class ShadowMetastore:
 
     @contextmanager
     def hidden_plain_tables(self) -> Iterator[None]:
-        """Inside, tables that are none of Hudi's are not found: their shadows are Hudi tables."""
+        """Hide non-Hudi tables in the block: their copies are Hudi tables."""
         hidden = {key: self.tables.pop(key) for key in self.plain if key in self.tables}
         self._shadowing |= hidden.keys()
         try:
@@ -223,7 +223,7 @@ class ShadowMetastore:
 
 
 class ShadowContext(Context):
-    """A context on shadows, whose current database is its own."""
+    """A context on the copies, with its own current database."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class ShadowContext(Context):
 
     @property
     def current_database(self) -> str:
-        """What USE has set."""
+        """The database of USE."""
         return self.database
 
 

@@ -1,4 +1,4 @@
-"""Binding one statement to shadows: what would fail is raised, what it defines is defined there.
+"""Binds one statement to empty tables: raises what would fail, and applies what it defines.
 
 The parser, the binder of CALL and the planners are those of the session; nothing that exists is written, and
 no row is read.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 Problem = Callable[[str, str, str | None], None]
-"""Told of a finding that is no error: its code, the message and a hint."""
+"""Receives a finding that is not an error: its code, the message and a hint."""
 _SETTING: Final = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
 _SET_OF_HUDI: Final = re.compile(r"\s*SET\s+`?(hoodie\.[^\s=`]+)`?\s*=", re.IGNORECASE)
 _HUDI_ONLY: Final = (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
@@ -62,8 +62,8 @@ class StatementCheck:
     ) -> None:
         """`real` is the session's own context, None offline; with `runs_dry` bootstraps are planned on it.
 
-        While `declares` is true, statements say what is there: their databases need not be made. A migration
-        script (`is_migration`) may make what the metastore has already: it was applied.
+        While `declares` is true, statements describe what exists: their databases need not be created first.
+        A migration script (`is_migration`) may create what the metastore already has: it was applied.
         """
         self.context = context
         self.real = real
@@ -73,7 +73,7 @@ class StatementCheck:
         self.declares = False
 
     def check(self, statement: st.Statement, source: SourceText) -> None:
-        """Raise what the statement would raise before it runs; other findings go to `problem`."""
+        """Raise the error that the statement would raise before it runs; other findings go to `problem`."""
         reads = isinstance(statement, st.QueryStatement | st.ChangeStatement)
         self.context.shadows.refuses_dropped = reads
         try:
@@ -181,7 +181,7 @@ class StatementCheck:
         else:
             definition = read_table_definition(self.context, statement.text)
         if not len(definition.columns):
-            # It registers what lies at its LOCATION.
+            # It registers the table at its LOCATION.
             self.context.shadows.opaque.add(key)
             return
         self.context.shadows.define(key, definition.columns, definition)
@@ -210,7 +210,7 @@ class StatementCheck:
         is_plain = (entry.database, entry.name) in self.context.shadows.plain
         if is_plain and isinstance(statement, _HUDI_ONLY):
             raise UnsupportedStatementError(
-                f"{statement.verb} needs a Hudi table, and {entry.full_name} is none",
+                f"{statement.verb} needs a Hudi table, and {entry.full_name} is not one",
                 hint="CALL bootstrap_table(…) makes a Hudi table of it",
             )
         if entry.is_view:
@@ -273,7 +273,7 @@ class StatementCheck:
         self.context.spark.sql(text)
 
     def _block(self, block: st.BlockStatement) -> None:
-        """Raise what the block would raise before it runs; its tables that are none of Hudi's are Spark's."""
+        """Raise the error that the block would raise before it runs; its non-Hudi tables are Spark's."""
         shadows = self.context.shadows
         while True:
             known = set(shadows.plain)
@@ -285,7 +285,7 @@ class StatementCheck:
                     raise
 
     def _existing(self, name: st.TableName) -> Any:
-        """The entry of a table; None for views of the session. Raises NoSuchTableError."""
+        """The entry of a table; None for views of the session."""
         entry = find_entry(self.context, name)
         if entry is not None:
             return entry
@@ -296,7 +296,7 @@ class StatementCheck:
         raise NoSuchTableError(f"there is no table {name}")
 
     def _is_about_opaque(self, error: HudisqlError) -> bool:
-        """True if a table is named whose columns are not known: nothing can be said of the statement."""
+        """True if a table has unknown columns: the statement cannot be checked."""
         text = error.message.replace("`", "").lower()
         database = self.context.database
         return any(

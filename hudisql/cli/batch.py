@@ -1,8 +1,8 @@
-"""Running scripts from the command line: statement by statement, results out, errors counted.
+"""Runs scripts from the command line: statement by statement, writing results and counting errors.
 
-Results go to standard output, everything else to the console and standard error. A failed statement stops
-the run unless it is forced on; a reader of the output that leaves (head, less) does not: what the statements
-do must not depend on who looks on.
+Results go to standard output, everything else to the console and standard error. A failed statement stops the
+run unless `--force` is given. A closed reader of the output (head, less) does not stop it: what the
+statements do must not depend on the reader.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_US
 
 @dataclass(frozen=True)
 class Script:
-    """Text to run; `name` tells the user where it came from, `shows_results` is false for init files.
+    """Text to run; `name` says where it came from, `shows_results` is false for init files.
 
-    `sources` are the files that the text came from, the innermost last: none is read inside itself.
+    `sources` are the files that include it, the innermost last: a file cannot include itself.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Script:
 
 
 def script_of(path: Path, *, shows_results: bool = True, sources: tuple[Path, ...] = ()) -> Script:
-    """The script of a file, which was read inside of `sources`. Raises SettingsError."""
+    """The script of a file that is included from `sources`. Raises SettingsError."""
     return Script(read_script(path), str(path), shows_results, (*sources, path.resolve()))
 
 
@@ -83,19 +83,19 @@ class BatchOptions:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a script ended: its exit code, and whether it asked to leave."""
+    """How a script ended: its exit code, and whether it ran `quit`."""
 
     code: int
     has_quit: bool = False
 
 
 OpenOutput = Callable[[], AbstractContextManager[Output]]
-"""Opens what the rows of one statement are written to."""
+"""Opens the writer of one statement's rows."""
 
 
 @contextmanager
 def standard_output() -> Iterator[Output]:
-    """Rows go to standard output; a reader that leaves drops the rest of them, and nothing else."""
+    """Write rows to standard output; after the reader closed it, output is discarded."""
     output = _Output()
     with suppress(_ReaderLeftError):
         yield output
@@ -115,7 +115,7 @@ def run_scripts(session: Session, scripts: list[Script], options: BatchOptions) 
 
 
 def graver(code: int, other: int) -> int:
-    """The exit code of two statements, of which each had its own."""
+    """The more severe of two exit codes."""
     return max(code, other, key=_BY_GRAVITY.index)
 
 
@@ -193,9 +193,9 @@ def run_statement(
 ) -> int:
     """Run one statement and write its rows; the exit code. Errors are printed, not raised.
 
-    Only that Spark or the metastore does not start is raised: no other statement would run.
+    Errors of starting Spark or the metastore are raised: no other statement would run.
 
-    What a check found wrong (`Result.error`) fails the statement after its rows.
+    A failed check (`Result.error`) fails the statement after its rows.
     """
     place = f"{script.name}, line {statement.line}"
     if options.verbose:
@@ -241,7 +241,7 @@ def run_statement(
 
 
 def exit_code_of(error: HudisqlError) -> int:
-    """3 for what was blocked before anything was written or removed, 1 for all other errors."""
+    """3 if the statement was blocked before it wrote or removed anything, 1 for all other errors."""
     return EXIT_BLOCKED if isinstance(error, BootstrapBlockedError | RollbackRefusedError) else EXIT_FAILED
 
 
@@ -252,7 +252,7 @@ def print_error(error: BaseException | str, place: str = "") -> None:
 
 
 def discard_output() -> None:
-    """Let all further output go nowhere, that on standard error too if it had the same reader."""
+    """Discard all further output, including standard error if it had the same reader."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     has_same_reader = os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
     os.dup2(nowhere, sys.stdout.fileno())
@@ -262,11 +262,11 @@ def discard_output() -> None:
 
 
 class _ReaderLeftError(Exception):
-    """Nobody reads standard output any more."""
+    """The reader of standard output has closed it."""
 
 
 class _Output:
-    """Where results go, telling a reader that has left from whatever else breaks."""
+    """The output of results; tells a closed reader from other errors."""
 
     def write(self, text: str) -> int:
         with self._told():

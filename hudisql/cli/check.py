@@ -1,4 +1,4 @@
-"""`hudisql check FILES|DIR`: what is wrong with scripts, without running them.
+"""`hudisql check FILES|DIR`: finds errors in scripts without running them.
 
 Exit codes: 0 nothing found, 1 something found, 2 bad usage.
 """
@@ -21,7 +21,7 @@ from hudisql.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hudisql.check.script_check import ScriptFile
-    from hudisql.check.script_findings import Finding
+    from hudisql.check.script_findings import ScriptFinding
     from hudisql.check.statement_check import StatementCheck
     from hudisql.context import Context
 
@@ -44,7 +44,7 @@ def check_scripts(
         str, typer.Option("--format", metavar="text|github|sarif|json", help="Form of the findings.")
     ] = "text",
 ) -> None:
-    """Find what is wrong with scripts, without running them."""
+    """Find errors in scripts without running them."""
     from hudisql.check.script_check import LEVELS, read_files
     from hudisql.check.script_findings import FORMATS, render
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
@@ -68,7 +68,7 @@ def check_scripts(
 
 def _find(
     settings: Settings, files: list[ScriptFile], level: str, schemas: list[ScriptFile], *, is_offline: bool
-) -> list[Finding]:
+) -> list[ScriptFinding]:
     from hudisql.check.script_check import check_text
 
     variables = {**settings.hiveconf, **settings.hivevar}

@@ -1,4 +1,4 @@
-"""How commands that run for long end: by signals, and with an exit code for what failed."""
+"""How long-running commands end: by signals, and with an exit code for what failed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def end_with(run: Callable[[], int]) -> NoReturn:
-    """End the command with the exit code that `run` gives; what it raises of HudisqlError is printed."""
+    """End the command with the exit code that `run` returns; print a HudisqlError that it raises."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
 
     try:
@@ -41,7 +41,7 @@ def end_with(run: Callable[[], int]) -> NoReturn:
 
 @contextmanager
 def stoppable_session(settings: Settings, console: Console) -> Iterator[tuple[Session, threading.Event]]:
-    """A session, and the event of `stop_on_signals`, also after Spark has started."""
+    """A session and the event of `stop_on_signals`, whose handlers stay in place after Spark has started."""
     from hudisql.session import connect
 
     with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
@@ -57,14 +57,16 @@ def stoppable_session(settings: Settings, console: Console) -> Iterator[tuple[Se
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGTERM or SIGINT sets; the second one does what it does by default."""
+    """An event that the first SIGTERM or SIGINT sets; the second one has its default effect."""
     stop = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         print(
-            f"{signal.Signals(number).name}: stopping; once more to end at once", file=sys.stderr, flush=True
+            f"{signal.Signals(number).name}: stopping; send it again to end at once",
+            file=sys.stderr,
+            flush=True,
         )
         stop.set()
 

@@ -1,7 +1,8 @@
-"""The top of the `hudisql` command: what no verb has caught becomes one line and an exit code.
+"""The root of the `hudisql` command: turns errors that no subcommand has caught into one line and an exit
+code.
 
-Errors of hudisql, packages of an extra that is not installed, and what the operating system refuses. Other
-exceptions are faults of hudisql, and keep their traceback.
+These are errors of hudisql, missing packages of an extra, and errors of the operating system. Other
+exceptions are bugs of hudisql and keep their traceback.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _OF_DEVELOPMENT: Final = ("test", "docs", "dev")
 
 
 class CommandGroup(TyperGroup):
-    """The group of all verbs."""
+    """The group of all subcommands."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; ends with an exit code and one line for what it did not catch."""
+        """Run the subcommand; ends with an exit code and one line for an error that it did not catch."""
         try:
             return super().invoke(ctx)
         except (HudisqlError, ImportError, OSError) as error:
@@ -39,7 +40,7 @@ class CommandGroup(TyperGroup):
 
 
 def _describe(error: HudisqlError | ImportError | OSError) -> tuple[str, int] | None:
-    """The line and the exit code for an error; None for one that is not to be told in this way."""
+    """The line and the exit code of an error; None for a bug, which keeps its traceback."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE
 
     if isinstance(error, HudisqlError):
@@ -57,7 +58,7 @@ def _describe(error: HudisqlError | ImportError | OSError) -> tuple[str, int] | 
 
 
 def _extra_of(error: ImportError) -> tuple[str, str | None]:
-    """The package of a module that is missing, and the extra that brings it; None if none does."""
+    """The package of a missing module and the extra that installs it; None if no extra does."""
     module = (error.name or "").partition(".")[0]
     for requirement in importlib.metadata.requires("hudisql") or ():
         matched = _REQUIREMENT.match(requirement)

@@ -1,4 +1,4 @@
-"""What the command line does itself with its words that are no SQL, and their help text."""
+"""The shell commands that are not SQL, and their help text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Documentation: README.md and docs/ (docs/limits.md lists what is not supported).
 
 
 def run_shell_command(command: ShellCommand) -> None:
-    """Print the help text, or clear the terminal; the other commands are the caller's matter."""
+    """Print the help text, or clear the terminal; the caller runs the other commands."""
     if command is ShellCommand.HELP:
         print(HELP, flush=True)
     elif command is ShellCommand.CLEAR and sys.stdout.isatty():

@@ -1,7 +1,7 @@
-"""The process beside a worker that compacts its tables, one after the other, within a share of a core.
+"""A process beside a worker that compacts its tables, one after the other, within a share of a core.
 
-It is a process of its own, and of a lower priority: a worker that takes events waits for it at a table's
-lock alone. It ends with the worker.
+It is a separate process of lower priority: the worker waits for it only at a table's lock. It ends with the
+worker.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hudisql.errors import HudisqlError, InvalidArgumentError
 if TYPE_CHECKING:
     from hudisql.config.settings import Settings
 
-# What is sent must fit the pipe, so that the worker never waits; the others come with their next commit.
+# Requests must fit into the pipe, so that the worker never blocks; others are requested at their next commit.
 _MOST_ASKED: Final = 200
 _LAST_SECONDS: Final = 60.0
 _NICE: Final = 5
 
 
 class CompactionProcess:
-    """Compacts tables that it is asked for. The process starts with the first request.
+    """Compacts tables on request. The process starts with the first request.
 
-    `share` is the part of a core that it may take in the long run. Raises InvalidArgumentError.
+    `share` is the average part of a core that it may use. Raises InvalidArgumentError.
     """
 
     def __init__(self, settings: Settings, console: Console, share: float) -> None:
@@ -42,7 +42,7 @@ class CompactionProcess:
         self._pipe: Connection | None = None
 
     def request(self, table: str) -> None:
-        """Compact the table if that is due then; a request that is still open stands for both."""
+        """Request a compaction of the table if one is due then; a waiting request is not repeated."""
         self._listen()
         if table in self._asked or len(self._asked) >= _MOST_ASKED:
             return
@@ -54,12 +54,12 @@ class CompactionProcess:
             self._forget()
 
     def is_busy(self, table: str) -> bool:
-        """True if the table is being compacted, or is to be."""
+        """True if the table is being compacted or waits for its compaction."""
         self._listen()
         return table in self._asked
 
     def close(self) -> None:
-        """End the process after the compaction that runs; one that takes long is killed, and undone later."""
+        """End the process after the running compaction; a long one is killed and rolled back later."""
         if self._process is not None and self._pipe is not None:
             self._pipe.close()
             self._process.join(_LAST_SECONDS)
@@ -81,7 +81,7 @@ class CompactionProcess:
         return self._pipe
 
     def _listen(self) -> None:
-        """Tell what the process has said meanwhile."""
+        """Log what the process has reported meanwhile."""
         try:
             while self._pipe is not None and self._pipe.poll():
                 table, said, is_error = self._pipe.recv()

@@ -1,7 +1,7 @@
-"""Control-C while Spark works: its jobs end, one exception is raised, and no stack trace stands beside it.
+"""Handles Control-C while Spark works: cancels its jobs and raises one exception without a stack trace.
 
-PySpark's own handler asks the JVM to cancel jobs in the middle of another question to it, which fails where
-the question is still open, and py4j logs both. Here another thread, which has its own line to the JVM, asks.
+PySpark's own handler asks the JVM to cancel jobs while another call to it is open, which fails, and py4j logs
+both. Here another thread, with its own connection to the JVM, asks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOGGED_BY_PY4J = "KeyboardInterrupt while sending command."
 
 @contextmanager
 def clean_interrupts(session: Session) -> Iterator[None]:
-    """Handle Control-C inside, also for what Spark has begun; outside of the main thread it does nothing."""
+    """Handle Control-C in the block, also for Spark's jobs; does nothing outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -65,10 +65,10 @@ def clean_interrupts(session: Session) -> Iterator[None]:
 
 @contextmanager
 def ending_at_once() -> Iterator[Callable[[], None]]:
-    """Gives a function from whose call on Control-C ends the process at once, until the end of the block.
+    """Yields a function; after its call Control-C ends the process at once, until the end of the block.
 
-    It is called when all statements have run: what is left is to close, which a KeyboardInterrupt would break
-    off with tracebacks.
+    Call it when all statements have run: only closing is left, which a KeyboardInterrupt would interrupt with
+    tracebacks.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -86,7 +86,7 @@ def ending_at_once() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def statement_jobs(session: Session) -> Iterator[None]:
-    """Mark the Spark jobs of one statement, so that Control-C ends them and none of the next one's."""
+    """Tag the Spark jobs of one statement, so that Control-C cancels only those."""
     tag = f"hudisql-statement-{uuid.uuid4().hex}"
     forget = session.on_spark_start(lambda spark: spark.sparkContext.addJobTag(tag))
     before = _statement_tag.set(tag)
@@ -95,7 +95,7 @@ def statement_jobs(session: Session) -> Iterator[None]:
     except BaseException as error:
         spark = session.context.started_spark
         if is_interrupt(error) and spark is not None:
-            # Those of other threads, too.
+            # Jobs of other threads, too.
             with suppress(Exception):
                 spark.sparkContext.cancelAllJobs()
         raise
@@ -103,16 +103,16 @@ def statement_jobs(session: Session) -> Iterator[None]:
         forget()
         _statement_tag.reset(before)
         spark = session.context.started_spark
-        # An error of Spark's may have stopped it.
+        # An error of Spark may have stopped it.
         with suppress(Exception):
             if spark is not None:
                 spark.sparkContext.removeJobTag(tag)
 
 
 def _cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
-    """Cancel the jobs with this tag, in a thread that goes on for seconds.
+    """Cancel the jobs with this tag, in a thread that repeats it for seconds.
 
-    A call that Control-C broke off goes on in the JVM, which may only then start its job.
+    A call that Control-C interrupted goes on in the JVM, which may start its job only then.
     """
 
     def cancel() -> None:
@@ -125,7 +125,7 @@ def _cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """True if the error came up while Control-C was handled, as that of a job that it cancelled."""
+    """True if the error was raised while Control-C was handled, as that of a cancelled job."""
     return any(isinstance(each, KeyboardInterrupt) for each in error_chain(error))
 
 

@@ -1,7 +1,7 @@
 """A live bar for the Spark jobs of a statement on a terminal: tasks done, rows read a second, time left.
 
-Work that reports its own progress (bootstrap, services) has its own bar, and this one stays away. What the
-stages have done comes from Spark's status store, which is kept with or without Spark's web page.
+It is hidden while work that reports its own progress (bootstrap, services) shows a bar. The numbers come from
+Spark's status store, which exists with and without Spark's web UI.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUIET_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class StageTotals:
-    """What the stages of a statement have to do and have done; rows are those read and shuffled."""
+    """Tasks and rows of a statement's stages; rows are those read and shuffled."""
 
     tasks: int = 0
     done: int = 0
@@ -54,7 +54,7 @@ def _watch(session: Session, console: TerminalConsole, ended: threading.Event) -
     """Wait for stages that take long, then show them until they end."""
     stages = _Stages(session)
     while not ended.wait(_QUIET_SECONDS):
-        # A session that is being closed has no status store any more.
+        # The status store of a session that is being closed is gone.
         with suppress(Exception):
             if stages.totals().tasks and not console.shown_progress:
                 _show(stages, console, ended)
@@ -74,7 +74,7 @@ def _show(stages: _Stages, console: TerminalConsole, ended: threading.Event) -> 
 
 
 class _Stages:
-    """The stages that were seen at work, with what they have done."""
+    """The stages that were seen running, with their numbers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -82,12 +82,12 @@ class _Stages:
         self._seen: dict[int, StageTotals] = {}
 
     def totals(self) -> StageTotals:
-        """The sum of all that were seen, looked up now."""
+        """The current sum over all stages that were seen."""
         spark: Any = self._session.context.started_spark
         if spark is not None:
             active = set(spark.sparkContext.statusTracker().getActiveStageIds())
             store = java_context(spark.sparkContext).sc().statusStore()
-            # Those that have ended since are looked up for the last time.
+            # Read the stages that have ended since for the last time.
             for stage in active | self._active:
                 self._seen[stage] = _totals_of(store.lastStageAttempt(stage))
             self._active = active

@@ -51,7 +51,7 @@ def _layers() -> None:
 
 @dataclass
 class Terminal:
-    """Prints how each model and test ended; keeps the outcomes. Threads may call it."""
+    """Prints how each model and test ended and collects the outcomes. Thread-safe."""
 
     outcomes: list[RunOutcome] = field(default_factory=list)
     is_watching: bool = False
@@ -88,7 +88,7 @@ def _text_of(outcome: RunOutcome) -> str:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What every verb works with; `stop` is set by SIGTERM or Control-C."""
+    """State shared by all subcommands; SIGTERM or Control-C sets `stop`."""
 
     session: Session
     project: Project
@@ -105,14 +105,14 @@ class Invocation:
         sys.stdout.flush()
 
     def round(self, parallelism: int) -> ProjectRun:
-        """One round over the chosen models."""
+        """Run the chosen models once."""
         from hudisql.layers.model_run import ProjectRun
 
         is_stopping = self.stop.is_set
         return ProjectRun(self.session, self.project, self.chosen, self.terminal, parallelism, is_stopping)
 
     def show_outcomes(self) -> None:
-        """Write the rows of what a round did."""
+        """Write the rows of the outcomes of a run."""
         from hudisql.layers.outcomes import OUTCOME_COLUMNS
         from hudisql.result import LocalResult
 
@@ -166,9 +166,7 @@ def _apply(
     parallelism: _ParallelismOption = _PARALLELISM,
     watch: Annotated[
         float | None,
-        typer.Option(
-            "--watch", metavar="SECONDS", help="Again and again, so long apart, until SIGTERM.", min=0
-        ),
+        typer.Option("--watch", metavar="SECONDS", help="Repeat at this interval until SIGTERM.", min=0),
     ] = None,
     report: ReportOption = None,
 ) -> None:
@@ -217,7 +215,7 @@ def _watch(invocation: Invocation, parallelism: int, seconds: float) -> int:
         except MetastoreError as error:
             print_error(error)
         invocation.stop.wait(seconds)
-    # A round that SIGTERM ended has not run everything, which is no failure.
+    # A run that SIGTERM ended is incomplete, which is not a failure.
     return EXIT_FAILED if any(each.statement.state == "failed" for each in terminal.outcomes) else EXIT_OK
 
 
@@ -229,7 +227,7 @@ def _test(
     parallelism: _ParallelismOption = _PARALLELISM,
     report: ReportOption = None,
 ) -> None:
-    """Run the tests of the tables as they are; refresh nothing."""
+    """Run the tests of the tables as they are, without refreshing."""
 
     def verb(invocation: Invocation) -> int:
         return _end(invocation, invocation.round(parallelism).test())
@@ -241,7 +239,7 @@ def _test(
 def _docs(
     context: typer.Context,
     directory: _Directory,
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the pages go.")] = Path(
+    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Directory for the pages.")] = Path(
         "layers-docs"
     ),
 ) -> None:

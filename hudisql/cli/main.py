@@ -1,7 +1,6 @@
-"""The `hudisql` command: options, and which part of the CLI they lead to.
+"""The `hudisql` command: its options, and the part of the CLI that they select.
 
-Exit codes are `batch.EXIT_CODES`. Nothing heavy is imported before it is known to be needed, so that `--help`
-and `--version` answer at once.
+Exit codes are `batch.EXIT_CODES`. Heavy imports are lazy, so that `--help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main() -> None:
     try:
         app()
     finally:
-        # What is left is the interpreter's own end, which Control-C would break off with a traceback.
+        # Only the interpreter's own shutdown is left, which Control-C would interrupt with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -181,7 +180,7 @@ def _run_statements(
         print_error(error)
         return EXIT_FAILED
     except BrokenPipeError:
-        # Nobody reads what is said beside the results: what is left to do cannot be told.
+        # Standard error is closed: the remaining messages cannot be shown.
         discard_output()
         return EXIT_FAILED
     except KeyboardInterrupt:
@@ -191,7 +190,7 @@ def _run_statements(
 
 @app.command("config")
 def _show_config(context: typer.Context) -> None:
-    """Print each setting with where it came from."""
+    """Print each setting with its origin."""
     settings: Settings = context.obj
     described = settings.described()
     width = max(len(each.name) for each in described)
@@ -202,7 +201,7 @@ def _show_config(context: typer.Context) -> None:
 
 @metastore_app.command("start")
 def _start_metastore(context: typer.Context, warehouse: _WarehouseOption = None) -> None:
-    """Start it and keep it running until it is stopped."""
+    """Start the metastore and keep it running until it is stopped."""
     from hudisql.catalog.embedded import start_embedded_metastore
 
     _print_status(start_embedded_metastore, context, warehouse)
@@ -214,7 +213,7 @@ def _stop_metastore(
     warehouse: _WarehouseOption = None,
     force: Annotated[bool, typer.Option("--force", help="Do not wait for its users.")] = False,
 ) -> None:
-    """Stop it, or let it stop with its last user."""
+    """Stop the metastore, or mark it to stop with its last user."""
     from hudisql.catalog.embedded import stop_embedded_metastore
 
     _print_status(lambda directory: stop_embedded_metastore(directory, force=force), context, warehouse)
@@ -222,7 +221,7 @@ def _stop_metastore(
 
 @metastore_app.command("status")
 def _show_metastore(context: typer.Context, warehouse: _WarehouseOption = None) -> None:
-    """Say whether it runs, and where."""
+    """Print whether the metastore is running, and its address."""
     from hudisql.catalog.embedded import embedded_metastore_status
 
     _print_status(embedded_metastore_status, context, warehouse)

@@ -51,13 +51,13 @@ def _migrate() -> None:
 
 @dataclass
 class Terminal:
-    """Prints what a run tells; keeps the outcomes for reports. Results go to standard output."""
+    """Prints the events of a run; collects the outcomes for reports. Results go to standard output."""
 
     form: str
     outcomes: list[StatementOutcome] = field(default_factory=list)
 
     def script_begins(self, script: MigrationScript, done: int) -> None:
-        """A script begins, or goes on."""
+        """Print that a script starts or resumes."""
         self.note(f"{script.name}" + (f": goes on behind statement {done}" if done else ""))
 
     def result(self, result: Result) -> None:
@@ -97,7 +97,7 @@ def _head(text: str) -> str:
 
 @dataclass(frozen=True)
 class Migration:
-    """What every verb works with."""
+    """State shared by all subcommands."""
 
     session: Session
     history: History
@@ -112,7 +112,7 @@ def run_verb(
     verb: Callable[[Migration], int],
     report: Path | None = None,
 ) -> int:
-    """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
+    """Open a session, run the subcommand, write the report; the exit code. Errors are printed, not raised."""
     from hudisql.cli.interrupts import clean_interrupts
     from hudisql.migrations.scripts import load_scripts
     from hudisql.session import connect
@@ -245,10 +245,13 @@ def _baseline(
     context: typer.Context,
     directory: _Directory,
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="The last version that is there.")
+        str,
+        typer.Option(
+            "--version", metavar="VERSION", help="The highest version that the tables already have."
+        ),
     ],
     description: Annotated[
-        str, typer.Option("--description", metavar="TEXT", help="What the history says of it.")
+        str, typer.Option("--description", metavar="TEXT", help="Description of the baseline in the history.")
     ] = "baseline",
     history: _HistoryOption = _HISTORY,
     wait: _WaitOption = 3600.0,
@@ -270,19 +273,19 @@ def _repair(
     context: typer.Context,
     directory: _Directory,
     done: Annotated[
-        bool, typer.Option("--done", help="The statement whose outcome is unknown has happened.")
+        bool, typer.Option("--done", help="The statement whose outcome is unknown has taken effect.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="It is to run again.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run that statement again.")] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Forget the run that has begun; what it did stays.")
+        bool, typer.Option("--discard", help="Forget the unfinished run; its effects stay.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be repaired, write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be repaired; write nothing.")
     ] = False,
     history: _HistoryOption = _HISTORY,
     wait: _WaitOption = 3600.0,
 ) -> None:
-    """Bring the history in step with the scripts as they are now."""
+    """Update the history to the scripts as they are now."""
 
     def verb(migration: Migration) -> int:
         from hudisql.migrations.history_changes import RepairOptions, repair
@@ -306,14 +309,14 @@ def _undo(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", metavar="VERSION", help="Undo all versions above it; default: the latest one."
+            "--target", metavar="VERSION", help="Undo all versions above this one; default: only the latest."
         ),
     ] = None,
     restore: Annotated[
         bool, typer.Option("--restore", help="Restore the tables to the instants before the script.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be undone, write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be undone; write nothing.")
     ] = False,
     history: _HistoryOption = _HISTORY,
     wait: _WaitOption = 3600.0,
@@ -338,7 +341,7 @@ def _undo(
 def make_project(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
 ) -> None:
-    """Make a project of migrations: scripts, jobs, and a workflow for CI."""
+    """Create a project of migrations: scripts, jobs, and a workflow for CI."""
     from hudisql.cli.batch import EXIT_USAGE, print_error
     from hudisql.migrations.new_project import make_project as make
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _WRAP_AT: Final = 80
 
-# Types that Arrow or Python hold, and that look the same as Spark's own text of them.
+# Types of Arrow or Python whose text is the same as Spark's.
 _PLAIN_TYPES: Final = frozenset(
     {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "void"}
 )
@@ -47,26 +47,26 @@ class FetchedRows:
 
 
 def fetch_rows(result: Result) -> FetchedRows:
-    """Run the query: a failing one writes nothing. Raises QueryError."""
+    """Run the query; nothing is written if it fails. Raises QueryError."""
     rows = result_rows(result)
     first = next(rows, None)
     return FetchedRows(result.names, rows if first is None else chain([first], rows))
 
 
 def write_rows(fetched: FetchedRows, form: str, stream: Output) -> int:
-    """Write the rows in one of the forms; gives their number."""
+    """Write the rows in one of the formats; returns their number."""
     counted = _Counted(fetched.rows)
     _WRITERS[form](fetched.names, counted, stream)
     return counted.count
 
 
 def write_result(result: Result, form: str, stream: Output) -> int:
-    """Run the query and write its rows in one of the forms; gives their number. Raises QueryError."""
+    """Run the query and write its rows in one of the formats; returns their number. Raises QueryError."""
     return write_rows(fetch_rows(result), form, stream)
 
 
 def result_rows(result: Result) -> Iterator[Sequence[object]]:
-    """The rows as Python values; what Arrow cannot hold is cast to text by Spark."""
+    """The rows as Python values; Spark casts types to text that Arrow does not support."""
     if isinstance(result, LocalResult):
         yield from result.values
         return
@@ -82,7 +82,7 @@ def result_rows(result: Result) -> Iterator[Sequence[object]]:
 
 
 def _reader_of(kind: DataType) -> Callable[[Any], Any] | None:
-    """What makes mappings of the maps in a value, for which Arrow gives lists of pairs; None without maps."""
+    """A function that turns Arrow's lists of pairs into mappings in a value; None for types without maps."""
     from pyspark.sql import types
 
     if isinstance(kind, types.ArrayType):
@@ -139,7 +139,7 @@ def _keeps_its_type(kind: DataType) -> bool:
 
 
 def _is_nested_value(kind: DataType) -> bool:
-    # Within arrays, maps and structs these stay values, so that the whole is JSON in every form.
+    # Within arrays, maps and structs these stay values, so that the whole text is valid JSON.
     return kind.simpleString() in ("date", "timestamp", "timestamp_ntz")
 
 
@@ -177,7 +177,7 @@ def text_of(value: object) -> str | None:
 
 
 def json_value(value: object) -> Any:
-    """A value as what `json.dumps` takes: text for decimals, dates, times, binary and non-finite numbers."""
+    """A value that `json.dumps` accepts: text for decimals, dates, times, binary and non-finite numbers."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -204,7 +204,7 @@ def _timestamp_text(value: datetime.datetime) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-# -- forms --------------------------------------------------------------------------------------------------
+# -- formats ------------------------------------------------------------------------------------------------
 
 
 def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
@@ -212,7 +212,7 @@ def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream:
 
     cells = [[(text_of(value) if value is not None else "NULL") or "" for value in row] for row in rows]
     if len(cells) == 1 and len(names) == 1 and "\n" in cells[0][0]:
-        # A text of its own (EXPLAIN, SHOW CREATE TABLE), not a cell.
+        # One multi-line text (EXPLAIN, SHOW CREATE TABLE), not a cell.
         stream.write(cells[0][0].rstrip("\n") + "\n")
         return
     lines = [[_cell_lines(cell) for cell in row] for row in cells]
@@ -241,7 +241,7 @@ def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream:
 
 
 def _cell_lines(cell: str) -> list[str]:
-    """The cell's lines, long ones wrapped at spaces; nothing is cut off."""
+    """The cell's lines, long ones wrapped at spaces; nothing is truncated."""
     lines = cell.expandtabs(4).splitlines() or [""]
     return [
         part

@@ -9,7 +9,7 @@ from typing import Final
 
 from hudisql.errors import SettingsError
 
-# Editors on Windows begin a script with a mark of its encoding.
+# Editors on Windows write a byte order mark at the start.
 _ENCODING: Final = "utf-8-sig"
 
 
@@ -26,7 +26,7 @@ def read_script(path: Path) -> str:
 def read_standard_input() -> str:
     """The script on standard input. Raises SettingsError if it is not UTF-8."""
     if isinstance(sys.stdin, io.TextIOWrapper):
-        # As files, and not as the locale has it: a script means the same either way it comes.
+        # UTF-8 as for files, not the locale's encoding, so that a script means the same either way.
         sys.stdin.reconfigure(encoding=_ENCODING, errors="strict")
     try:
         return sys.stdin.read()

@@ -37,14 +37,15 @@ def serve(
     ] = None,
     ldap_user_dn: Annotated[
         str | None,
-        typer.Option("--ldap-user-dn", metavar="DN", help="A user's name there, with {user} in it."),
+        typer.Option("--ldap-user-dn", metavar="DN", help="DN pattern of its users, with {user} in it."),
     ] = None,
     tls_certificate: Annotated[
         Path | None,
-        typer.Option("--tls-certificate", metavar="FILE", help="Certificates, PEM: TLS only."),
+        typer.Option("--tls-certificate", metavar="FILE", help="Certificate chain (PEM); then TLS only."),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key, if it is apart.")
+        Path | None,
+        typer.Option("--tls-key", metavar="FILE", help="Private key, if not in the certificate's file."),
     ] = None,
     most_sessions: Annotated[
         int, typer.Option("--max-sessions", metavar="N", help="Sessions at the same time.", min=1)
@@ -55,10 +56,12 @@ def serve(
     ] = 3600.0,
     statement: Annotated[
         float,
-        typer.Option("--statement-timeout", metavar="SECONDS", help="The longest statement; 0: any.", min=0),
+        typer.Option(
+            "--statement-timeout", metavar="SECONDS", help="Time limit of a statement; 0: none.", min=0
+        ),
     ] = 0.0,
     result: Annotated[
-        int, typer.Option("--max-result-bytes", metavar="N", help="The largest result; 0: any.", min=0)
+        int, typer.Option("--max-result-bytes", metavar="N", help="Size limit of a result; 0: none.", min=0)
     ] = 0,
     drain: Annotated[
         float,
@@ -68,7 +71,9 @@ def serve(
     ] = 600.0,
     new_user: Annotated[
         str | None,
-        typer.Option("--new-user", metavar="NAME", help="Ask for a password, print the user's line, end."),
+        typer.Option(
+            "--new-user", metavar="NAME", help="Ask for a password, print the line for --users, exit."
+        ),
     ] = None,
     conf: Annotated[
         list[str] | None,
@@ -111,11 +116,11 @@ def _run(
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
     from hudisql.server.thrift_server import ThriftServer, listen_on
 
-    # Spark takes its time to start: clients may connect before it has, and wait.
+    # Spark takes time to start: clients may connect before that, and wait.
     listener = listen_on(host, port, has_users=users is not None)
     console = open_console()
     if users is not None and tls is None:
-        console.warning("passwords travel in the clear: give --tls-certificate")
+        console.warning("passwords are sent unencrypted: give --tls-certificate")
     with listener, stoppable_session(settings, console) as (session, stop):
         session.context.start()
         if stop.is_set():
@@ -125,7 +130,7 @@ def _run(
         stop.wait()
         drained = server.drain(limits.drain_seconds)
         if not drained:
-            console.warning("statements still ran at the end of the time to drain: they are cancelled")
+            console.warning("the drain time is over; cancelling the statements that are still running")
         server.close()
     return EXIT_OK if drained else EXIT_FAILED
 
@@ -148,7 +153,7 @@ def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext |
 
     if certificate is None:
         if key is not None:
-            raise SettingsError("--tls-key is of no use without --tls-certificate")
+            raise SettingsError("--tls-key needs --tls-certificate")
         return None
     made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -163,7 +168,7 @@ def _print_user(name: str) -> None:
     from hudisql.server.users import hash_password
 
     if not name.strip() or ":" in name:
-        raise InvalidArgumentError(f"{name!r} is no name of a user: it is empty or has a colon")
+        raise InvalidArgumentError(f"{name!r} is not a valid user name: it is empty or has a colon")
     if sys.stdin.isatty():
         from getpass import getpass
 

@@ -1,6 +1,7 @@
-"""`hudisql services run`: one process that looks after many tables.
+"""`hudisql services run`: one process that runs table services of many tables.
 
-The first SIGTERM or Control-C lets the service that runs end, or undoes it; the second one ends the process.
+The first SIGTERM or Control-C lets the running service end, or rolls it back; the second one ends the
+process.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError
 
-services_app = typer.Typer(help="Look after tables: compaction, clean, archiving, clustering, rollbacks.")
+services_app = typer.Typer(help="Run table services: compaction, clean, archiving, clustering, rollbacks.")
 
 
 @services_app.callback()
 def _services() -> None:
-    """Look after tables: compaction, clean, archiving, clustering, rollbacks."""
+    """Run table services: compaction, clean, archiving, clustering, rollbacks."""
 
 
 @services_app.command("run")
@@ -32,11 +33,10 @@ def _run_services(
         list[str] | None, typer.Option("--table", metavar="DB.NAME", help="Only this table (repeatable).")
     ] = None,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", help="Time between two looks.", min=0)
+        float,
+        typer.Option("--interval", metavar="SECONDS", help="Time between two checks of a table.", min=0),
     ] = 60.0,
-    once: Annotated[
-        bool, typer.Option("--once", help="Look once, run what is due, and end: for cron and the like.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run what is due once, and exit (for cron).")] = False,
     parallelism: Annotated[
         int,
         typer.Option("--parallelism", metavar="N", help="Tables that are served at the same time.", min=1),
@@ -46,7 +46,7 @@ def _run_services(
         typer.Option("--conf", metavar="K=V", help="A Spark setting, or a hoodie.* setting."),
     ] = None,
 ) -> None:
-    """Run the table services that are due, again and again."""
+    """Run the table services that are due, until stopped."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
     from hudisql.service_process.tables.run_services import ServedTables, run_services
 

@@ -1,1 +1,1 @@
-"""Which reader reads a table right: the table's state, and what each reader was measured to do with it."""
+"""Which reader reads a table correctly: the table's state, and the measured behaviour of each reader."""

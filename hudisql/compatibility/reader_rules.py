@@ -1,7 +1,8 @@
-"""What each reader was measured to do with a table in a given state (docs/readers.md, docs/facts.md).
+"""The measured behaviour of each reader on a table in a given state (docs/readers.md, docs/facts.md).
 
 A reader is one declaration: its name, the settings that it needs, and rules. The first rule whose condition
-holds decides; a table that meets none is read right. Tests compare the answers with what the readers do.
+holds decides; a table that matches none is read correctly. Tests compare the answers with what the readers
+do.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
 
 
 class Reads(StrEnum):
-    """What a reader gives."""
+    """The result of a reader."""
 
     RIGHT = "right"
     WRONG = "wrong"
-    """Other rows, or NULLs, without an error."""
+    """Wrong rows, or NULLs, without an error."""
     FAILS = "fails"
     IN_PART = "in part"
-    """Right but for the columns that are named, which it cannot read."""
+    """Correct but for the named columns, which it cannot read."""
     UNKNOWN = "unknown"
     """Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a reader reads a table: with these `settings`, and why not, or what to know."""
+    """How a reader reads a table: the `settings` it needs, and the reason or a note."""
 
     reader: str
     reads: Reads
@@ -106,7 +107,7 @@ def _names_without_extension(state: ReaderState) -> Verdict | None:
 
 
 def _with_statistics(state: ReaderState, name: str | None) -> Answer:
-    """Hudi 1.x: right, but for its own column statistics of partitions with skeletons."""
+    """Hudi 1.x: correct, but for its own column statistics of partitions with skeletons."""
     reader, settings = "Spark 3.5 + Hudi 1.x bundle", _SPARK_SETTINGS
     if state.version not in _MEASURED_VERSIONS:
         return Answer(reader, Reads.UNKNOWN, name, settings, f"table version {state.version}: not measured")
@@ -128,7 +129,7 @@ def _register_only(state: ReaderState) -> Verdict | None:
     if not state.register_only:
         return None
     partitions = f"{state.register_only:,} register-only partition{'' if state.register_only == 1 else 's'}"
-    why = "none of their rows is shown, without an error: CALL resync_bootstrap(…, lift => …)"
+    why = "their rows are missing, without an error: CALL resync_bootstrap(…, lift => …)"
     return Reads.WRONG, f"{partitions}: {why}"
 
 

@@ -1,7 +1,8 @@
-"""What decides whether a reader reads a table right, from properties and timeline, without listing files.
+"""The state of a table that decides which readers read it, from properties and timeline, without listing
+files.
 
-Which file groups are still bootstrapped and which have log files follows from the active commits. Only a
-table whose commits are partly archived is listed. Footers and log files are samples. Knows no Spark.
+The active commits tell which file groups are still bootstrapped and which have log files. Only a table whose
+commits are partly archived is listed. Footers and log files are sampled. This module does not know Spark.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderState:
-    """The state of a table as far as readers differ over it.
+    """The state of a table that decides which readers read it.
 
-    `version_problem` says why hudisql cannot open the table; all that needs the timeline is then empty.
+    `version_problem` says why hudisql cannot open the table; everything from the timeline is then empty.
     `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
-    `register_only` partitions without a file of Hudi's.
-    `entries` are the metastore's entries, the main one first; `looked_at` says where this comes from.
+    `register_only` partitions without a file of Hudi's. `entries` are the metastore's entries, the main one
+    first; `looked_at` names the sources of this state.
     """
 
     version: int
@@ -137,7 +138,7 @@ def _apply_commit(
     bootstrapped: dict[_Group, ExternalFile],
     logs: dict[_Group, list[str]],
 ) -> bool:
-    """Follow one commit in both; True if it wrote base files."""
+    """Apply one commit to both sets; True if it wrote base files."""
     wrote_base = False
     for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
         for file_id in file_ids:

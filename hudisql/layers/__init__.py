@@ -1,1 +1,1 @@
-"""Projects of layers: directories of incremental tables and their tests, run by their lineage."""
+"""Projects of layers: directories of incremental tables and tests, run in the order of their lineage."""

@@ -1,6 +1,6 @@
-"""Tests of a table's rows: queries that must give no rows, as files or declared by the names that dbt uses.
+"""Tests of a table's rows: queries that must return no rows, as files or declared by dbt's names.
 
-`-- test: unique(id)` above a model's statement declares one; what can be declared is in `_KINDS`.
+`-- test: unique(id)` above a model's statement declares one; `_KINDS` lists the tests.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class SqlFile:
 
 @dataclass(frozen=True)
 class DataTest:
-    """A query that must give no rows; `reads` are the full names of the tables that it reads.
+    """A query that must return no rows; `reads` are the full names of the tables that it reads.
 
-    `number` counts what its file holds, a model's statement included. `names_all_tables` is false if some of
+    `number` is its position in the file, a model's statement included. `names_all_tables` is false if some of
     `reads` are behind views, or more is read than they name.
     """
 
@@ -91,7 +91,7 @@ class _Declaration:
         return InvalidArgumentError(
             f"{self.file.path}:{self.line}: {problem}",
             hint="unique(column, …), not_null(column, …), accepted_values(column, 'value', …) and "
-            "relationships(column, table.column) can be declared; a file in tests/ can ask anything",
+            "relationships(column, table.column) can be declared; for other tests write a query into tests/",
         )
 
     def _values(self, cursor: StatementCursor) -> Iterable[Value]:

@@ -1,6 +1,6 @@
-"""The order of a project's models and tests by what they read, and the choice of some of them by name.
+"""The order of a project's models and tests by what they read, and the selection of models by name.
 
-Knows names only: each model with those that it reads, each test with those that it asks about.
+Knows only names: each model and test with the tables that it reads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from hudisql.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Lineage:
-    """Models by full name, each with the names that it reads, of which some are models."""
+    """Models by full name, each with the names that it reads, some of which are models."""
 
     reads: Mapping[str, Collection[str]]
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The models, each behind those that it reads. Raises InvalidArgumentError for a cycle."""
+        """The models in an order in which each follows those that it reads. Raises InvalidArgumentError for a
+        cycle.
+        """
         graph = {name: sorted(self.parents(name)) for name in sorted(self.reads)}
         try:
             return tuple(TopologicalSorter(graph).static_order())
@@ -30,7 +32,7 @@ class Lineage:
             path = " → ".join(error.args[1])
             raise InvalidArgumentError(
                 f"the models read each other in a cycle: {path} (each is read by the next)",
-                hint="a model cannot read what is made of it: let one of them read a source",
+                hint="a model cannot read a table that depends on it: let one of them read a source",
             ) from error
 
     def parents(self, name: str) -> set[str]:
@@ -38,7 +40,7 @@ class Lineage:
         return {each for each in self.reads[name] if each in self.reads}
 
     def above(self, names: Iterable[str]) -> set[str]:
-        """The models that depend on one of these names, which may be sources, through others too."""
+        """The models that depend on one of these names (models or sources), directly or through others."""
         found = set(names)
         reached = set()
         for name in self.order:
@@ -48,7 +50,7 @@ class Lineage:
         return reached
 
     def below(self, name: str) -> set[str]:
-        """The models that a model depends on, through others too."""
+        """The models that a model depends on, directly or through others."""
         found: set[str] = set()
         for each in reversed(self.order):
             if each == name or each in found:
@@ -56,10 +58,10 @@ class Lineage:
         return found
 
     def select(self, selections: Sequence[str]) -> tuple[str, ...]:
-        """The chosen models in order: `name`, `name+` with what depends on it, `+name` with what it needs.
+        """The selected models in order: `name`, `name+` with its dependents, `+name` with its dependencies.
 
-        `*` in a name stands for any letters; a name without database is enough where it means one. Without
-        selections all are chosen. Raises InvalidArgumentError for one that means no model.
+        `*` in a name matches any characters; a name without database is sufficient if it is unique. Without
+        selections all are selected. Raises InvalidArgumentError for a selection without a model.
         """
         chosen: set[str] = set() if selections else set(self.order)
         for selection in selections:
@@ -79,7 +81,7 @@ class Lineage:
             if fnmatchcase(name, wanted) or ("." not in wanted and fnmatchcase(name.split(".")[-1], wanted))
         }
         if not found or ("*" not in wanted and len(found) > 1):
-            problem = f"means {' and '.join(sorted(found))}" if found else "means no model"
+            problem = f"matches {' and '.join(sorted(found))}" if found else "matches no model"
             raise InvalidArgumentError(
                 f"--select {selection} {problem}", hint=f"the models are {', '.join(self.order)}"
             )
@@ -89,7 +91,7 @@ class Lineage:
 def waits_for_tests(lineage: Lineage, tests: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     """The tests that must pass before each model is refreshed, by model; `tests` have the names they read.
 
-    A model waits for the tests that read nothing but what it depends on.
+    A model waits for the tests that read only tables that it depends on.
     """
     needed: dict[str, set[str]] = {}
     for model in lineage.order:

@@ -1,4 +1,4 @@
-"""The lineage of tables as an SVG: left of a table what it is made of, right of it what is made of it."""
+"""The lineage of tables as an SVG: left of a table its dependencies, right of it its dependents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BETWEEN: Final = 50
 
 
 def lineage_picture(lineage: Lineage, table: str | None, page_of: Callable[[str], str]) -> str:
-    """An `<svg>` of the tables that one is made of and that are made of it, sources too; None: of all."""
+    """An `<svg>` of the dependencies and dependents of one table, sources too; None: of all tables."""
     shown = _shown(lineage, table)
     edges = [(one, two) for two in sorted(shown) for one in lineage.reads.get(two, ()) if one in shown]
     columns: dict[int, list[str]] = {}

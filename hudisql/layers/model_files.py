@@ -1,7 +1,7 @@
 """The files of a project of layers: one CREATE INCREMENTAL TABLE each, its tests in the comments above it.
 
-Files below `tests` hold one query each, which must give no rows. Knows no tables: which names a query reads
-is asked of the caller.
+Files below `tests` contain one query each, which must return no rows. This module knows no tables: the caller
+finds the names that a query reads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Model:
 
     @property
     def query(self) -> str:
-        """The query behind AS."""
+        """The query after AS."""
         return self.definition.text[self.definition.query_start :]
 
 
@@ -45,7 +45,7 @@ class Model:
 class NamesRead:
     """The full names of the tables that a query reads, those behind views too.
 
-    `is_literal` is false if it reads a view, a table function or a name that is not known before it runs.
+    `is_literal` is false if it reads a view, a table function or a name that is unknown before it runs.
     """
 
     tables: tuple[str, ...]
@@ -54,7 +54,7 @@ class NamesRead:
 
 @dataclass(frozen=True)
 class FileReader:
-    """What files are read with: values of variables, full names, and the names that a query reads."""
+    """Context for reading files: values of variables, full names, and the names that a query reads."""
 
     substitute: Callable[[ScriptStatement], str]
     qualify: Callable[[str], str]
@@ -67,8 +67,8 @@ class FileReader:
         parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
         if not isinstance(parsed, st.CreateIncrementalTableStatement):
             raise InvalidArgumentError(
-                f"{file.path}:{statement.line}: this is no CREATE INCREMENTAL TABLE",
-                hint=f"a model file has one, and files of the directory {TESTS_DIRECTORY} have queries; put "
+                f"{file.path}:{statement.line}: expected CREATE INCREMENTAL TABLE",
+                hint=f"a model file has one, files of the directory {TESTS_DIRECTORY} have queries; put "
                 "other statements into another directory (hudisql -f, hudisql migrate)",
             )
         name = self.qualify(".".join(map(quote_name, parsed.table.parts)))
@@ -82,7 +82,7 @@ class FileReader:
         statement = self._only_statement(_read(file.path), file)
         parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
         if not isinstance(parsed, st.QueryStatement):
-            raise InvalidArgumentError(f"{file.path}:{statement.line}: a test is a query, and this is none")
+            raise InvalidArgumentError(f"{file.path}:{statement.line}: expected a query as test")
         name = Path(file.name).relative_to(TESTS_DIRECTORY).with_suffix("").as_posix()
         reads = self._reads(statement.text, file)
         return DataTest(name, statement, file, reads.tables, names_all_tables=reads.is_literal)
@@ -94,7 +94,7 @@ class FileReader:
             raise SqlSyntaxError(f"{file.path}: {error.message}", hint=error.hint) from error
         if len(statements) != 1:
             raise InvalidArgumentError(
-                f"{file.path} has {len(statements) or 'no'} statements, and one is expected",
+                f"{file.path} has {len(statements) or 'no'} statements, expected one",
                 hint="a file has one CREATE INCREMENTAL TABLE, or one query of a test",
             )
         return replace(statements[0], text=self.substitute(statements[0]))
@@ -109,7 +109,9 @@ class FileReader:
 def find_files(directory: Path) -> tuple[list[SqlFile], list[SqlFile]]:
     """The files of the models and of the tests below a directory, by name. Raises InvalidArgumentError."""
     if not directory.is_dir():
-        raise InvalidArgumentError(f"{directory} is no directory", hint="name that of the models' .sql files")
+        raise InvalidArgumentError(
+            f"{directory} is not a directory", hint="name that of the models' .sql files"
+        )
     found = [
         SqlFile(path, path.relative_to(directory).as_posix()) for path in sorted(directory.rglob("*.sql"))
     ]

@@ -29,10 +29,10 @@ PLAN_COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What is done with a model: `action` is create, alter, refresh, nothing or blocked.
+    """The plan of a model: `action` is create, alter, refresh, nothing or blocked.
 
-    `way` is how its rows are found (EXPLAIN REFRESH); it and the rows are None where they depend on what is
-    done below.
+    `way` is how its rows are found (EXPLAIN REFRESH); it and the rows are None if they depend on the refresh
+    of a dependency.
     """
 
     model: str
@@ -44,12 +44,12 @@ class ModelPlan:
 
     @property
     def changes_rows(self) -> bool:
-        """False if the table's rows stay as they are."""
+        """False if the table's rows stay the same."""
         return self.action != NOTHING and self.way != NOTHING
 
     @property
     def row(self) -> tuple[object, ...]:
-        """As PLAN_COLUMNS name it."""
+        """The values of PLAN_COLUMNS."""
         return tuple(getattr(self, name) for name, _ in PLAN_COLUMNS)
 
 
@@ -68,7 +68,9 @@ def plan_project(session: Session, project: Project, chosen: Sequence[str]) -> l
 
 
 def blocked_models(session: Session, project: Project, chosen: Sequence[str]) -> list[ModelPlan]:
-    """The chosen models whose tables cannot become what the files say; wrong queries fail when they run."""
+    """The chosen models whose tables cannot become what the files say; errors of queries appear when they
+    run.
+    """
     states = {
         name: state_before(session.context, project.models[name], follows_changes=True) for name in chosen
     }
@@ -97,12 +99,12 @@ def _plan_of(session: Session, name: str, state: ModelState, changing: Sequence[
 
 
 def _blocked(name: str, state: ModelState) -> ModelPlan:
-    hint = f"DROP TABLE {name} PURGE, and it is made again"
+    hint = f"DROP TABLE {name} PURGE; the next run creates it again"
     return ModelPlan(name, BLOCKED, reason=f"{state.refused}: {hint}")
 
 
 def _said_of(state: ModelState) -> str:
-    """What is altered; empty for a refresh."""
+    """A description of the alteration; empty for a refresh."""
     change = state.change
     said = []
     if state.alters_query:

@@ -1,7 +1,7 @@
-"""Refreshing the models of a project in the order of their lineage, and running their tests.
+"""Refreshes the models of a project in the order of their lineage, and runs their tests.
 
-Where a run has ended is in the tables themselves: a refreshed one has nothing to do, and a test that passed
-on the same rows does not run again.
+The tables themselves keep the state of a run: a refreshed one has nothing to do, and a test that passed on
+the same rows does not run again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted", "files_writte
 
 @dataclass
 class ProjectRun:
-    """One round over the chosen models and their tests, each in a session of its own on the same Spark."""
+    """One run over the chosen models and their tests, each in its own session on the same Spark."""
 
     session: Session
     project: Project
@@ -47,7 +47,9 @@ class ProjectRun:
         self._passed = PassedTests(self.session.context, self.project)
 
     def apply(self) -> bool:
-        """Refresh the models, and run the tests that have not passed on these rows; False if one failed."""
+        """Refresh the models, and run the tests that have not passed on the current rows; False if one
+        failed.
+        """
         for database in dict.fromkeys(name.split(".")[0] for name in self.chosen):
             if self.session.context.metastore.get_database(database) is None:
                 self.session.execute(ScriptStatement(f"CREATE DATABASE IF NOT EXISTS {quote_name(database)}"))
@@ -132,12 +134,12 @@ class ProjectRun:
 
 
 def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
-    """Create, alter and refresh as the model's file says. Raises HudisqlError."""
+    """Create, alter and refresh the table of a model."""
     state = state_of(session.context, model)
     if state.refused:
         raise InvalidArgumentError(
             f"{model.name} cannot be changed in place: {state.refused}",
-            hint=f"DROP TABLE {model.name} PURGE, and it is made again",
+            hint=f"DROP TABLE {model.name} PURGE; the next run creates it again",
         )
     if state.action == CREATE:
         result = session.execute(model.statement)
@@ -152,7 +154,7 @@ def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
 
 
 def _alter(session: Session, model: Model, state: ModelState) -> None:
-    """Give the table what its file says. Raises HudisqlError."""
+    """Apply the changes of the model's file to its table."""
     name, change = quote_path(model.name), state.change
     if change is not None and change.properties:
         session.execute(ScriptStatement(f"ALTER TABLE {name} SET {properties_clause(change.properties)}"))
@@ -185,5 +187,5 @@ def _found(test: DataTest, rows: Sequence[Any]) -> DataTestFailedError:
     count = f"more than {_ROWS_SHOWN}" if len(rows) > _ROWS_SHOWN else str(len(rows))
     return DataTestFailedError(
         f"{test.name}: the query found {count} {'row' if count == '1' else 'rows'}:\n{shown}",
-        hint=f"{test.place} has the test: mend the rows, or the test",
+        hint=f"{test.place} has the test: fix the rows, or the test",
     )

@@ -1,4 +1,4 @@
-"""What a model's table is beside its file: absent, of another definition, or only to be refreshed."""
+"""How a model's table differs from its file: missing, another definition, or only to be refreshed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ModelState:
 
     @property
     def alters_query(self) -> bool:
-        """True if the query is another one than the table's: the whole of it is run then."""
+        """True if the query differs from the table's: then the whole query is run."""
         return self.action == ALTER and (self.change is None or self.change.query)
 
 
@@ -48,7 +48,7 @@ def state_of(context: Context, model: Model) -> ModelState:
         return ModelState(CREATE)
     stored = definition_of(entry)
     if stored is None:
-        return ModelState(CREATE, entry, refused="it is there, and no query defines it")
+        return ModelState(CREATE, entry, refused="the table exists, but no query defines it")
     source = SourceText(model.statement.text, model.statement.line, model.statement.column)
     change = definition_change(context, model.definition, entry, stored, source)
     action = ALTER if change.query or change.properties else REFRESH
@@ -56,9 +56,9 @@ def state_of(context: Context, model: Model) -> ModelState:
 
 
 def state_before(context: Context, model: Model, *, follows_changes: bool) -> ModelState:
-    """`state_of` before anything runs; a query that cannot be analyzed yet counts as a changed one.
+    """`state_of` before anything runs; a query that cannot be analyzed yet counts as changed.
 
-    That is so where a model below it is going to change (`follows_changes`). Raises what `state_of` raises.
+    That is the case if a dependency is going to change (`follows_changes`).
     """
     try:
         return state_of(context, model)

@@ -1,4 +1,4 @@
-"""What a run did with each model and test: for its result, and for the reports that migrations write, too."""
+"""The outcomes of a run's models and tests, for its result and for the reports that migrations write, too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted")
 class RunOutcome:
     """How a model's refresh or a test ended: `state` is done, failed or skipped.
 
-    `way` and `instant` are those of the refresh; a test has none.
+    `way` and `instant` describe the refresh; a test has none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class RunOutcome:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """As OUTCOME_COLUMNS name it."""
+        """The values of OUTCOME_COLUMNS."""
         said = self.statement
         counts = (said.counts.get(name) for name in _COUNTS)
         seconds = round(said.milliseconds / 1000, 2)
@@ -53,7 +53,7 @@ class RunOutcome:
 
 
 class RunListener(Protocol):
-    """Told of everything that ends, from any thread."""
+    """Receives each outcome, from any thread."""
 
     def ended(self, outcome: RunOutcome) -> None:
-        """A model or a test ended, or was left out."""
+        """A model or a test ended, or was skipped."""

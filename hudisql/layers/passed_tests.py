@@ -1,7 +1,7 @@
-"""Which tests have passed on which rows, kept with the tables, so that a restart runs those that have not.
+"""Which tests have passed on which rows, stored with the tables, so that a restart runs only the others.
 
 Each table has fingerprints in a property of its metastore entry: of a test's query, and of the completed
-commits of each table that it reads. Tests whose rows something else decides have none and always run.
+commits of each table that it reads. Tests whose result depends on anything else have none and always run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _OF_THE_MOMENT: Final = re.compile(
     r"|['\"]\s*(now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,
 )
-"""Clock, randomness and the like: words too many make a test run once more, a missing one leaves it out."""
+"""Clock, randomness and the like: a needless word makes a test run once more, a missing one skips it wrongly.
+"""
 
 
 @dataclass
@@ -49,11 +50,11 @@ class PassedTests:
     _lock: Lock = field(default_factory=Lock)
 
     def fingerprint(self, test: DataTest) -> str | None:
-        """Of the test and of the rows that it would read now; None if it must run in any case.
+        """The fingerprint of the test and of the rows that it would read now; None if it must run in any
+        case.
 
-        It must if its text has functions of the moment, or if it reads anything but Hudi tables named in it:
-        views, table functions, register-only partitions. Raises MetastoreError, CorruptTableError,
-        StorageError.
+        It must if its text has such functions, or if it reads anything but Hudi tables named in it: views,
+        table functions, register-only partitions. Raises MetastoreError, CorruptTableError, StorageError.
         """
         if not test.names_all_tables or varies_by_moment(test.statement.text):
             return None
@@ -75,27 +76,27 @@ class PassedTests:
         return entry is not None and fingerprint in _listed(entry.parameters)
 
     def add(self, test: DataTest, fingerprint: str | None) -> None:
-        """The test has passed; `save` keeps that."""
+        """Record that the test has passed; `save` stores it."""
         owner = self._owner(test)
         if owner is not None and fingerprint is not None:
             with self._lock:
                 self._new.setdefault(owner, {})[test.name] = fingerprint
 
     def save(self) -> None:
-        """Keep what has passed. Tests whose place cannot be kept run again: MetastoreError is a warning."""
+        """Store the passed tests. If the metastore fails, a warning says that the tests run again."""
         for owner, passed in self._new.items():
             try:
                 entry = self.context.metastore.get_table(*owner.split("."))
                 if entry is None:
                     continue
-                # Those of older rows leave at the end.
+                # Fingerprints of older rows are removed at the end.
                 kept = dict.fromkeys([*passed.values(), *_listed(entry.parameters)])
                 value = ",".join(list(kept)[:_MOST])
                 parameters = {**entry.parameters, _PROPERTY: value}
                 alter_guarded(self.context.metastore, entry, replace(entry, parameters=parameters))
             except MetastoreError as error:
                 self.context.console.warning(
-                    f"the tests of {owner} run again next time: that they passed is not kept: {error.message}"
+                    f"the passed tests of {owner} are not stored and run again next time: {error.message}"
                 )
         self._new.clear()
 
@@ -105,12 +106,12 @@ class PassedTests:
 
 
 def varies_by_moment(text: str) -> bool:
-    """True if a query may find other rows in the same tables later."""
+    """True if a query may return other rows later from the same tables."""
     return _OF_THE_MOMENT.search(text) is not None
 
 
 def hash_of_commits(timeline: Timeline) -> str:
-    """A hash of all completed commits: one may complete behind a later one."""
+    """A hash of all completed commits: a commit may complete after a later one."""
     return _hash([[each.timestamp, each.action, each.completion_time] for each in timeline.commits])
 
 

@@ -1,6 +1,6 @@
 """A directory of models and tests, read with a session: names by its database, references by Spark's parser.
 
-A view of the metastore stands for the tables that it reads.
+A view of the metastore is replaced by the tables that it reads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Project:
 def load_project(session: Session, directory: Path) -> Project:
     """Read the files below a directory.
 
-    Raises InvalidArgumentError for files that are no models or tests, names that are there twice and cycles,
+    Raises InvalidArgumentError for files that are neither models nor tests, duplicate names and cycles,
     SqlSyntaxError, StorageError, UndefinedVariableError.
     """
     model_files, test_files = find_files(directory)
@@ -68,8 +68,8 @@ def load_project(session: Session, directory: Path) -> Project:
         model = reader.model(file)
         if model.name in models:
             raise InvalidArgumentError(
-                f"{model.name} is made by {models[model.name].file.path} and by {file.path}",
-                hint="one file makes one table",
+                f"{model.name} is created by {models[model.name].file.path} and by {file.path}",
+                hint="a table has one file",
             )
         models[model.name] = model
     tests = {each.name: each for model in models.values() for each in model.tests}
@@ -95,7 +95,7 @@ class _Names:
     def _read_by(
         self, query: str, database: str, inside: frozenset[tuple[str, str]]
     ) -> Iterator[tuple[str, bool]]:
-        """Full names, empty if not known, and whether they are in the text itself."""
+        """The full names, empty if not known, and whether all are in the text itself."""
         context = self.session.context
         for reference in find_table_references(self.session.spark, query):
             if reference.form == "function" or not reference.parts:

@@ -1,4 +1,4 @@
-"""Runs a graph of work in a bounded number of threads: each piece behind those that it needs.
+"""Runs a graph of work in a bounded number of threads: each piece after those that it needs.
 
 Knows no Spark.
 """
@@ -15,10 +15,10 @@ Piece = tuple[str, str]
 
 @dataclass
 class Schedule:
-    """`needs` has the pieces, in the order in which they begin where they may, each with those before it.
+    """`needs` has the pieces in their preferred order, each with those it depends on.
 
-    `work` runs one and says whether it succeeded; `skip` is told of each that needs a failed one, with that
-    one. When `is_stopping`, no piece begins any more.
+    `work` runs one and returns whether it succeeded; `skip` is called for each piece that depends on a failed
+    one, with that one. After `is_stopping` returns true, no piece starts.
     """
 
     needs: Mapping[Piece, Collection[Piece]]

@@ -1,4 +1,4 @@
-"""`hudisql run docs`: static pages of a project, one for each table that it makes or reads.
+"""`hudisql run docs`: static pages of a project, one for each table that it writes or reads.
 
 A page has the table's columns and comments, its tests and its query; `lineage_picture` draws its lineage.
 """
@@ -32,7 +32,7 @@ pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } a { color: #0550ae
 
 
 def write_pages(context: Context, project: Project, directory: Path) -> list[Path]:
-    """Write `index.html` and the tables' pages; gives them. Raises StorageError, MetastoreError."""
+    """Write `index.html` and the tables' pages; returns their paths. Raises StorageError, MetastoreError."""
     names = [*project.lineage.order]
     sources = sorted({each for model in project.models.values() for each in model.reads} - set(names))
     tables = {name: context.metastore.get_table(*name.split(".")) for name in (*sources, *names)}
@@ -86,7 +86,7 @@ def _table_page(project: Project, name: str, entry: MetastoreTable | None) -> st
 
 def _columns(entry: MetastoreTable | None) -> Iterator[str]:
     if entry is None:
-        yield "<p>The table is not there yet.</p>"
+        yield "<p>The table does not exist yet.</p>"
         return
     yield "<table><tr><th>column</th><th>type</th><th>comment</th></tr>"
     for each in (*entry.columns, *entry.partition_columns):

@@ -1,7 +1,7 @@
-"""Applying scripts: one statement after the other, each recorded before and after it runs.
+"""Applies scripts: one statement after the other, each recorded before and after it runs.
 
-A run that failed or was killed goes on at the statement that is not done; what a killed one has left is
-asked of `recovery`. The lock is held from the look at the history to the end.
+A run that failed or was killed resumes at the first statement that is not done; `recovery` finds what a
+killed one has done. The lock is held from reading the history to the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ DEFAULT_WAIT_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True)
 class ApplyOptions:
-    """How scripts are applied; `target` is the last version, `wait_seconds` how long for another runner."""
+    """How scripts are applied; `target` is the last version, `wait_seconds` how long to wait for another
+    runner.
+    """
 
     target: Version | None = None
     out_of_order: bool = False
@@ -49,7 +51,7 @@ def apply_migrations(
     options: ApplyOptions,
     listener: Listener,
 ) -> MigrationPlan:
-    """Apply what is pending; gives the plan that was run.
+    """Apply the pending scripts; returns the plan that was run.
 
     Raises MigrationConflictError before anything is run, StatementFailedError, TableLockedError and others.
     """
@@ -66,13 +68,13 @@ def apply_migrations(
 
 
 def forget_ended_run(checkpoint: RunCheckpoint, plan: MigrationPlan) -> None:
-    """Clear the checkpoint of a run that was killed behind its row of the history."""
+    """Clear the checkpoint of a run that was killed after it wrote its row of the history."""
     if checkpoint.state.run is not None and plan.open_run is None:
         checkpoint.advance(None)
 
 
 def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
-    """The pending scripts, no versions behind the target; one that has begun comes first."""
+    """The pending scripts, without versions after the target; an unfinished one comes first."""
     wanted = [
         each for each in plan.pending if target is None or each.version is None or each.version <= target
     ]
@@ -82,7 +84,7 @@ def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
 
 @contextmanager
 def locked_checkpoint(history: History, wait_seconds: float, listener: Listener) -> Iterator[RunCheckpoint]:
-    """The checkpoint with its lock held; the history table is made if there is none."""
+    """The checkpoint with its lock held; the history table is created if it is missing."""
     checkpoint = history.checkpoint(history.create())
     try:
         checkpoint.acquire(
@@ -102,7 +104,7 @@ def run_script(
     *,
     rank: int,
 ) -> None:
-    """Run a script, or go on with it where its last run ended. Raises StatementFailedError and others."""
+    """Run a script, or resume it where its last run ended. Raises StatementFailedError and others."""
     run = _begun_run(checkpoint, script, rank)
     done = sum(each["state"] == "done" for each in run["statements"])
     listener.script_begins(script, done)
@@ -119,10 +121,10 @@ def run_script(
 def _begun_run(checkpoint: RunCheckpoint, script: MigrationScript, rank: int) -> dict[str, Any]:
     found = checkpoint.state.run
     if found is not None and (found["type"], found["label"]) == identity_of(script):
-        # The corrected script is the one that counts.
+        # The corrected script replaces it.
         run: dict[str, Any] = {**found, "checksum": script.checksum, "script": script.name}
     elif found is not None:
-        # Its checkpoint is all that knows which of its statements are done.
+        # Only its checkpoint knows which of its statements are done.
         raise MigrationConflictError(
             f"{found['script']} has begun and not ended, and {script.name} would run before its end",
             hint="finish it first (apply without --target, or undo), or hudisql migrate repair DIR --discard "

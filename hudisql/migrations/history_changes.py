@@ -1,4 +1,4 @@
-"""What people change in the history by hand: a baseline, and repairs. No script's statement is run."""
+"""Manual changes of the history: a baseline, and repairs. No script's statement is run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Resolution = Literal["done", "again", "discard"]
 
 @dataclass(frozen=True)
 class RepairOptions:
-    """`resolution` says what becomes of a statement whose outcome is unknown, or of the run (`discard`)."""
+    """`resolution` says what to do with a statement whose outcome is unknown, or with the run (`discard`)."""
 
     resolution: Resolution | None = None
     dry_run: bool = False
@@ -80,10 +80,10 @@ def baseline(
 
 
 def repair(history: History, scripts: MigrationScripts, options: RepairOptions, listener: Listener) -> int:
-    """Bring the history in step with the scripts as they are; gives how many things were repaired.
+    """Update the history to the current scripts; returns the number of repairs.
 
-    Checksums of changed scripts are taken over, rows of missing scripts are marked as deleted, and the run
-    that has begun is resolved as the options say. Raises TableLockedError, HudisqlError.
+    Checksums of changed scripts are accepted, rows of missing scripts are marked as deleted, and the
+    unfinished run is resolved as the options say. Raises TableLockedError, HudisqlError.
     """
     if options.dry_run:
         path = history.base_path()
@@ -122,7 +122,7 @@ def _repaired_rows(plan: MigrationPlan) -> list[tuple[HistoryRow, str]]:
             continue
         if each.state is ScriptState.CHANGED and each.script is not None:
             row = replace(each.row, checksum=each.script.checksum, script=each.script.name)
-            found.append((row, "its checksum is taken over"))
+            found.append((row, "its new checksum is accepted"))
         elif each.state is ScriptState.MISSING:
             found.append((replace(each.row, status=DELETED), "is missing: its row is marked as deleted"))
     return found
@@ -140,7 +140,7 @@ def _repair_run(
     assert plan.open_run is not None
     run: dict[str, Any] = json.loads(json.dumps(plan.open_run))
     if options.resolution == "discard":
-        listener.note(f"{run['script']}: its run is forgotten, what it did stays")
+        listener.note(f"{run['script']}: its unfinished run is forgotten, its effects stay")
         if not options.dry_run:
             for row in rows:
                 if row.run_id == run["id"]:
@@ -160,7 +160,7 @@ def _repair_run(
 
 
 def _accept_changes(scripts: MigrationScripts, run: dict[str, Any], listener: Listener) -> int:
-    """Take over the texts of done statements that were changed since."""
+    """Accept the changed texts of statements that are done."""
     every = (*scripts.versioned, *scripts.repeatable, *scripts.undo)
     script: MigrationScript | None = next(
         (each for each in every if identity_of(each) == (run["type"], run["label"])), None
@@ -172,7 +172,7 @@ def _accept_changes(scripts: MigrationScripts, run: dict[str, Any], listener: Li
     for number, (record, statement) in enumerate(zip(done, script.statements, strict=False), start=1):
         checksum = checksum_of(statement.text)
         if record["checksum"] != checksum:
-            listener.note(f"{script.name}: the new text of statement {number} is taken over, it does not run")
+            listener.note(f"{script.name}: the new text of statement {number} is accepted, it does not run")
             record["checksum"] = checksum
             accepted += 1
     return accepted

@@ -1,4 +1,4 @@
-"""What a run of migrations tells while it goes on; the command prints it, reports collect it."""
+"""The events of a run of migrations; the command prints them, reports collect them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ReportedFile(Protocol):
 
     @property
     def name(self) -> str:
-        """How reports name it."""
+        """Its name in reports."""
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Its path."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StatementOutcome:
     """How one statement ended: `state` is done, skipped, recovered, planned or failed.
 
     `counts` are those of a bootstrap or a change of rows, `instants` the commits made as `path@instant`.
-    Reports show `label`, or else the text's beginning.
+    Reports show `label`, or else the start of the text.
     """
 
     script: ReportedFile
@@ -53,16 +53,16 @@ class StatementOutcome:
 
 
 class Listener(Protocol):
-    """Told of everything that happens, in order."""
+    """Receives all events, in order."""
 
     def script_begins(self, script: MigrationScript, done: int) -> None:
-        """A script begins, or goes on behind `done` statements."""
+        """A script starts, or resumes after `done` statements."""
 
     def result(self, result: Result) -> None:
-        """A statement has given rows."""
+        """A statement has returned rows."""
 
     def statement_ended(self, outcome: StatementOutcome) -> None:
         """A statement ended."""
 
     def note(self, text: str) -> None:
-        """Something that is neither."""
+        """Any other message."""

@@ -1,8 +1,8 @@
-"""The table that a CREATE TABLE AS SELECT was making when its run was killed.
+"""Recovers a CREATE TABLE AS SELECT whose run was killed.
 
-The checkpoint has the table's path, written after the statement found nothing there, before it made anything.
-A commit with the statement's mark says that the rows are there, and only the metastore lags; without one,
-what is there are the beginnings of the statement, which runs again.
+The checkpoint has the table's path, written after the statement found nothing there, before it created
+anything. A commit with the statement's mark says that the rows are complete, and only the metastore sync is
+missing; without one, the files are an unfinished attempt of the statement, which runs again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def settle_made_table(
     context: Context, statement: st.CreateTableAsStatement, path: str, mark: str, checksum: str
 ) -> FoundCommit | None:
-    """The commit that filled the table at `path`, which is then registered; None if there is none any more.
+    """Register the table at `path` and return the commit that filled it; None if the table is removed.
 
-    `mark` and `checksum` are those of the statement. What it has left without a commit is removed. Raises
+    `mark` and `checksum` are those of the statement. Files without a commit are removed. Raises
     MigrationConflictError if others have committed to the table, StorageError, SyncFailedError.
     """
     try:

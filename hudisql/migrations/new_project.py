@@ -1,4 +1,4 @@
-"""`hudisql init`: a directory with a worked project of migrations, to be changed into one's own."""
+"""`hudisql init`: creates a directory with an example project of migrations, to be adapted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ TEMPLATE: Final = Path(__file__).parent / "project"
 
 
 def make_project(directory: Path) -> list[Path]:
-    """Write the project's files; gives them. Raises InvalidArgumentError if something is there."""
+    """Write the project's files; returns their paths. Raises InvalidArgumentError if the directory is not
+    empty.
+    """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InvalidArgumentError(f"{directory} is there and not empty", hint="name a new directory")
+        raise InvalidArgumentError(f"{directory} exists and is not empty", hint="name a new directory")
     return list(_copied(directory))
 
 

@@ -1,6 +1,6 @@
-"""What `apply` would do: the statements that would run, and the dry runs of their bootstraps.
+"""Shows what `apply` would do: the statements that would run, and dry runs of their bootstraps.
 
-Writes nothing. A bootstrap whose source an earlier statement makes cannot be looked at yet.
+Writes nothing. A bootstrap cannot be previewed if an earlier statement creates its source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def read_plan(history: History, scripts: MigrationScripts, *, out_of_order: bool = False) -> MigrationPlan:
-    """The plan as it stands now, without the lock. Raises HudisqlError."""
+    """The current plan, without the lock. Raises HudisqlError."""
     path = history.base_path()
     state = CheckpointState() if path is None else history.checkpoint(path).read()
     return plan_migrations(scripts, history.read(), state, out_of_order=out_of_order)
@@ -40,7 +40,7 @@ def preview(
     options: ApplyOptions,
     listener: Listener,
 ) -> list[StatementOutcome]:
-    """Tell the listener of each statement that would run; gives those whose bootstrap is blocked.
+    """Report each statement that would run to the listener; returns those whose bootstrap is blocked.
 
     Raises MigrationConflictError, SqlSyntaxError and others.
     """
@@ -71,14 +71,14 @@ def _done(plan: MigrationPlan, script: MigrationScript) -> int:
 
 @dataclass
 class _Previewer:
-    """Looks at the statements of one script; `made` are the databases that statements before would make."""
+    """Previews the statements of one script; `made` are the databases that earlier ones would create."""
 
     session: Session
     script: MigrationScript
     listener: Listener
     made: set[str]
     absent: str | None = None
-    """The database in use, if it is one of `made` that is not there yet."""
+    """The current database, if it is one of `made` that does not exist yet."""
 
     def look_at(self, number: int, statement: ScriptStatement, *, is_done: bool) -> StatementOutcome:
         outcome = StatementOutcome(self.script, number, statement, "skipped" if is_done else "planned")
@@ -97,7 +97,7 @@ class _Previewer:
         return outcome
 
     def _use(self, statement: ScriptStatement) -> None:
-        """Change the database, unless a statement before makes it, which has not run."""
+        """Change the database, unless an earlier statement, which has not run, creates it."""
         database = used_database(statement.text)
         is_absent = database in self.made and self.session.context.metastore.get_database(database) is None
         self.absent = database if is_absent else None
@@ -106,8 +106,8 @@ class _Previewer:
 
     def _bootstrap(self, outcome: StatementOutcome, dry_run: ScriptStatement) -> StatementOutcome:
         if self.absent is not None and _has_unqualified_table(dry_run.text):
-            why = f"the database {self.absent} is not made yet"
-            self.listener.note(f"  {outcome.place}: cannot be looked at yet: {why}")
+            why = f"the database {self.absent} does not exist yet"
+            self.listener.note(f"  {outcome.place}: cannot be previewed yet: {why}")
             return outcome
         try:
             result = self.session.execute(dry_run)
@@ -115,7 +115,7 @@ class _Previewer:
         except BootstrapBlockedError as error:
             return replace(outcome, error=error)
         except HudisqlError as error:
-            self.listener.note(f"  {outcome.place}: cannot be looked at yet: {error.message}")
+            self.listener.note(f"  {outcome.place}: cannot be previewed yet: {error.message}")
             return outcome
         return replace(outcome, counts=counts_of(result), error=result.error)
 

@@ -1,8 +1,8 @@
-"""What a statement leaves behind, so that a run that was killed in it can tell whether it has happened.
+"""Finds out whether a statement had taken effect when its run was killed.
 
 A commit on a Hudi table carries the statement's mark in its extra metadata, which becomes visible with its
-rows. Statements without a commit are told apart by what they do: a setting of the session is set again, a
-bootstrap is resumed, a table that is there was made; what cannot be told is a conflict for people.
+rows. Statements without a commit are classified by their effect: a setting of the session is set again, a
+bootstrap is resumed, a table that now exists was created; an unknown outcome is a conflict for the user.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _READ_HEADS: Final = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ANALYZE")
 
 
 class Effect(Enum):
-    """What kind of trace a statement leaves."""
+    """The kind of effect of a statement."""
 
     SESSION = "session"
-    """Changes the session only: run again whenever a run goes on."""
+    """Changes only the session: run again whenever a run resumes."""
     REPEATABLE = "repeatable"
-    """Can be run twice: reads, services, `IF NOT EXISTS`, `OR REPLACE`."""
+    """Can be repeated: reads, services, `IF NOT EXISTS`, `OR REPLACE`."""
     COMMIT = "commit"
     """One commit on a Hudi table, or nothing."""
     BOOTSTRAP = "bootstrap"
-    """Goes on with `resume => true`."""
+    """Resumed with `resume => true`."""
     MAKES = "makes"
-    """Has happened if its table is there now, and was not before."""
+    """Has happened if its table exists now and did not before."""
     REMOVES = "removes"
     """Has happened if its table is gone."""
     UNKNOWN = "unknown"
-    """Nobody can tell."""
+    """The outcome is unknown."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class FoundCommit:
 
 
 def targets_before(context: Context, effect: StatementEffect) -> dict[str, str | None]:
-    """For each target that exists its latest instant, empty for a table that is none of Hudi's."""
+    """The latest instant of each existing target, empty for a non-Hudi table."""
     found: dict[str, str | None] = {}
     for name in effect.tables:
         entry = find_entry(context, name)
@@ -156,7 +156,7 @@ def targets_before(context: Context, effect: StatementEffect) -> dict[str, str |
 
 
 def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> FoundCommit | None:
-    """The commit of one of the tables whose mark begins with `mark`; archived ones are looked at last.
+    """The commit of one of the tables whose mark begins with `mark`; archived ones are searched last.
 
     Raises StorageError, CorruptTableError.
     """
@@ -182,7 +182,7 @@ def marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
 
 
 def sync_target(context: Context, names: Sequence[str]) -> None:
-    """Sync the entries of the tables, which a run that was killed after its commit may not have done."""
+    """Sync the entries of the tables, which a run that was killed after its commit may have missed."""
     for name in names:
         parts = st.TableName(tuple(name.split(".")))
         entry, table = find_hudi_entry(context, parts), _open(context, parts)
@@ -191,7 +191,7 @@ def sync_target(context: Context, names: Sequence[str]) -> None:
 
 
 def has_happened(context: Context, effect: StatementEffect, before: Mapping[str, str | None]) -> bool | None:
-    """Whether a statement without a mark has happened; None if nobody can tell.
+    """Whether a statement without a mark has happened; None if unknown.
 
     `before` are the targets that existed before it.
     """

@@ -1,4 +1,4 @@
-"""Reports of a run for CI systems: JUnit, a case for each statement, or the same as JSON."""
+"""Reports of a run for CI systems: JUnit, with a case for each statement, or the same as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 from hudisql.errors import StorageError
 from hudisql.migrations.listener import StatementOutcome
 
-# What XML 1.0 has no form for.
+# Characters that XML 1.0 cannot contain.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -20,7 +20,7 @@ def write_report(path: Path, outcomes: Sequence[StatementOutcome], command: str 
     """Write the outcomes of `hudisql <command>` as JUnit (`.xml`) or JSON (`.json`). Raises StorageError."""
     content = junit_report(outcomes, command) if path.suffix == ".xml" else json_report(outcomes)
     try:
-        # A file name need not be UTF-8.
+        # File names may contain bytes that are not UTF-8.
         path.write_text(content, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise StorageError(f"cannot write the report {path}: {error.strerror}") from error

@@ -1,8 +1,8 @@
-"""The checkpoint of the run that is under way, and the lock on it: who applies scripts, and how far it is.
+"""The checkpoint of the current run and its lock: who applies scripts, and how far it is.
 
 One sequence of small files, each with the whole state. A state is created atomically under the next number,
-so every step is a compare-and-swap: of two runners one takes the step, and one that was held for dead and
-wakes up fails at its next one. The newest file is never deleted. Knows nothing of scripts and statements.
+so every step is a compare-and-swap: of two runners one takes the step; one that was considered dead and
+continues fails at its next step. The newest file is never deleted. Knows nothing of scripts and statements.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _HEARTBEAT_PREFIX: Final = "heartbeat-"
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """What one file says: the runner that holds the lock, and the run that has begun and not ended."""
+    """The content of one file: the runner that holds the lock, and the unfinished run."""
 
     sequence: int = 0
     owner: dict[str, Any] | None = None
     run: dict[str, Any] | None = None
 
     def to_json(self) -> bytes:
-        """The content of the file."""
+        """The file's content as JSON."""
         return json.dumps({"owner": self.owner, "run": self.run}, ensure_ascii=False, indent=1).encode()
 
 
@@ -70,16 +70,16 @@ class RunCheckpoint:
             except NoSuchPathError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
-                raise CorruptTableError(f"{path} is no checkpoint of migrations: {error}") from error
+                raise CorruptTableError(f"{path} is not a checkpoint of migrations: {error}") from error
 
     def acquire(self, wait_seconds: float, waits: Callable[[str], None]) -> None:
-        """Take the lock; `waits` is told once whom it waits for.
+        """Take the lock; `waits` is called once with the current holder.
 
-        A runner whose process has ended on this machine, or whose heartbeat is older than a minute, is held
-        for dead. Raises TableLockedError after `wait_seconds`, StorageError.
+        A runner whose process has ended on this machine, or whose heartbeat is older than a minute, is
+        considered dead. Raises TableLockedError after `wait_seconds`, StorageError.
         """
         self.storage.make_directories(self.directory)
-        ends, told = time.monotonic() + wait_seconds, False
+        ends, has_reported = time.monotonic() + wait_seconds, False
         while True:
             self._start_heartbeat()
             found = self.read()
@@ -91,15 +91,15 @@ class RunCheckpoint:
             if time.monotonic() > ends:
                 raise TableLockedError(
                     f"another runner applies migrations since {found.owner['since']}: {who}",
-                    hint=f"wait for it; a dead one is passed over {EXPIRY_MS // 1000} s after its heartbeat",
+                    hint=f"wait for it; a dead one loses the lock {EXPIRY_MS // 1000} s after its heartbeat",
                 )
-            if not told:
+            if not has_reported:
                 waits(who)
-                told = True
+                has_reported = True
             time.sleep(_PAUSE_SECONDS)
 
     def advance(self, run: dict[str, Any] | None) -> None:
-        """Record how far the run is. Raises MigrationConflictError if another runner took over."""
+        """Record the progress of the run. Raises MigrationConflictError if another runner took over."""
         if not self._step(replace(self.state, run=run)):
             raise MigrationConflictError(
                 "another runner took over the migrations while this one was silent",
@@ -107,7 +107,7 @@ class RunCheckpoint:
             )
 
     def release(self) -> None:
-        """Give the lock back; the run that has not ended stays in the checkpoint."""
+        """Release the lock; an unfinished run stays in the checkpoint."""
         if self.state.owner is not None:
             with suppress(StorageError):
                 self._step(replace(self.state, owner=None))
@@ -125,7 +125,7 @@ class RunCheckpoint:
             return False
         numbers = self._numbers()
         if numbers[-1] != state.sequence:
-            # The number was used and deleted before.
+            # The number was used and its file deleted before.
             self.storage.delete_file(path)
             return False
         self.storage.delete_files([self._path(each) for each in numbers[:-1]])
@@ -163,7 +163,7 @@ class RunCheckpoint:
         if identity is not None and identity.has_ended:
             return False
         beat, own = (self._last_heartbeat(each) for each in (owner["id"], self._id))
-        # Both times are of the storage's clock: that of this machine may be wrong.
+        # Both times are of the storage's clock: this machine's clock may be wrong.
         return beat is not None and own is not None and own - beat <= EXPIRY_MS
 
     def _last_heartbeat(self, runner: str) -> int | None:

@@ -1,6 +1,6 @@
 """The history of applied scripts: a Hudi table of the metastore, one row for each run of a script.
 
-A run has a rank; its row is replaced when a failed run goes on. Names follow Flyway's schema history.
+A run has a rank; its row is replaced when a failed run resumes. Names follow Flyway's schema history.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class History:
 
     @property
     def full_name(self) -> str:
-        """The name for people."""
+        """The name in messages."""
         return f"{self.database}.{self.name}"
 
     @property
@@ -91,7 +91,7 @@ class History:
         return f"{quote_name(self.database)}.{quote_name(self.name)}"
 
     def base_path(self) -> str | None:
-        """The table's directory; None if there is no table. Raises InvalidArgumentError, MetastoreError."""
+        """The table's directory; None if it does not exist. Raises InvalidArgumentError, MetastoreError."""
         entry = self.session.context.metastore.get_table(self.database, self.name)
         if entry is None:
             return None
@@ -102,7 +102,7 @@ class History:
         return self.session.context.storage.qualify(location_of(entry))
 
     def create(self) -> str:
-        """The table's directory, the table being made if there is none; another runner may make it, too."""
+        """The table's directory; creates the table if it is missing, also while another runner does."""
         attempts = 3
         while (path := self.base_path()) is None:
             attempts -= 1
@@ -120,11 +120,11 @@ class History:
         return path
 
     def checkpoint(self, base_path: str) -> RunCheckpoint:
-        """The checkpoint beside the table."""
+        """The checkpoint in the table's directory."""
         return RunCheckpoint(self.session.context.storage, join(base_path, _CHECKPOINTS))
 
     def read(self) -> list[HistoryRow]:
-        """All runs in their order; none if there is no table. Raises HudisqlError."""
+        """All runs in their order; empty if there is no table. Raises HudisqlError."""
         if self.base_path() is None:
             return []
         names = ", ".join(name for name, _ in _COLUMNS)
@@ -137,7 +137,7 @@ class History:
             f"CAST({_literal(value)} AS {kind}) AS {name}"
             for value, (name, kind) in zip(row.values(), _COLUMNS, strict=True)
         )
-        # One small statement: it runs on the driver.
+        # One small statement, which runs on the driver.
         self.session.sql(
             f"MERGE INTO {self._quoted} t USING (SELECT {values}) s ON t.installed_rank = s.installed_rank "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"

@@ -1,4 +1,4 @@
-"""What is to be applied: scripts against their history, as a value; conflicts are found, nothing is run."""
+"""Compares scripts with their history: the scripts to apply, and conflicts, as a value. Nothing is run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hudisql.migrations.scripts import (
 
 
 class ScriptState(Enum):
-    """How a script, or a row of the history, stands."""
+    """The state of a script, or of a row of the history."""
 
     APPLIED = "applied"
     PENDING = "pending"
@@ -111,9 +111,9 @@ def baseline_of(rows: Sequence[HistoryRow]) -> Version | None:
 
 
 def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | None:
-    """The number of the first statement that is done and no longer as it was; None if there is none."""
+    """The number of the first statement that is done and was changed since; None if there is none."""
     for number, done in enumerate(run["statements"], start=1):
-        # A setting changes the session only, and is made again.
+        # A setting changes only the session, and is applied again.
         if done["state"] != "done" or done["effect"] == "session":
             continue
         statements = script.statements
@@ -123,13 +123,13 @@ def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | 
 
 
 def open_run_of(rows: Sequence[HistoryRow], checkpoint: CheckpointState) -> Mapping[str, Any] | None:
-    """The run that has begun and not ended; None if its row is written and only its checkpoint is left."""
+    """The unfinished run; None if its row is written and only its checkpoint is left."""
     run = checkpoint.run
     return None if run is None or _is_recorded(rows, run) else run
 
 
 def _is_recorded(rows: Sequence[HistoryRow], run: Mapping[str, Any]) -> bool:
-    """True if the run has ended, and only its checkpoint was not cleared any more."""
+    """True if the run has ended, but its checkpoint was not cleared."""
     return any(row.run_id == run["id"] and row.status in (SUCCESS, DELETED) for row in rows)
 
 
@@ -207,14 +207,14 @@ class _Planner:
         return ScriptState.FAILED if last == FAILED else ScriptState.INTERRUPTED
 
     def open_run_conflicts(self) -> list[str]:
-        """Why the run that has begun cannot go on with the scripts as they are."""
+        """Why the unfinished run cannot resume with the current scripts."""
         if self.run is None:
             return []
         every = (*self.scripts.versioned, *self.scripts.repeatable, *self.scripts.undo)
         script = next((each for each in every if self._is_open(each)), None)
         done = sum(each["state"] == "done" for each in self.run["statements"])
         if script is None:
-            return [f"{self.run['script']} has begun ({done} statements done), and is missing now"]
+            return [f"{self.run['script']} has begun ({done} statements done) and is now missing"]
         number = changed_statement(script, self.run)
         if number is not None:
             return [f"{script.name}: statement {number} is done already, and was changed since"]
@@ -224,7 +224,7 @@ class _Planner:
 def _conflicts(statuses: Sequence[ScriptStatus]) -> list[str]:
     said = {
         ScriptState.CHANGED: "was changed after it was applied",
-        ScriptState.MISSING: "was applied and is missing now",
+        ScriptState.MISSING: "was applied and is now missing",
         ScriptState.OUT_OF_ORDER: "is older than the last one applied (--out-of-order applies it)",
     }
     conflicts = []

@@ -1,6 +1,6 @@
-"""Running the statements of one script: each is recorded in the checkpoint before and after it runs.
+"""Runs the statements of one script: each is recorded in the checkpoint before and after it runs.
 
-What a statement of a killed run has left is asked of `recovery`.
+`recovery` finds out what a statement of a killed run has done.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TEXT_SHOWN: Final = 200
 
 
 class StatementFailedError(Exception):
-    """A statement failed: the outcome has its error. The listener was told."""
+    """A statement failed: the outcome has its error. The listener already has it."""
 
     def __init__(self, outcome: StatementOutcome, error: HudisqlError) -> None:
         super().__init__(str(error))
@@ -55,7 +55,7 @@ class StatementFailedError(Exception):
 
 @dataclass
 class ScriptRunner:
-    """Runs the statements of one script in a session of its own."""
+    """Runs the statements of one script in its own session."""
 
     session: Session
     checkpoint: RunCheckpoint
@@ -66,7 +66,7 @@ class ScriptRunner:
     """The number of the statement that this run has begun."""
 
     def run_statements(self) -> None:
-        """Run what is not done. Raises StatementFailedError, MigrationConflictError."""
+        """Run the statements that are not done. Raises StatementFailedError, MigrationConflictError."""
         for number, statement in enumerate(self.script.statements, start=1):
             started = time.monotonic()
             try:
@@ -96,7 +96,7 @@ class ScriptRunner:
             self._record(number, statement, "done", effect=effect.effect)
             return outcome
         if known is not None and known["effect"] == Effect.SESSION.value:
-            known = None  # another statement stands there now
+            known = None  # another statement is now in its place
         if known is not None and known["state"] == "done":
             return replace(outcome, state="skipped", instants=_instants(known))
         if known is not None and self._recover(number, statement, effect, known):
@@ -108,7 +108,7 @@ class ScriptRunner:
     def _refuse_replacing(
         self, number: int, statement: ScriptStatement, effect: Effect, known: Mapping[str, Any]
     ) -> None:
-        """Raise MigrationConflictError if another statement stands where one may have happened already."""
+        """Raise MigrationConflictError if the statement replaces one that may have taken effect."""
         was = Effect(known["effect"] or Effect.COMMIT)
         is_started = known["state"] == "started"
         is_open = is_started or (known["state"] == FAILED and effect is Effect.SESSION)
@@ -164,10 +164,7 @@ class ScriptRunner:
     def _recover(
         self, number: int, statement: ScriptStatement, effect: StatementEffect, known: Mapping[str, Any]
     ) -> bool:
-        """Whether an earlier run of the statement, which said nothing or failed, has happened.
-
-        Raises MigrationConflictError if that cannot be told, or what happened is not what the script says.
-        """
+        """Whether an earlier run of the statement, which recorded no result or failed, has happened."""
         context, checksum = self.session.context, checksum_of(statement.text)
         names = list({*(str(each) for each in effect.tables), *known["before"]})
         found = None
@@ -210,7 +207,7 @@ class ScriptRunner:
         directory = self.script.path.parent
         return MigrationConflictError(
             f"{self.script.path}:{statement.line}: the last run was interrupted in statement {number}, and "
-            f"whether it has happened cannot be told: {_shown(statement.text)}",
+            f"whether it has happened is unknown: {_shown(statement.text)}",
             hint=f"look at its table; then hudisql migrate repair {directory} --done (it has happened) or "
             "--again (run it again)",
         )
@@ -221,9 +218,9 @@ class ScriptRunner:
         milliseconds = round((time.monotonic() - started) * 1000)
         known = self._known(number) or {}
         if known.get("state") == "started" and self.executing != number:
-            # This run has not come to it: what the killed one has left is still to be found out.
+            # This run has not reached it: what the killed one did is still unknown.
             return StatementOutcome(self.script, number, statement, FAILED, milliseconds, error=error)
-        # After a failed sync the commit stands: the next run finds its mark.
+        # After a failed sync the commit exists: the next run finds its mark.
         state = "started" if isinstance(error, SyncFailedError) else FAILED
         self._record(
             number, statement, state, before=known.get("before", {}), ms=milliseconds, error=str(error)
@@ -263,7 +260,7 @@ class ScriptRunner:
             "makes": makes,
         }
         self.run["statements"][number - 1 : number] = [record]
-        # A copy: what is written must not change with the run.
+        # A copy: the recorded state must not change with the run.
         self.checkpoint.advance(json.loads(json.dumps(self.run)))
 
 
@@ -282,7 +279,7 @@ def _shown(text: str) -> str:
 
 
 def _resumed(text: str) -> str:
-    """A bootstrap's CALL with `resume => true`, unless it says so, or is a dry run, itself."""
+    """A bootstrap's CALL with `resume => true`, unless it has that argument or is a dry run."""
     call = parse_statement(text)
     assert isinstance(call, st.CallStatement)
     if any(name.lower() in ("resume", "dry_run") for name, _ in call.named):

@@ -26,7 +26,7 @@ _NAME: Final = re.compile(
 
 
 class ScriptKind(Enum):
-    """What a script is for."""
+    """The kind of a script."""
 
     VERSIONED = "SQL"
     REPEATABLE = "REPEATABLE"
@@ -66,7 +66,7 @@ class MigrationScript:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of the text, whose line ends do not count."""
+        """SHA-256 of the text, ignoring line ends."""
         return checksum_of(self.text)
 
     @cached_property
@@ -79,7 +79,7 @@ class MigrationScript:
 
     @property
     def label(self) -> str:
-        """What the history knows the script by: its version, or the description of a repeatable one."""
+        """The script's name in the history: its version, or the description of a repeatable one."""
         return self.description if self.version is None else str(self.version)
 
 
@@ -94,20 +94,20 @@ class MigrationScripts:
 
 
 def identity_of(script: MigrationScript) -> tuple[str, str]:
-    """What the checkpoint knows the script by, whatever its text is: kind and label."""
+    """The script's identity in the checkpoint, independent of its text: kind and label."""
     return script.kind.value, script.label
 
 
 def refuse_shell_commands(script: MigrationScript) -> None:
-    """Raise InvalidArgumentError if a statement is a word of the command line, such as `quit`.
+    """Raise InvalidArgumentError if a statement is a shell command, such as `quit`.
 
     Raises SqlSyntaxError if the script cannot be split.
     """
     for statement in script.statements:
         if find_shell_command(statement.text) is not None:
             raise InvalidArgumentError(
-                f"{script.path}:{statement.line}: '{statement.text}' is a word of the command line, not SQL",
-                hint="a migration holds SQL only; hudisql -f runs scripts with such words",
+                f"{script.path}:{statement.line}: '{statement.text}' is a command of the shell, not SQL",
+                hint="a migration contains SQL only; hudisql -f runs scripts with shell commands",
             )
 
 
@@ -118,10 +118,10 @@ def checksum_of(text: str) -> str:
 
 
 def load_scripts(directory: Path) -> MigrationScripts:
-    """Read every `.sql` file, in any case, of the directory and those below it.
+    """Read every `.sql` file, with the suffix in any case, of the directory and its subdirectories.
 
-    Raises InvalidArgumentError for a directory that is none, a file name that is none of Flyway's, a version
-    that two scripts have, and a file that is not UTF-8 text.
+    Raises InvalidArgumentError for a path that is not a directory, a file name that does not follow Flyway, a
+    duplicate version, and a file that is not UTF-8 text.
     """
     if not directory.is_dir():
         raise InvalidArgumentError(f"{directory} is not a directory", hint="hudisql init DIR makes a project")

@@ -1,4 +1,4 @@
-"""The numbers that a bootstrap or a change of rows gives, for reports. Runs nothing: it reads made rows."""
+"""The counts of a bootstrap or a change of rows, for reports, read from its result rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHANGES: Final = ("rows_inserted", "rows_updated", "rows_deleted", "rows_moved"
 
 
 def counts_of(result: Result) -> Mapping[str, Any]:
-    """The counts of the statement by name; none for a query."""
+    """The counts of the statement by name; empty for a query."""
     if not isinstance(result, LocalResult) or not result.values:
         return {}
     names = result.names

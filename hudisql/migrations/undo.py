@@ -1,8 +1,8 @@
-"""Undoing versions: by their U scripts, or by restoring the tables to the instants before the script.
+"""Undoes versions: by their U scripts, or by restoring the tables to the instants before the script.
 
-A restore needs no script: each table goes back to the commit that was its latest when the script first
-committed to it. It is refused if another writer has committed since. Statements without a commit (DDL of the
-metastore, settings) are not undone by it.
+A restore needs no script: each table returns to its latest commit before the script first committed to it. It
+is refused if another writer has committed since. Statements without a commit (DDL of the metastore, settings)
+are not undone by it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESTORED: Final = "restored to the instants before it"
 
 @dataclass(frozen=True)
 class TableRestore:
-    """A table and the instant it goes back to, None if the script made it; `made` are its commits."""
+    """A table and the instant to restore it to, None if the script created it; `made` are its commits."""
 
     base_path: str
     before: str | None
@@ -50,7 +50,7 @@ class TableRestore:
 
 @dataclass(frozen=True)
 class UndoOptions:
-    """`target` stays applied, what is above it is undone; None undoes the latest version only."""
+    """Versions above `target` are undone; None undoes only the latest version."""
 
     target: Version | None = None
     restores: bool = False
@@ -65,10 +65,10 @@ def undo_migrations(
     options: UndoOptions,
     listener: Listener,
 ) -> int:
-    """Undo versions, the latest first; gives how many.
+    """Undo versions, the latest first; returns their number.
 
-    Raises MigrationConflictError if there is no U script or another run is open, RollbackRefusedError if a
-    restore would lose commits of others, StatementFailedError, TableLockedError, HudisqlError.
+    Raises MigrationConflictError if there is no U script or another run is unfinished, RollbackRefusedError
+    if a restore would lose commits of others, StatementFailedError, TableLockedError, HudisqlError.
     """
     undoing = _Undoing(session, history, scripts, options, listener)
     if options.dry_run:
@@ -86,7 +86,7 @@ class _Undoing:
     listener: Listener
 
     def run(self, state: CheckpointState, checkpoint: RunCheckpoint | None) -> int:
-        """Undo the chosen versions; a dry run has no checkpoint."""
+        """Undo the chosen versions; a dry run writes no checkpoint."""
         rows = self.history.read()
         plan = plan_migrations(self.scripts, rows, state)
         _check_no_other_run(plan)
@@ -155,7 +155,7 @@ def _restore(
         if table is not None:
             _check_nothing_else(each, table)
     for each, table in planned:
-        to = "removed: the script made it" if each.before is None else f"restored to {each.before}"
+        to = "removed: the script created it" if each.before is None else f"restored to {each.before}"
         listener.note(f"  {each.base_path}: {'would be ' if dry_run else ''}{to}")
         if not dry_run and table is not None:
             _restore_table(session, each, table)
@@ -180,7 +180,7 @@ def _open(session: Session, restore: TableRestore) -> HudiTable | None:
     try:
         return open_session_table(session.context, restore.base_path)
     except NoSuchTableError:
-        return None  # an interrupted restore has removed it
+        return None  # an interrupted restore has already removed it
 
 
 def _check_nothing_else(restore: TableRestore, table: HudiTable) -> None:

@@ -1,7 +1,7 @@
-"""Binding the arguments of a CALL to a procedure's declared parameters.
+"""Binds the arguments of a CALL to a procedure's declared parameters.
 
 Names are case-insensitive; positional arguments come first, in the declared order; values are converted to
-the declared types where nothing is lost. Every error names the procedure, the parameter and its type.
+the declared types without loss. Every error names the procedure, the parameter and its type.
 """
 
 from __future__ import annotations

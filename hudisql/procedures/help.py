@@ -1,6 +1,6 @@
 """`CALL help()` and `CALL help(cmd => 'name')`: the declarations of all procedures, as text.
 
-Hudi's own name, parameter and output column. What is printed comes from the registry alone.
+Hudi's name, parameter and output column. The text comes only from the registry.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def list_procedures() -> str:
 
 
 def explain_procedure(declared: Procedure) -> str:
-    """Summary, parameters with type, default and help, output columns, and the form of the call."""
+    """Summary, parameters with type, default and help, output columns, and the call's syntax."""
     lines = [f"{declared.name}: {declared.summary}", "", "parameters:"]
     width = max((len(each.name) for each in declared.parameters), default=0)
     for each in declared.parameters:

@@ -1,9 +1,9 @@
-"""The registry of procedures: a declaration each, from which CALL, help and the docs are made.
+"""The registry of procedures: one declaration each, from which CALL, help and the docs are generated.
 
 A procedure is a function of a context and its arguments. A frozen dataclass declares the arguments, another
-the rows of the result: names, types, defaults and help come from their fields. Procedures that Apache
-Hudi has too keep Hudi's names. This module knows neither SQL text nor Spark; the modules are imported
-when a procedure is first looked up.
+the rows of the result: names, types, defaults and help come from their fields. Procedures that Apache Hudi
+also has keep Hudi's names. This module knows neither SQL text nor Spark; the modules are imported at the
+first look-up of a procedure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Int = Annotated[int, "int"]
 
 
 class Required(Enum):
-    """The default of a parameter that has none."""
+    """The default of a required parameter."""
 
     REQUIRED = "required"
 
@@ -73,7 +73,7 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """True if CALL must give it."""
+        """True if CALL must have it."""
         return self.default is REQUIRED
 
 
@@ -89,7 +89,7 @@ class Column:
 class Arguments:
     """The arguments of one call; a subclass declares the parameters, by `parameter`, in their order.
 
-    A parameter that the call did not give has its default; `given` names those that it gave.
+    Missing arguments have their defaults; `given` names the arguments of the call.
     """
 
     given: frozenset[str] = frozenset()
@@ -104,12 +104,12 @@ def parameter(default: object = REQUIRED, *, help: str = "") -> Any:
 
 
 def column_name(name: str) -> dict[str, str]:
-    """The metadata of a row's field whose column has a name that no field can have, such as `10th`."""
+    """The metadata of a row's field for a column name that is not an identifier, such as `10th`."""
     return {"column": name}
 
 
 def fail_on_error_parameter(what: str = "") -> Any:
-    """The parameter `fail_on_error` of checks; `what` says which calls it is for."""
+    """The parameter `fail_on_error` of checks; `what` names the calls it is for."""
     text = "an error found fails the call: the rows are given, the script stops, and the exit code is not 0"
     return parameter(True, help=f"{what}: {text}" if what else text)
 
@@ -128,9 +128,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class CheckedRows(Generic[R]):
-    """The output rows of a check, and the error that they describe; `error` is None if the check passed.
+    """The output rows of a check, and its error; `error` is None if the check passed.
 
-    CALL gives the rows and the error (`Result.error`); the command line's exit code follows the error.
+    CALL returns the rows and the error (`Result.error`); the command line's exit code follows the error.
     """
 
     rows: Sequence[R]
@@ -222,7 +222,7 @@ _loaded = False
 def procedure(
     *, name: str, summary: str, arguments: type[A], row: type[R]
 ) -> Callable[[ProcedureFunction[A, R]], ProcedureFunction[A, R]]:
-    """Declare the decorated function a procedure: `f(context, arguments)` gives its rows."""
+    """Register the decorated function as a procedure: `f(context, arguments)` returns its rows."""
 
     def declare(function: ProcedureFunction[A, R]) -> ProcedureFunction[A, R]:
         _PROCEDURES[name.lower()] = Procedure(name, summary, arguments, row, function)
@@ -244,7 +244,7 @@ def load_procedures() -> Mapping[str, Procedure]:
 def find_procedure(name: str) -> Procedure:
     """The procedure that CALL names, in any case, with or without the `system.` prefix.
 
-    Raises NoSuchProcedureError with the nearest names, or, for a procedure that Apache Hudi alone has, with
+    Raises NoSuchProcedureError with the nearest names, or, for a procedure that only Apache Hudi has, with
     the reason.
     """
     procedures = load_procedures()

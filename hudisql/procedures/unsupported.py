@@ -45,7 +45,7 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "validate_audit_lock": _AUDIT,
         "cleanup_audit_lock": _AUDIT,
         "partition_bucket_index_manager": (
-            "hudisql knows bucket indexes of one number of buckets for all partitions",
+            "hudisql supports only bucket indexes with one number of buckets for all partitions",
             "CALL it in Apache Hudi",
         ),
         "sync_validate": (
@@ -65,4 +65,4 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""By the procedure's name: why hudisql does not have it, and what to do instead."""
+"""For each unsupported procedure the reason, and what to do instead."""

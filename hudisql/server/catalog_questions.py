@@ -1,8 +1,8 @@
-"""What tools ask of the catalog: schemas, tables, columns, types, functions, primary keys.
+"""Catalog metadata for tools: schemas, tables, columns, types, functions, primary keys.
 
-Columns of the answers are those of JDBC's `DatabaseMetaData`, in Hive's order
-(`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns (`name_pattern`). Answers come
-from the metastore and, for columns and keys, from Hudi tables; temporary views and functions are Spark's.
+Columns of the results are those of JDBC's `DatabaseMetaData`, in Hive's order
+(`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns (`name_pattern`). Results come
+from the metastore and, for columns and keys, from Hudi tables; temporary views and functions come from Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPE_IDS: Final = {
     WireType.STRING: 7,
 }
 _NULLABLE: Final = 1
-# The types of Hive itself, which `hive.server2.table.type.mapping=HIVE` shows and some clients ask for.
+# Hive's own table types, which `hive.server2.table.type.mapping=HIVE` shows and some clients request.
 _HIVE_TABLE_TYPES: Final = {"MANAGED_TABLE": "TABLE", "EXTERNAL_TABLE": "TABLE", "VIRTUAL_VIEW": "VIEW"}
 _FUNCTION_OF_UNKNOWN_RESULT: Final = 0
 
@@ -101,7 +101,7 @@ CROSS_REFERENCE_COLUMNS: Final = _columns(
 
 
 def list_catalogs(_session: Session, _request: Fields) -> Answer:
-    """`GetCatalogs`: Hive knows none."""
+    """`GetCatalogs`: empty, as Hive has no catalogs."""
     return CATALOG_COLUMNS, []
 
 
@@ -136,7 +136,7 @@ def list_tables(session: Session, request: Fields) -> Answer:
 
 
 def list_columns(session: Session, request: Fields) -> Answer:
-    """`GetColumns`: without a catalog, as Apache Hive answers it; `GetTables` has an empty one."""
+    """`GetColumns`: without a catalog, as in Apache Hive; `GetTables` has an empty one."""
     matches, in_name = name_matcher(request.get(5)), name_matcher(request.get(4))
     tables = list(_tables(session, request))
     described: list[tuple[str | None, str, Sequence[MetastoreColumn]]] = [
@@ -184,10 +184,10 @@ def list_types(_session: Session, _request: Fields) -> Answer:
 
 
 def list_functions(session: Session, request: Fields) -> Answer:
-    """`GetFunctions`: Spark's own and the session's, which are in every database, and those of the databases.
+    """`GetFunctions`: Spark's built-in functions, the session's, and those of the databases.
 
-    Without a pattern of databases these are the functions of the current one. A pattern that no database
-    fits gives nothing, as in Hive and Spark.
+    Built-in and session functions are listed in every database. Without a database pattern these are the
+    functions of the current one. A pattern that matches no database returns nothing, as in Hive and Spark.
     """
     matches, current = name_matcher(request.get(4)), session.context.current_database
     catalog = session_state(session.spark).catalog()
@@ -205,7 +205,7 @@ def list_functions(session: Session, request: Fields) -> Answer:
 
 
 def list_primary_keys(session: Session, request: Fields) -> Answer:
-    """`GetPrimaryKeys`: the record key of a Hudi table. Names are no patterns here."""
+    """`GetPrimaryKeys`: the record key of a Hudi table. Here names are not patterns."""
     from hudisql.sql.query.target_table import open_hudi_entry
 
     context = session.context

@@ -1,7 +1,7 @@
-"""The session of one client: a hudisql session with a Spark session of its own, and its statements.
+"""The session of one client: a hudisql session with its own Spark session, and its statements.
 
-Statements of a session run one after the other, as in the shell; those of different sessions at the same
-time. Follows `org.apache.hive.service.cli.session.HiveSessionImpl` in what a client may set when it connects.
+Statements of one session run one after the other, as in the shell; those of different sessions in parallel.
+The settings of a client's connection follow `org.apache.hive.service.cli.session.HiveSessionImpl`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "set:"
 HIVE_SHOW_TABLES: Final = "hudisql.serve.hive.show.tables"
-"""With `true` SHOW TABLES has names alone, as in Hive: PyHive's SQLAlchemy dialect takes the first column.
-DESCRIBE then takes a query only behind the word QUERY."""
+"""With `true` SHOW TABLES returns only names, as in Hive: PyHive's SQLAlchemy dialect takes the first column.
+DESCRIBE of a query then needs the word QUERY.
+"""
 _DESCRIBE_QUERY: Final = re.compile(r"\s*DESC(?:RIBE)?\s+(?:SELECT|WITH|VALUES|FROM)\s", re.IGNORECASE)
 _SHOW_TABLES: Final = re.compile(r"\s*SHOW\s+TABLES\b", re.IGNORECASE)
 _SECONDS_BETWEEN_FETCHES: Final = 5.0
@@ -38,32 +39,32 @@ EXECUTE_STATEMENT: Final = 0
 
 
 class SessionConsole:
-    """Notes and progress of the statement that runs in the session, into its log."""
+    """Writes notes and progress of the session's running statement into its log."""
 
     def __init__(self) -> None:
         self.operation: Operation | None = None
         self._lines = PlainConsole(stream=self, seconds_between_lines=1.0)  # type: ignore[arg-type]
 
     def write(self, text: str) -> int:
-        """A line of the log."""
+        """Write a line into the log."""
         if self.operation is not None and text.strip():
             self.operation.log.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: lines are written at once."""
 
     def info(self, text: str) -> None:
-        """A note."""
+        """Write a note."""
         self._lines.info(text)
 
     def warning(self, text: str) -> None:
-        """A warning."""
+        """Write a warning."""
         self._lines.warning(text)
 
     @contextmanager
     def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
-        """A line every second."""
+        """Write a line every second."""
         with self._lines.progress(label, total_units) as running:
             yield running
 
@@ -85,9 +86,9 @@ class ClientSession:
         self.is_closed = False
 
     def configure(self, given: Mapping[str, str]) -> None:
-        """Apply what a client gave when it connected: `use:database`, `set:hiveconf:name`.
+        """Apply the settings of a client's connection: `use:database`, `set:hiveconf:name`.
 
-        Raises HudisqlError for a database or a setting that cannot be.
+        Raises HudisqlError for an unknown database or a setting that cannot be applied.
         """
         spark = self.session.spark
         for key, value in given.items():
@@ -104,7 +105,7 @@ class ClientSession:
                     ) from error
 
     def add(self, operation: Operation) -> Operation:
-        """Remember an operation. Raises ServerBusyError beyond the limit of open ones."""
+        """Add an operation. Raises ServerBusyError if too many are open."""
         with self._lock:
             if self.is_closed:
                 raise InvalidHandleError("the session is closed", hint="connect again")
@@ -134,12 +135,12 @@ class ClientSession:
 
     @property
     def is_fetching(self) -> bool:
-        """True while a client takes the rows of a result: it did so within the last seconds."""
+        """True while a client fetches rows: it did so within the last seconds."""
         has_rows = any(each.pages is not None and each.pages.has_more for each in self.operations)
         return has_rows and time.monotonic() - self.last_used < _SECONDS_BETWEEN_FETCHES
 
     def run(self, operation: Operation) -> None:
-        """Run a statement to its end in this thread, after those that run before it."""
+        """Run a statement to its end in this thread, after those that are running."""
         with self._running:
             self._console.operation = operation
             try:
@@ -152,7 +153,7 @@ class ClientSession:
         operation.cancel(cancel_tagged_jobs(self.session.spark), **how)
 
     def close_operation(self, operation: Operation) -> None:
-        """Forget an operation; one that runs is cancelled."""
+        """Remove an operation; a running one is cancelled."""
         with self._lock:
             self._operations.pop(operation.guid, None)
         if not operation.has_stopped or (operation.pages is not None and operation.pages.has_more):
@@ -161,7 +162,7 @@ class ClientSession:
         operation.close()
 
     def close(self) -> None:
-        """End the session and its statements; to close it again does nothing."""
+        """End the session and its statements; closing it again does nothing."""
         with self._lock:
             if self.is_closed:
                 return
@@ -200,7 +201,7 @@ class ClientSession:
     def _refuse_unmarked_query(self, operation: Operation) -> None:
         """Raise SqlSyntaxError for DESCRIBE of a query without the word QUERY, as Hive does.
 
-        `pandas.read_sql` asks by PyHive's DESCRIBE whether its query is the name of a table.
+        `pandas.read_sql` checks by PyHive's DESCRIBE whether its query is a table name.
         """
         if _DESCRIBE_QUERY.match(operation.statement) is not None and self._shows_as_hive():
             raise SqlSyntaxError(

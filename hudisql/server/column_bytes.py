@@ -1,4 +1,4 @@
-"""Arrow columns as the `TColumn` of HiveServer2's protocol: whole columns at once, no loop over values.
+"""Arrow columns as the `TColumn` of HiveServer2's protocol: whole columns without a loop over values.
 
 A column is the list of its values, big-endian, and a bitmap of its nulls, whose lowest bit is the first row
 (`org.apache.hive.service.cli.ColumnBasedSet`). A null has a value in the list, too, zero or empty.
@@ -18,7 +18,7 @@ from hudisql.server import thrift_binary as thrift
 
 
 class WireType(Enum):
-    """The eight kinds of columns: number in the union `TColumn`, Thrift type, Arrow type."""
+    """The eight kinds of columns: field number in the union `TColumn`, Thrift type, Arrow type."""
 
     BOOLEAN = (1, thrift.BOOL, pa.bool_())
     TINYINT = (2, thrift.BYTE, pa.int8())
@@ -42,10 +42,10 @@ _FEW_TEXTS: Final = 2_000
 
 
 def encode_column(column: pa.Array, wire: WireType) -> list[thrift.Field]:
-    """The fields of the union `TColumn` that hold the column. Raises pyarrow's errors for a wrong type."""
+    """The fields of the union `TColumn` for the column. Raises pyarrow's errors for a wrong type."""
     number, kind, arrow_type = wire.value
     if pa.types.is_float32(column.type):
-        # As Hive: the double of the float's shortest text, so that 0.1 stays 0.1.
+        # As Hive: the double that has the float's shortest text, so that 0.1 stays 0.1.
         column = column.cast(pa.string())
     values = column.cast(arrow_type)
     encoded = _encode_texts(values) if kind == thrift.STRING else _encode_numbers(values, kind)
@@ -85,7 +85,7 @@ def _encode_texts(values: pa.Array) -> bytes:
 
 
 def _write_many(offsets: npt.NDArray[np.int64], data: pa.Buffer) -> bytes:
-    # Loads numba, which takes longer than few texts do.
+    # Loads numba, which takes longer than encoding a few texts.
     from hudisql.server.text_kernels import write_texts
 
     size = int(offsets[-1] - offsets[0]) + _LENGTH_BYTES * (len(offsets) - 1)

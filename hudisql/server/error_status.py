@@ -1,6 +1,6 @@
-"""An error as clients of HiveServer2 know it: SQLSTATE, Hive's number, and the words that they look for.
+"""Maps errors to what clients of HiveServer2 expect: SQLSTATE, Hive's error code, and Hive's words.
 
-Numbers and words are those of Hive's `ErrorMsg`. PyHive's SQLAlchemy dialect knows a missing table by
+Codes and words are those of Hive's `ErrorMsg`. PyHive's SQLAlchemy dialect recognizes a missing table by
 `SemanticException … Table not found <name>`, dbt-spark by Spark's own words: the message has both.
 """
 
@@ -22,7 +22,7 @@ from hudisql.errors import (
 )
 
 _GENERAL: Final = "HY000"
-# Spark's states for which ODBC and JDBC have others: no such table, table exists, syntax.
+# SQLSTATEs of Spark for which ODBC and JDBC use others: no such table, table exists, syntax.
 _ODBC_STATES: Final = {"42P01": "42S02", "42P07": "42S01", "42601": "42000"}
 _STATES: Final[dict[type[HudisqlError], str]] = {
     TableExistsError: "42S01",
@@ -32,7 +32,7 @@ _STATES: Final[dict[type[HudisqlError], str]] = {
 _PARSE_ERROR: Final = 40000
 _NO_TABLE: Final = 10001
 _NO_DATABASE: Final = 10072
-# By the conditions of Spark; the name is as the statement has it.
+# By Spark's error conditions; the name is as the statement has it.
 _MISSING: Final = re.compile(
     r"The (?:table or view|view|schema|database) (?P<name>`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*)"
 )
@@ -45,7 +45,7 @@ _CATALOG: Final = "spark_catalog"
 
 @dataclass(frozen=True)
 class ErrorStatus:
-    """What an answer says of an error; `code` is 0 where Hive has no number."""
+    """The error fields of a response; `code` is 0 if Hive has no code for it."""
 
     state: str
     code: int
@@ -53,7 +53,7 @@ class ErrorStatus:
 
 
 def error_status(error: HudisqlError) -> ErrorStatus:
-    """The state, number and message of an error."""
+    """The SQLSTATE, code and message of an error."""
     message = str(error)
     if isinstance(error, SqlSyntaxError):
         return ErrorStatus("42000", _PARSE_ERROR, message)
@@ -71,7 +71,7 @@ def _is_of(error: HudisqlError, *conditions: str) -> bool:
 
 
 def _with_words(message: str, code: int, words: str) -> str:
-    """The message, and Hive's if it says the name of what is missing."""
+    """The message, with Hive's words if it names a missing table or database."""
     missing = _MISSING.search(message)
     if missing is None:
         own = _MISSING_HERE.search(message)

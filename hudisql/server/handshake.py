@@ -1,7 +1,7 @@
-"""HiveServer2's transports, told apart by the first byte of a connection.
+"""Detects HiveServer2's transports by the first byte of a connection.
 
-0x01 begins a SASL handshake (mechanism PLAIN), after which each message is a frame behind its length; 0x80
-begins a bare message (`auth=noSasl`), P a POST of the HTTP transport.
+0x01 begins a SASL handshake (mechanism PLAIN), after which each message is a frame with its length in front;
+0x80 begins an unframed message (`auth=noSasl`), P a POST of the HTTP transport.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LONGEST_HANDSHAKE: Final = 16 << 10
 def open_transport(
     connection: socket.socket, limits: ServerLimits, check_password: CheckPassword | None
 ) -> Transport | HttpTransport:
-    """Find out how a client's messages travel, and who it is.
+    """Detect the transport of a client and authenticate its user.
 
-    Without `check_password` everyone is whom he says to be, and a handshake is not needed. Raises
-    ProtocolError, AuthenticationError and ConnectionEnded.
+    Without `check_password` every user name is accepted and no handshake is needed. Raises ProtocolError,
+    AuthenticationError and ConnectionEnded.
     """
     source = SocketSource(connection)
     transport = Transport(connection, source, limits)

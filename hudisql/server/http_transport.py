@@ -1,7 +1,7 @@
-"""HiveServer2's HTTP transport: each message is the body of a POST, whose answer is that of the response.
+"""HiveServer2's HTTP transport: each request is the body of a POST, and the reply that of its response.
 
-Users are those of Basic authentication, sent with every request. Of HTTP/1.1 there is what Thrift's clients
-use: `Content-Length`, and connections that stay open. A session does not end with a connection here.
+Users authenticate by Basic authentication with every request. Of HTTP/1.1 it supports what Thrift's clients
+use: `Content-Length` and persistent connections. A session does not end with its connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 class BodySource:
-    """Gives the bytes of a body."""
+    """Reads the bytes of a body."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -55,7 +55,7 @@ class HttpTransport:
         self.user: str | None = None
 
     def wait_for_message(self, seconds: float) -> None:
-        """Wait for a request and take its body.
+        """Wait for a request and read its body.
 
         Raises ConnectionEnded, ProtocolError and AuthenticationError.
         """
@@ -79,7 +79,7 @@ class HttpTransport:
         self.source = BodySource(self._received.take(length))
 
     def send(self, message: bytes) -> None:
-        """Answer the request. Raises OSError."""
+        """Send the response. Raises OSError."""
         answer = _head(200, "OK", len(message), "application/x-thrift") + message
         send_all(self._socket, answer, self._limits.message_seconds)
 

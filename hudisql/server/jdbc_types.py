@@ -1,4 +1,4 @@
-"""SQL types as JDBC's `DatabaseMetaData` tells of them: numbers of `java.sql.Types`, sizes, ranges of digits.
+"""SQL types as in JDBC's `DatabaseMetaData`: numbers of `java.sql.Types`, sizes, scales.
 
 Follows `org.apache.hive.service.cli.Type` and `TypeDescriptor`; the names are Hive's.
 """
@@ -15,7 +15,7 @@ _LONGEST: Final = 2_147_483_647
 
 @dataclass(frozen=True)
 class JdbcType:
-    """`number` is that of `java.sql.Types`; `size` and `digits` are None where they say nothing."""
+    """`number` is that of `java.sql.Types`; `size` and `digits` are None where they do not apply."""
 
     number: int
     size: int | None = None
@@ -50,7 +50,7 @@ _SYNONYMS: Final = {"integer": "int", "timestamp_ntz": "timestamp", "long": "big
 
 
 def jdbc_type(text: str) -> JdbcType:
-    """The type of a type's text: `decimal(12,2)`, `array<int>`."""
+    """The JDBC type of a type's text: `decimal(12,2)`, `array<int>`."""
     name = re.split(r"[(<\s]", text.strip().lower(), maxsplit=1)[0]
     name = _SYNONYMS.get(name, name)
     known = JDBC_TYPES.get(name, _OTHER)

@@ -15,10 +15,11 @@ _PARTS: Final = re.compile(r"\\(?P<escaped>.)|(?P<many>\.\*|[%*])|(?P<one>[_.])|
 
 
 def name_matcher(pattern: bytes | None) -> Callable[[str], bool]:
-    """Whether a name, in any case, fits the pattern; without one, or for an empty one, every name does.
+    """A predicate for names that match the pattern, ignoring case; without a pattern, or with an empty one,
+    all match.
 
-    `%`, `*` and `.*` stand for any characters, `_` and `.` for one, `|` for "or", a backslash takes the next
-    character as it is; all others stand for themselves.
+    `%`, `*` and `.*` match any characters, `_` and `.` one, `|` means "or", a backslash escapes the next
+    character; all others match themselves.
     """
     text = (pattern or b"").decode(errors="replace")
     if not text:
@@ -42,7 +43,7 @@ def _alternatives(text: str) -> list[list[str]]:
 
 
 def _regular_expression(pieces: list[str]) -> str:
-    """A regular expression without backtracking: the first place of each piece is as good as any other."""
+    """A regular expression without backtracking: the first match of each piece is sufficient."""
     first, *others = pieces
     if not others:
         return first

@@ -51,7 +51,7 @@ _ENDED: Final = frozenset(
 
 
 class Operation:
-    """A statement, or a question for metadata; `kind` is its `TOperationType`."""
+    """A statement or a metadata request; `kind` is its `TOperationType`."""
 
     def __init__(
         self, kind: int, statement: str = "", statement_kind: StatementKind = StatementKind.QUERY
@@ -79,7 +79,7 @@ class Operation:
         self._at_end: list[Callable[[], None]] = []
 
     def run(self, work: Callable[[], ResultPages | None]) -> None:
-        """Do the work in this thread, to one of the final states. Raises nothing."""
+        """Run the statement in this thread until a final state. Does not raise."""
         try:
             with self._lock:
                 if self._wanted_end is not None:
@@ -94,12 +94,12 @@ class Operation:
             self._thread_ended.set()
 
     def finish(self, pages: ResultPages) -> None:
-        """End with a result that is there."""
+        """End with a given result."""
         self._end(OperationState.FINISHED, pages)
         self._thread_ended.set()
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for a final state; False if the time passed before."""
+        """Wait for a final state; False after the timeout."""
         return self._ended.wait(seconds)
 
     def on_end(self, action: Callable[[], None]) -> None:
@@ -117,7 +117,7 @@ class Operation:
 
     @property
     def has_stopped(self) -> bool:
-        """True if no thread works on the statement any more."""
+        """True if no thread works on the statement."""
         return self._thread_ended.is_set()
 
     def cancel(
@@ -127,10 +127,10 @@ class Operation:
         error: HudisqlError | None = None,
         wait: float = _WAIT_FOR_CANCELLED,
     ) -> None:
-        """End the statement: Spark's jobs are cancelled until its thread has ended.
+        """Cancel the statement: Spark's jobs are cancelled until its thread has ended.
 
-        What ended before it noticed keeps its own state. One that has not stopped after `wait` seconds shows
-        `state` already, while its jobs are still being cancelled.
+        A statement that ended before keeps its state. One that has not stopped after `wait` seconds shows
+        `state` while its jobs are still being cancelled.
         """
         with self._lock:
             if self.state in _ENDED and self.state is not OperationState.FINISHED:
@@ -145,7 +145,7 @@ class Operation:
             self._end(OperationState.ERROR, error=None)
 
     def close(self) -> None:
-        """Give up the rows that were not fetched."""
+        """Discard the rows that were not fetched."""
         with self._lock:
             self.state = OperationState.CLOSED
             pages, self.pages = self.pages, None
@@ -178,7 +178,7 @@ class Operation:
 
 
 class OperationLog:
-    """The last lines of what a statement says beside its rows; any thread may write."""
+    """The last lines of a statement's notes and progress; any thread may write."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_LOG_LINES)
@@ -204,12 +204,12 @@ class OperationLog:
 
 
 def as_hudisql_error(error: BaseException) -> HudisqlError:
-    """The error, or one that says that hudisql itself failed."""
+    """The error, or a HudisqlError that reports an internal failure."""
     if isinstance(error, HudisqlError):
         return error
     return HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}")
 
 
 def cancel_tagged_jobs(spark: Any) -> Callable[[str], None]:
-    """What cancels the jobs of a tag."""
+    """A function that cancels the jobs of a tag."""
     return lambda tag: spark.sparkContext.cancelJobsWithTag(tag)

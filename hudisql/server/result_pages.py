@@ -1,8 +1,8 @@
 """The rows of a result, page by page, in bounded memory.
 
 Rows leave Spark as Arrow batches, one partition after the other, while the client fetches them: the driver
-holds one partition at most. Results that their plan says are few (LIMIT, aggregates) are computed at once, so
-that a LIMIT reads no more files than it needs.
+holds one partition at most. Results whose plan limits them to a few rows (LIMIT, aggregates) are computed at
+once, so that a LIMIT reads no more files than it needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HELD_PLANS: Final = frozenset({"LocalRelation", "CommandResult"})
 
 
 class ResultPages:
-    """Columns and rows of one result. Not for several threads at once."""
+    """Columns and rows of one result. Not thread-safe."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ResultPages:
         return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
 
     def changed_rows(self) -> int | None:
-        """What the row of counts of INSERT, UPDATE, DELETE or MERGE adds up to; None for another result.
+        """The sum of the counts of an INSERT, UPDATE, DELETE or MERGE; None for another result.
 
         The row must not have been fetched.
         """
@@ -78,7 +78,7 @@ class ResultPages:
         return self._current is not None
 
     def close(self) -> None:
-        """Give up what is left."""
+        """Discard the remaining rows."""
         self._current = self._batches = None
 
     def _take(self, most_rows: int, most_bytes: int) -> pa.RecordBatch:
@@ -106,7 +106,7 @@ class ResultPages:
 
 
 def pages_of_result(result: Result) -> ResultPages:
-    """The pages of a statement's result; its first rows are computed now. Raises QueryError."""
+    """The pages of a statement's result; the first rows are computed now. Raises QueryError."""
     columns = result_columns(result.schema)
     if isinstance(result, LocalResult) and all(travels_as_it_is(field.dataType) for field in result.schema):
         return ResultPages(columns, iter(result.arrow().to_batches()), result.guard)
@@ -116,7 +116,7 @@ def pages_of_result(result: Result) -> ResultPages:
 
 
 def pages_of_table(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]]) -> ResultPages:
-    """The pages of rows that the server has made itself."""
+    """The pages of rows that the server itself produced."""
     from contextlib import nullcontext
 
     return ResultPages(columns, iter([_batch_of(columns, rows)]), nullcontext)
@@ -134,7 +134,9 @@ def _batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]])
 
 
 def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows of a DataFrame of `wire_frame`, in its order. Raises Spark's exceptions, also later on."""
+    """The rows of a DataFrame of `wire_frame`, in its order. Raises Spark's exceptions, also during
+    iteration.
+    """
     plan = optimized_plan(frame)
     if class_name(plan) in _HELD_PLANS:
         return iter(to_arrow(frame).to_batches())
@@ -145,14 +147,14 @@ def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 
 
 def _collected(frame: DataFrame) -> DataFrame:
-    """The same rows, computed as `collect` does: of a LIMIT no more partitions than are needed."""
+    """The same rows, computed as `collect` does: a LIMIT computes no more partitions than it needs."""
     spark, dataset = frame.sparkSession, java_dataset(frame)
     rows = java_session(spark).createDataFrame(dataset.collectAsList(), dataset.schema())
     return frame_of_java(spark, rows)
 
 
 def _partition_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The batches of one partition after the other, the next one computed when it is asked for."""
+    """The batches of one partition after the other, each computed on request."""
     schema = arrow_schema(frame.schema)
     encoded = java_dataset(frame).toArrowBatchRdd()
     python_rdd = java_class(frame.sparkSession, "org.apache.spark.api.python.PythonRDD")

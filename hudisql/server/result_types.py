@@ -1,9 +1,9 @@
-"""What a column of a result is called in HiveServer2's protocol, and how its values travel.
+"""Type names of result columns in HiveServer2's protocol, and the encoding of their values.
 
-As Hive does from protocol V6 on, decimals, dates, timestamps and intervals travel as text and are named by
-their own type; arrays, maps and structs are JSON text, but keys of maps that are numbers have no quotes.
-Spark itself makes the texts, so that its tasks do the work and a value looks as `CAST(… AS STRING)` shows it,
-timestamps in the session's time zone.
+As in Hive from protocol V6 on, decimals, dates, timestamps and intervals are sent as text and named by their
+own type; arrays, maps and structs are JSON text, but numeric keys of maps have no quotes. Spark makes the
+texts in its tasks, so that a value looks as `CAST(… AS STRING)` shows it, timestamps in the session's time
+zone.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _WHOLE_INTERVALS: Final = {
 }
 _NESTED: Final = ("array", "map", "struct")
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-# Keys of maps that stand without quotes.
+# Types of map keys without quotes.
 _BARE_KEYS: Final = frozenset((*_NESTED, *_NUMBERS, "boolean"))
 _JSON_OPTIONS: Final = {
     "ignoreNullFields": "false",
@@ -76,7 +76,7 @@ _JSON_OPTIONS: Final = {
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """A column: its name, TTypeId, kind on the wire, and what qualifies its type (precision, length)."""
+    """A column: its name, TTypeId, wire type, and type qualifiers (precision, length)."""
 
     name: str
     type_id: int = STRING_TYPE
@@ -114,13 +114,13 @@ def result_columns(schema: StructType) -> tuple[ResultColumn, ...]:
 
 
 def type_name(kind: DataType) -> str:
-    """The type's name without what qualifies it: `decimal`, `array`, `interval day`."""
+    """The type's name without qualifiers: `decimal`, `array`, `interval day`."""
     name = kind.simpleString().split("<")[0].split("(")[0].split(" collate ")[0]
     return " ".join(name.split()[:2]) if name.startswith("interval") else name
 
 
 def type_id(kind: DataType) -> int:
-    """The TTypeId; types that Hive has not are texts."""
+    """The TTypeId; types that Hive does not have are sent as text."""
     return _TYPE_IDS.get(type_name(kind), STRING_TYPE)
 
 
@@ -135,12 +135,12 @@ def _qualifiers(kind: DataType) -> tuple[tuple[str, int], ...]:
 
 
 def travels_as_it_is(kind: DataType) -> bool:
-    """True if values need not become text."""
+    """True if values are sent without conversion to text."""
     return type_name(kind) in _WIRE_TYPES
 
 
 def wire_frame(frame: DataFrame) -> DataFrame:
-    """The rows with all columns as they travel: names are positions, whatever names repeat."""
+    """The rows with all columns as they are sent: named by position, since names may repeat."""
     from pyspark.sql import functions as sf
 
     kinds = [field.dataType for field in frame.schema]
@@ -164,13 +164,13 @@ def _travelling(column: Any, kind: DataType) -> Any:
         return _nested_text(column, kind)
     whole = _WHOLE_INTERVALS.get(type_name(kind).removeprefix("interval "))
     if whole is not None:
-        # Hive's text, which its JDBC driver parses, is what stands between the quotes of Spark's.
+        # Hive's text, which its JDBC driver parses, is the part of Spark's text between the quotes.
         return sf.regexp_extract(column.cast(whole).cast("string"), "'(.*)'", 1)
     return column.cast("string")
 
 
 def _nested_text(column: Any, kind: DataType) -> Any:
-    """JSON, but keys of maps that are no texts stand without quotes, as Hive and Spark's Thrift server do.
+    """JSON, but non-text keys of maps have no quotes, as in Hive and Spark's Thrift server.
 
     Hive's `SerDeUtils.buildJSONString`, Spark's `ToHiveString`.
     """
@@ -207,7 +207,7 @@ def _member_text(value: Any, kind: DataType) -> Any:
 
     if type_name(kind) in _NESTED:
         return sf.coalesce(_nested_text(value, kind), sf.lit("null"))
-    # `to_json` takes no values alone.
+    # `to_json` does not take values that are not structs, arrays or maps.
     text = sf.to_json(sf.array(_json_ready(value, kind)), dict(_JSON_OPTIONS))
     return sf.regexp_extract(text, r"(?s)^\[(.*)\]$", 1)
 
@@ -235,14 +235,14 @@ def _has_bare_keys(kind: DataType) -> bool:
 
 
 def _has_clear_names(kind: Any) -> bool:
-    """False for a struct with members of the same name, which cannot be told apart."""
+    """False for a struct with several members of one name, which cannot be addressed."""
     return len({name.lower() for name in kind.names}) == len(kind.names)
 
 
 def _json_ready(column: Any, kind: DataType) -> Any:
     """The value with members as results show them: binary values as hexadecimal digits, times as text.
 
-    Of keys of maps `to_json` shows what Spark holds inside: days of a date, the address of a binary value.
+    For keys of maps `to_json` shows Spark's internal values: days of a date, the address of a binary value.
     """
     from pyspark.sql import functions as sf
     from pyspark.sql import types

@@ -1,4 +1,4 @@
-"""What `GetInfo` answers: the numbers of `TGetInfoType` that drivers ask for."""
+"""Answers of `GetInfo` for the values of `TGetInfoType` that drivers request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIXED_CASE_AS_LOWER: Final = 2
 
 
 def server_info(kind: Any) -> StructValue:
-    """The `TGetInfoValue`; what is not known is an empty text."""
+    """The `TGetInfoValue`; empty text for unknown values."""
     if kind in _LENGTHS:
         return ((6, I64, _LENGTHS[kind]),)
     if kind == 28:

@@ -1,7 +1,7 @@
 """The calls of HiveServer2's `TCLIService`: from the fields of a request to those of its response.
 
-Field numbers are those of Hive's `TCLIService.thrift`, protocol V8. What goes wrong is an answer with an
-error status, which clients show; only bytes that are no call end a connection (`thrift_binary`).
+Field numbers are those of Hive's `TCLIService.thrift`, protocol V8. Errors are responses with an error
+status, which clients show; only malformed messages close a connection (`thrift_binary`).
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _PROXY_USER: Final = b"hive.server2.proxy.user"
 _MOST_ROWS: Final = 100_000
 _OK: Final = (1, STRUCT, ((1, I32, _SUCCESS),))
 _LOG_COLUMN: Final = ResultColumn("log")
-# Where a client waits for a result, and gets none, an empty one: as Spark's Thrift server.
+# For clients that wait for a result where there is none: an empty one, as in Spark's Thrift server.
 _NO_RESULT: Final = ResultColumn("Result")
-# What a user that there is no more may still call.
+# The calls that a removed user may still make.
 _ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CloseImpalaOperation", "CancelOperation"})
 Call = Callable[["Caller", Fields], StructValue]
 Question = Callable[["Session", Fields], catalog_questions.Answer]
-# The questions with their `TOperationType`.
+# The metadata requests with their `TOperationType`.
 _QUESTIONS: Final[dict[str, tuple[int, Question]]] = {
     "GetTypeInfo": (1, catalog_questions.list_types),
     "GetCatalogs": (2, catalog_questions.list_catalogs),
@@ -80,19 +80,21 @@ class Caller:
     """One connection's view of the service: its user, and the sessions that it opened."""
 
     def __init__(self, user: str | None, is_gone: Callable[[], bool] = lambda: False) -> None:
-        """`is_gone` says whether the client has left: what it waits for is then cancelled."""
+        """`is_gone` says whether the client has disconnected: a statement that it waits for is then
+        cancelled.
+        """
         self.user = user
         self.is_gone = is_gone
         self.sessions: list[ClientSession] = []
 
 
-class Service:
+class CliService:
     """Sessions of all clients over one hudisql session."""
 
     def __init__(
         self, session: Session, limits: ServerLimits, check_known: Callable[[str], None] | None = None
     ) -> None:
-        """`check_known` raises AuthenticationError for a user that there is no more."""
+        """`check_known` raises AuthenticationError for a user that was removed."""
         self._session = session
         self._check_known = check_known
         self._limits = limits
@@ -115,14 +117,14 @@ class Service:
         }
 
     def answer(self, caller: Caller, method: str, arguments: Fields) -> StructValue | None:
-        """The fields of `<method>_result`; None for a method that there is not."""
+        """The fields of `<method>_result`; None for an unknown method."""
         call = self._calls.get(method)
         if call is None:
             return None
         request = arguments.get(1, {})
         try:
             if not isinstance(request, dict):
-                raise InvalidHandleError(f"the request of {method} is no struct")
+                raise InvalidHandleError(f"the request of {method} is not a struct")
             if self._check_known is not None and caller.user is not None and method not in _ENDS:
                 self._check_known(caller.user)
             response = call(caller, request)
@@ -143,14 +145,14 @@ class Service:
         session.close()
 
     def end_idle_sessions(self) -> None:
-        """End the sessions that nobody has used for long."""
+        """End the sessions that have been idle for too long."""
         now = time.monotonic()
         for session in self.sessions:
             if now - session.last_used > self._limits.idle_seconds and not session.is_busy:
                 self.close_session(session)
 
     def end_long_statements(self) -> None:
-        """Cancel the statements that take longer than they may."""
+        """Cancel the statements that exceed their time limit."""
         most = self._limits.statement_seconds
         if not most:
             return
@@ -205,7 +207,7 @@ class Service:
 
     @contextmanager
     def _place_of_session(self) -> Iterator[None]:
-        """Count a session that is being opened. Raises ServerBusyError beyond the limit."""
+        """Reserve one of the allowed sessions while it is opened."""
         with self._lock:
             count = len(self._sessions) + self._opening
             if count >= self._limits.sessions:
@@ -279,7 +281,7 @@ class Service:
             (5, STRING, None if error is None else error.message),
             (7, I64, int(operation.started_at * 1000)),
             (8, I64, None if ended is None else int(ended * 1000)),
-            # impyla refuses rows of a change and goes by this; other clients go by the handle.
+            # impyla does not fetch rows of a change by this flag; other clients use the handle.
             (9, BOOL, operation.has_result and not operation.is_change),
             (10, STRUCT, progress),
         )
@@ -295,7 +297,7 @@ class Service:
         return (_OK,)
 
     def _close_counted(self, caller: Caller, request: Fields) -> StructValue:
-        """Impala's way to close a statement, by which impyla learns how many rows it has changed."""
+        """Impala's call to close a statement, by which impyla gets the number of changed rows."""
         session, operation = self._operation_of(caller, request)
         with operation.fetching:
             pages = operation.pages if operation.is_change else None
@@ -378,7 +380,7 @@ class Service:
 
 
 def _wait_for(caller: Caller, session: ClientSession, operation: Operation) -> None:
-    """Wait for a statement's end; it is cancelled if its client leaves."""
+    """Wait for a statement's end; cancel it if its client disconnects."""
     while not operation.wait(_POLL_SECONDS):
         if caller.is_gone():
             session.cancel(operation, wait=0)
@@ -419,7 +421,7 @@ def _page_response(start: int, page: Any, columns: Any, *, has_more: bool) -> St
 
 def _error_status(error: HudisqlError) -> StructValue:
     status, code = error_status(error), _INVALID_HANDLE if isinstance(error, InvalidHandleError) else _ERROR
-    # No infoMessages: the JDBC driver takes them for a stack trace of several lines.
+    # No infoMessages: the JDBC driver shows them as a stack trace of several lines.
     return ((1, I32, code), (3, STRING, status.state), (4, I32, status.code), (5, STRING, status.message))
 
 

@@ -1,4 +1,4 @@
-"""What a statement gives, said before it runs: drivers ask for it when they send the statement."""
+"""Predicts before a statement runs whether it returns rows: drivers need this in the first response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hudisql.sql.text.parser import parse_statement
 
 
 class StatementKind(Enum):
-    """Rows, no rows, or a change of rows: hudisql gives one row of counts, Hive and Spark none."""
+    """Rows, no rows, or a change of rows: hudisql returns one row of counts, Hive and Spark none."""
 
     QUERY = auto()
     COMMAND = auto()
@@ -46,7 +46,7 @@ _COMMAND_HEADS: Final = frozenset(
 
 
 def statement_kind(text: str) -> StatementKind:
-    """COMMAND for statements that surely give no rows; a QUERY that gives none has an empty result."""
+    """COMMAND for statements that certainly return no rows; a QUERY without rows has an empty result."""
     try:
         statement = parse_statement(text)
     except HudisqlError:

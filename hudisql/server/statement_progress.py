@@ -1,6 +1,6 @@
-"""How far the Spark jobs of a statement are: lines for its log, and rows that clients draw as bars.
+"""The progress of a statement's Spark jobs: lines for its log, and rows that clients draw as bars.
 
-Jobs are those that carry the statement's tag. A row has the nine columns that beeline's
+Jobs are those with the statement's tag. A row has the nine columns that beeline's
 `org.apache.hadoop.hive.common.log.InPlaceUpdate` prints, whatever their names are.
 """
 
@@ -24,14 +24,14 @@ HEADERS: Final = (
 )
 IN_PROGRESS: Final = 0
 NOT_AVAILABLE: Final = 2
-# A statement that takes less tells nothing; then a line in so many seconds.
+# The first line comes after this time, the next ones at this interval.
 QUIET_SECONDS: Final = 1.0
 _SECONDS_BETWEEN_LINES: Final = 5.0
 
 
 @dataclass(frozen=True)
 class StageProgress:
-    """One stage of a job: its tasks, and the rows that it has read from files and shuffles."""
+    """One stage of a job: its tasks, and the rows read from files and shuffles."""
 
     stage: int
     attempt: int
@@ -51,7 +51,7 @@ class StageProgress:
 
 
 def stages_of_tag(spark: Any, tag: str) -> list[StageProgress]:
-    """The stages of the jobs with the tag, in their order; those that are skipped are left out."""
+    """The stages of the jobs with the tag, in their order, without skipped ones."""
     context = java_context(spark.sparkContext).sc()
     tracker, store = context.statusTracker(), context.statusStore()
     stages: set[int] = set()
@@ -61,7 +61,7 @@ def stages_of_tag(spark: Any, tag: str) -> list[StageProgress]:
             stages.update(info.get().stageIds())
     found = []
     for stage in sorted(stages):
-        # Spark forgets the oldest stages, and does not know those yet that wait for others.
+        # Spark removes the oldest stages, and does not list stages that wait for others yet.
         with suppress(Exception):
             attempt = store.lastStageAttempt(stage)
             if str(attempt.status().toString()) != "SKIPPED":
@@ -90,7 +90,7 @@ def progress_line(stages: Sequence[StageProgress], seconds: float) -> str:
 
 
 def progress_response(operation: Operation, spark: Any) -> StructValue:
-    """`TProgressUpdateResp` of a statement; without rows before it has taken a second, and at its end."""
+    """`TProgressUpdateResp` of a statement; without rows in the first second and after its end."""
     seconds = time.time() - operation.started_at
     stages: list[StageProgress] = []
     if not operation.has_ended and seconds >= QUIET_SECONDS:

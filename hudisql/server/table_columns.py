@@ -1,7 +1,7 @@
-"""The columns of tables and views as `GetColumns` tells of them.
+"""The columns of tables and views for `GetColumns`.
 
 Those of a Hudi table come from its timeline: the metastore may have other types (a TIMESTAMP as BIGINT) and
-not yet the columns of the last commit. Those of other tables and of views are as Spark stored them there.
+may lack the columns of the last commit. Those of other tables and of views are as Spark stored them there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _SCHEMA_PROPERTY: Final = "spark.sql.sources.schema"
-# Spark's `CharVarcharUtils`: CHAR and VARCHAR are strings to it, whose own type stands in the metadata.
+# Spark's `CharVarcharUtils`: CHAR and VARCHAR are strings whose declared type is in the metadata.
 _OWN_TYPE: Final = "__CHAR_VARCHAR_TYPE_STRING"
 _TABLES_AT_ONCE: Final = 8
 
@@ -27,9 +27,9 @@ Columns = tuple[MetastoreColumn, ...]
 
 
 def columns_of_tables(context: Context, tables: Sequence[MetastoreTable]) -> list[Columns]:
-    """The columns of each table, those of its partitions last.
+    """The columns of each table, partition columns last.
 
-    A Hudi table that cannot be opened has those that the metastore says.
+    For a Hudi table that cannot be opened, the columns of its metastore entry.
     """
     if sum(is_hudi_table(table) for table in tables) < 2:
         return [_columns_of(context, table) for table in tables]
@@ -38,7 +38,7 @@ def columns_of_tables(context: Context, tables: Sequence[MetastoreTable]) -> lis
 
 
 def columns_of_view(spark: Any, name: str) -> Columns:
-    """The columns of a temporary view as it was made, also if what it reads has gone since."""
+    """The columns of a temporary view as it was created, even if its tables are gone."""
     view = session_state(spark).catalog().getTempView(name)
     return _columns_of_schema(str(view.get().desc().schema().json())) if view.isDefined() else ()
 
@@ -53,7 +53,7 @@ def _columns_of(context: Context, table: MetastoreTable) -> Columns:
 
 
 def _columns_of_schema(text: str) -> Columns:
-    """The columns of a schema of Spark's, given as JSON."""
+    """The columns of a Spark schema, given as JSON."""
     from pyspark.sql.types import StructType
 
     return tuple(

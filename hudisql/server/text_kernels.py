@@ -1,4 +1,4 @@
-"""The loop that writes texts as Thrift has them, each behind its length."""
+"""The loop that writes texts in Thrift's encoding, each with its length in front."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hudisql.format.encoding.numba_compiled import compiled
 
 @compiled
 def write_texts(offsets, data, out, out_address):  # type: ignore[no-untyped-def]
-    """Write each text of an Arrow column behind its length in four bytes, big-endian, into `out`.
+    """Write each text of an Arrow column into `out`, with its length in four bytes, big-endian, in front.
 
-    `offsets` are those of the column, one more than texts; `data` is the address that they count from and
-    `out_address` that of `out` (bytes), which has room for all.
+    `offsets` are those of the column, one more than texts; they count from the address `data`. `out_address`
+    is the address of `out` (bytes), which must be large enough.
     """
     position = 0
     for row in range(len(offsets) - 1):

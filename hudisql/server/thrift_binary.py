@@ -36,7 +36,7 @@ _VERSION_1: Final = 0x8001_0000
 _VERSION_MASK: Final = 0xFFFF_0000
 _LONGEST_NAME: Final = 128
 _DEEPEST: Final = 16
-# A value takes a hundred times the memory of its bytes; requests have some dozens.
+# A value takes a hundred times its encoded bytes; requests have some dozens of values.
 _MOST_VALUES: Final = 100_000
 _NUMBERS: Final = {
     BYTE: struct.Struct(">b"),
@@ -45,7 +45,7 @@ _NUMBERS: Final = {
     I32: struct.Struct(">i"),
     I64: struct.Struct(">q"),
 }
-# The least bytes that a value of a type takes.
+# The least encoded bytes of a value of each type.
 _LEAST: Final = {
     **{BOOL: 1, BYTE: 1, DOUBLE: 8, I16: 2, I32: 4, I64: 8},
     **{STRING: 4, STRUCT: 1, MAP: 6, SET: 5, LIST: 5},
@@ -58,7 +58,7 @@ StructValue = Sequence[Field]
 
 
 class ByteSource(Protocol):
-    """Where the bytes of a message come from."""
+    """Source of a message's bytes."""
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes. Raises ProtocolError if the message ends before."""
@@ -76,7 +76,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list to write: its elements' type and its elements, or `count` elements encoded already."""
+    """A list to write: the type of its elements, and the elements, or `count` elements already encoded."""
 
     kind: int
     items: Sequence[Any] = ()
@@ -94,7 +94,7 @@ class MapOf:
 
 
 class _Budget:
-    """The source, which gives no more bytes than one message may have."""
+    """Limits the source to the bytes that one message may have."""
 
     def __init__(self, source: ByteSource, most: int) -> None:
         self._source = source
@@ -115,7 +115,7 @@ class _Budget:
 
 
 def read_message(source: ByteSource, most_bytes: int) -> Message:
-    """Read one message of at most `most_bytes`. Raises ProtocolError for anything else."""
+    """Read one message of at most `most_bytes`. Raises ProtocolError for malformed or larger ones."""
     budget = _Budget(source, most_bytes)
     head = _read_i32(budget) & 0xFFFF_FFFF
     if head & _VERSION_MASK != _VERSION_1:
@@ -127,9 +127,9 @@ def read_message(source: ByteSource, most_bytes: int) -> Message:
     name = budget.take(length)
     number = _read_i32(budget)
     if kind != CALL:
-        raise ProtocolError(f"the message is no call: type {kind}")
+        raise ProtocolError(f"the message is not a call: type {kind}")
     if not name.isascii():
-        raise ProtocolError("the name of the method is no ASCII text")
+        raise ProtocolError("the name of the method is not ASCII text")
     return Message(name.decode("ascii"), kind, number, _read_struct(budget, 0))
 
 
@@ -172,7 +172,7 @@ def _read_value(budget: _Budget, kind: int, depth: int) -> Any:
             for _ in range(count)
         ]
         if key_kind != STRING and count:
-            raise ProtocolError("the keys of a map are no texts")
+            raise ProtocolError("the keys of a map are not texts")
         return dict(pairs)
     raise ProtocolError(f"the message has a value of the unknown type {kind}")
 
@@ -191,7 +191,7 @@ def _read_count(budget: _Budget, *kinds: int) -> int:
 
 
 def write_message(method: str, kind: int, number: int, body: StructValue) -> bytes:
-    """One message. Fields whose value is None are left out."""
+    """Write one message, without the fields whose value is None."""
     name = method.encode()
     out = [_I32.pack((_VERSION_1 | kind) - (1 << 32)), _I32.pack(len(name)), name, _I32.pack(number)]
     _write_struct(out, body)

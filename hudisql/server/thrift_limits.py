@@ -1,4 +1,4 @@
-"""How much clients of `hudisql serve` may use; what is beyond is refused before it takes memory."""
+"""Limits for clients of `hudisql serve`; requests beyond them are refused before they take memory."""
 
 from __future__ import annotations
 

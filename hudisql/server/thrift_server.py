@@ -1,6 +1,6 @@
-"""Connections of `hudisql serve`: one thread for each, which reads a message and answers it.
+"""Connections of `hudisql serve`: one thread for each, which reads messages and answers them.
 
-A connection that sends what is no message is closed; what it sent is not run. The sessions that a connection
+A connection that sends a malformed message is closed; the message is not run. The sessions that a connection
 opened end with it, as in HiveServer2 (`hive.server2.close.session.on.disconnect`).
 """
 
@@ -20,7 +20,7 @@ from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.handshake import open_transport
 from hudisql.server.http_transport import HttpTransport
-from hudisql.server.service import Caller, Service
+from hudisql.server.service import Caller, CliService
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.transport import ConnectionEnded, ConnectionIdleError, Transport
 
@@ -46,8 +46,10 @@ class ThriftServer:
         users: UserChecks | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Serve the clients that connect to `listener` (see `listen_on`), also those that wait already."""
-        self.service = Service(session, limits, None if users is None else users.known)
+        """Serve the clients that connect to `listener` (see `listen_on`), including those that are already
+        waiting.
+        """
+        self.service = CliService(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console
         self._check_password = None if users is None else users.password
@@ -72,7 +74,7 @@ class ThriftServer:
             return len(self._connections)
 
     def drain(self, seconds: float) -> bool:
-        """Take no new connections and statements, wait for the running ones; False if they take longer."""
+        """Refuse new connections and statements, and wait for the running ones; False after the timeout."""
         self._refuse_connections()
         deadline = time.monotonic() + seconds
         while self._answering or any(
@@ -84,7 +86,7 @@ class ThriftServer:
         return True
 
     def close(self) -> None:
-        """Close everything; running statements are cancelled. To close it again does nothing."""
+        """Close everything and cancel running statements. Closing it again does nothing."""
         self._is_closed.set()
         self._refuse_connections()
         with self._lock:
@@ -97,7 +99,7 @@ class ThriftServer:
 
     def _refuse_connections(self) -> None:
         self.service.is_draining = True
-        # accept() goes on waiting on a listener that is only closed.
+        # accept() goes on waiting on a listener that is only closed, not shut down.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -109,7 +111,7 @@ class ThriftServer:
             except OSError:
                 if self._is_closed.is_set() or self.service.is_draining:
                     return
-                # Out of file descriptors, say: connections end, and it goes on.
+                # For example, no file descriptor is left: connections end, and the server goes on.
                 time.sleep(_LOOK_SECONDS)
                 continue
             with self._lock:
@@ -123,7 +125,7 @@ class ThriftServer:
             try:
                 threading.Thread(target=self._serve, args=(connection,), name="client", daemon=True).start()
             except RuntimeError as error:
-                # The system has no more threads.
+                # The system cannot start another thread.
                 self._console.warning(f"refused a connection: {error}")
                 with self._lock:
                     self._connections.discard(connection)
@@ -131,7 +133,7 @@ class ThriftServer:
 
     def _watch(self) -> None:
         while not self._is_closed.wait(_LOOK_SECONDS):
-            # A session that ends meanwhile, say, must not end the watch over all others.
+            # For example, a session that ends meanwhile must not stop the supervision of the others.
             for end in (self.service.end_idle_sessions, self.service.end_long_statements):
                 try:
                     end()
@@ -139,7 +141,7 @@ class ThriftServer:
                     self._console.warning(f"the limits of sessions were not enforced: {error}")
 
     def _serve(self, connection: socket.socket) -> None:
-        """One connection from its first byte to its last."""
+        """Serve one connection from its first byte to its last."""
         caller: Caller | None = None
         opened = connection
         try:
@@ -149,7 +151,7 @@ class ThriftServer:
                 connection.settimeout(self._limits.handshake_seconds)
                 opened = self._tls.wrap_socket(connection, server_side=True)
                 with self._lock:
-                    # The first one is empty now.
+                    # The first page of the result is read and empty.
                     self._connections.discard(connection)
                     self._connections.add(opened)
             transport = open_transport(opened, self._limits, self._check_password)
@@ -170,7 +172,7 @@ class ThriftServer:
 
     def _converse(self, transport: Transport | HttpTransport, caller: Caller) -> None:
         while not self._is_closed.is_set():
-            # A connection without a session is one that nobody uses.
+            # A connection without a session is idle.
             limits = self._limits
             try:
                 transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
@@ -198,9 +200,9 @@ class ThriftServer:
 
 
 def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket:
-    """A socket on which clients may connect at once; what they send waits until a server takes it.
+    """A socket on which clients can connect at once; their requests wait for the server.
 
-    Raises SettingsError if the address cannot be had, or others may connect without a user.
+    Raises SettingsError if the address is not available, or if other machines could connect without a user.
     """
     _check_exposure(host, has_users=has_users)
     try:
@@ -213,7 +215,7 @@ def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket
 
 
 def _check_exposure(host: str, *, has_users: bool) -> None:
-    """Raise SettingsError if a server without users would be reached from other machines."""
+    """Raise SettingsError if other machines could reach a server without users."""
     if not has_users and not _is_loopback(host):
         raise SettingsError(
             f"without users the server listens on the loopback only, not on {host}",
@@ -229,11 +231,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def _has_left(connection: socket.socket) -> bool:
-    """True if the client has closed its end, looking without taking anything."""
+    """True if the client has closed its end; peeks without reading."""
     hung_up = getattr(select, "POLLRDHUP", 0)
     try:
         if hung_up:
-            # Behind what it has sent, too: TLS sends a word of farewell.
+            # It may come after unread data: TLS sends a closing message.
             poll = select.poll()
             poll.register(connection.fileno(), hung_up)
             return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""The bytes of one connection, and messages of HiveServer2's binary transport, bare or in frames.
+"""The bytes of one connection, and messages of HiveServer2's binary transport, framed or not.
 
 A connection that is silent within a handshake or a message is closed.
 """
@@ -24,11 +24,11 @@ class ConnectionEnded(Exception):  # noqa: N818
 
 
 class ConnectionIdleError(ConnectionEnded):
-    """The client has sent nothing for as long as it may."""
+    """The client has sent nothing within the idle timeout."""
 
 
 class SocketSource:
-    """Reads from a socket no more than is asked for at a time, until a deadline."""
+    """Reads from a socket with a deadline, never more than requested."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -36,9 +36,10 @@ class SocketSource:
         self._deadline: float | None = None
 
     def wait_for_byte(self, seconds: float) -> int:
-        """Wait for the first byte of what comes next, which stays there.
+        """Wait for the first byte of the next message without consuming it.
 
-        Raises ConnectionEnded, or ConnectionIdleError when the time has passed."""
+        Raises ConnectionEnded, or ConnectionIdleError after the timeout.
+        """
         self._deadline = time.monotonic() + seconds
         try:
             if not self._buffer and not self._receive():
@@ -50,7 +51,7 @@ class SocketSource:
         return self._buffer[0]
 
     def begin(self, seconds: float) -> None:
-        """From now on what is taken must come within `seconds`."""
+        """Set the deadline of the following reads to `seconds` from now."""
         self._deadline = time.monotonic() + seconds
 
     def take(self, count: int) -> bytes:
@@ -63,7 +64,7 @@ class SocketSource:
         return taken
 
     def take_until(self, end: bytes, most: int) -> bytes:
-        """The bytes before `end`, which is taken too. Raises ProtocolError if there are more than `most`."""
+        """The bytes before `end`, which is consumed too. Raises ProtocolError for more than `most`."""
         while (found := self._buffer.find(end)) < 0:
             if len(self._buffer) > most:
                 raise ProtocolError(f"the head of the request has more than {most} bytes")
@@ -87,7 +88,7 @@ class SocketSource:
 
 
 class Transport:
-    """Messages of one binary connection, bare or framed."""
+    """Messages of one binary connection, framed or not."""
 
     keeps_sessions: Final = False
 
@@ -99,7 +100,7 @@ class Transport:
         self.user: str | None = None
 
     def wait_for_message(self, seconds: float) -> None:
-        """Wait until a message begins; for framed ones its frame is then known to be small enough.
+        """Wait until a message begins; of a framed one the length is then checked.
 
         Raises ConnectionEnded and ProtocolError.
         """
@@ -113,16 +114,16 @@ class Transport:
                 )
 
     def send(self, message: bytes) -> None:
-        """Send one message. Raises OSError; a client that takes nothing for long counts as gone."""
+        """Send one message. Raises OSError; a client that reads nothing for long counts as disconnected."""
         if self.is_framed:
             message = struct.pack(">i", len(message)) + message
         send_all(self._socket, message, self._limits.message_seconds)
 
 
 def send_all(connection: socket.socket, content: bytes, seconds: float) -> None:
-    """Send all of it to a client that takes some of it every `seconds`. Raises OSError."""
+    """Send everything to a client that reads something every `seconds`. Raises OSError."""
     connection.settimeout(seconds)
     left = memoryview(content)
-    # The time of `sendall` is for the whole, which a slow network may need longer for.
+    # The timeout of `sendall` is for the whole, which may take longer on a slow network.
     while left:
         left = left[connection.send(left[:_CHUNK]) :]

@@ -1,9 +1,9 @@
-"""Who may connect: users with hashed passwords in a file, or those of an LDAP server.
+"""Authentication: users with hashed passwords in a file, or those of an LDAP server.
 
 A line of the file is `name:scrypt$N$r$p$salt$hash`, as `hudisql serve --new-user` prints it. The file is read
-again when it changes. A check takes the same time for a user that there is not. Passwords are neither kept
-nor logged: one that was right is remembered for minutes as a keyed digest, since HTTP clients send it with
-every request; of a file, until it changes. Who is taken out of the file can neither connect nor go on.
+again when it changes. A check takes the same time for unknown users. Passwords are neither stored nor logged:
+a correct one is remembered for minutes as a keyed digest, since HTTP clients send it with every request; for
+a file, until it changes. A user that is removed from the file can neither connect nor continue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HINT: Final = "see docs/serving.md; `hudisql serve --new-user NAME` prints a li
 
 
 def hash_password(password: str) -> str:
-    """What the file holds of a password."""
+    """The file's entry for a password."""
     salt = secrets.token_bytes(_SALT_BYTES)
     hashed = _scrypt(password, salt, _COST, _BLOCK, _LANES)
     return f"scrypt${_COST}${_BLOCK}${_LANES}${_as_text(salt)}${_as_text(hashed)}"
@@ -40,7 +40,7 @@ def hash_password(password: str) -> str:
 
 @dataclass(frozen=True)
 class UserChecks:
-    """Raise AuthenticationError: `password` for a wrong one, `known` for a user that there is no more."""
+    """Both raise AuthenticationError: `password` for a wrong password, `known` for a removed user."""
 
     password: Callable[[str, str], None]
     known: Callable[[str], None] = lambda _: None
@@ -59,7 +59,7 @@ class PasswordFile:
         self._current_hashes()
 
     def check(self, user: str, password: str) -> None:
-        """Raise AuthenticationError unless there is the user and this is the password."""
+        """Raise AuthenticationError unless the user exists and the password is correct."""
         try:
             known = self._current_hashes().get(user)
         except SettingsError as error:
@@ -70,7 +70,7 @@ class PasswordFile:
             raise AuthenticationError(f"no user {user!r} with this password")
 
     def check_known(self, user: str) -> None:
-        """Raise AuthenticationError if the file has the user no more, or cannot be read."""
+        """Raise AuthenticationError if the user is no longer in the file, or the file cannot be read."""
         try:
             is_known = user in self._current_hashes()
         except SettingsError as error:
@@ -79,7 +79,7 @@ class PasswordFile:
             raise AuthenticationError(f"the user {user!r} is no longer among the users of this server")
 
     def version(self) -> object:
-        """What changes whenever the file does; None while there is none."""
+        """Changes whenever the file does; None while it is missing."""
         try:
             found = self._path.stat()
         except OSError:
@@ -97,14 +97,16 @@ class PasswordFile:
         except OSError as error:
             raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise SettingsError(f"cannot read the users in {self._path}: it is no text in UTF-8") from error
+            raise SettingsError(f"cannot read the users in {self._path}: it is not UTF-8 text") from error
 
 
 class LdapServer:
-    """Users of an LDAP server, who prove themselves by a simple bind; `user_dn` has `{user}` for the name."""
+    """Users of an LDAP server, authenticated by a simple bind; `user_dn` has `{user}` for the name."""
 
     def __init__(self, url: str, user_dn: str, seconds: int = 10) -> None:
-        """Raises SettingsError for a URL without TLS, a name pattern without `{user}`, and without ldap3."""
+        """Raises SettingsError for a URL without TLS, a name pattern without `{user}`, or if ldap3 is
+        missing.
+        """
         if not url.startswith("ldaps://"):
             raise SettingsError(
                 f"the LDAP server {url} would be sent passwords in the clear", hint="give an ldaps:// URL"
@@ -126,7 +128,7 @@ class LdapServer:
         from ldap3.core.exceptions import LDAPException
         from ldap3.utils.dn import escape_rdn
 
-        # A bind without a password succeeds as nobody.
+        # A bind without a password succeeds anonymously.
         if not user or not password:
             raise AuthenticationError("the client gave no user or no password")
         name = self._user_dn.replace("{user}", escape_rdn(user))
@@ -145,7 +147,7 @@ class LdapServer:
 
 
 class RememberedUsers:
-    """Another check, whose successes are remembered for five minutes, or until `version()` changes."""
+    """Remembers the successes of another check for five minutes, or until `version()` changes."""
 
     def __init__(
         self, check: Callable[[str, str], None], version: Callable[[], object] = lambda: None
@@ -199,7 +201,7 @@ def _is_hash(text: str) -> bool:
 
 
 def _matches(stored: str, password: str | None) -> bool:
-    """True if the password is that of the hash; of None only the form of the hash is looked at."""
+    """True if the password matches the hash; for None only the form of the hash is checked."""
     kind, cost, block, lanes, salt, hashed = stored.split("$")
     if kind != "scrypt" or not salt or not hashed:
         raise ValueError(kind)

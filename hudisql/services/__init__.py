@@ -1,1 +1,1 @@
-"""Table services: what keeps a table healthy beside its writers."""
+"""Table services: maintenance of tables beside their writers."""

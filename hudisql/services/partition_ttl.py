@@ -1,8 +1,8 @@
-"""Partition TTL: which partitions are older than they are to be kept.
+"""Partition TTL: finds partitions older than their retention time.
 
-Follows `KeepByTimeStrategy` and `KeepByCreationTimeStrategy` of Hudi 1.2. The instant of a bootstrap is no
-time, and log files of table version 6 carry the instant of their slice: there the modification time of the
-file counts, so that a partition that was written lately stays; so it does for register-only ones. Opens no
+Follows `KeepByTimeStrategy` and `KeepByCreationTimeStrategy` of Hudi 1.2. The instant of a bootstrap is not a
+time, and log files of table version 6 carry the instant of their slice: in these cases, and for register-only
+partitions, the modification time of the file counts, so that a recently written partition stays. Opens no
 data file.
 """
 
@@ -35,7 +35,7 @@ _AT_ONCE: Final = 500
 
 
 class TtlStrategy(StrEnum):
-    """What a partition's age is counted from (Hudi's `PartitionTTLStrategyType`)."""
+    """The start of a partition's age (Hudi's `PartitionTTLStrategyType`)."""
 
     KEEP_BY_TIME = "KEEP_BY_TIME"
     KEEP_BY_CREATION_TIME = "KEEP_BY_CREATION_TIME"
@@ -43,7 +43,7 @@ class TtlStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TtlOptions:
-    """How long partitions are kept; `selected` are the paths of those that TTL is for, all if empty."""
+    """How long partitions are kept; `selected` are the paths of those that can expire, all if empty."""
 
     days_retained: int
     strategy: TtlStrategy = TtlStrategy.KEEP_BY_TIME
@@ -52,7 +52,7 @@ class TtlOptions:
 
 
 def ttl_options(config: HudiConfig) -> TtlOptions:
-    """The options that Hudi's settings name. Raises SettingsError, also if they name no number of days."""
+    """The options of Hudi's settings. Raises SettingsError, also if the number of days is missing."""
     days = config.get(TTL_DAYS)
     if days < 1:
         raise SettingsError(
@@ -65,9 +65,9 @@ def ttl_options(config: HudiConfig) -> TtlOptions:
 
 
 def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> list[TablePartition]:
-    """The partitions older than `options` say, in the order of their paths; those without rows do not count.
+    """The partitions older than `options` allow, sorted by path; those without rows do not count.
 
-    `now` is the present moment on the timeline's clock. Raises CorruptTableError, StorageError.
+    `now` is the current time on the timeline's clock. Raises CorruptTableError, StorageError.
     """
     if not table.properties.partition_fields:
         return []
@@ -97,7 +97,9 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
 def _register_only_before(
     table: HudiTable, partitions: Sequence[RegisteredPartition], least_ms: float
 ) -> set[str]:
-    """Those (paths) of whose files none was modified since; nothing is known if the directory is gone."""
+    """The partitions (paths) without a file modified since; unknown, thus not included, if the directory is
+    gone.
+    """
     return {
         partition.path
         for partition, files in zip(partitions, files_if_there(table, partitions), strict=True)
@@ -106,7 +108,7 @@ def _register_only_before(
 
 
 def _created_before(table: HudiTable, paths: Sequence[str], least: str, least_ms: float) -> Collection[str]:
-    """Those whose marker names a commit before `least`."""
+    """The partitions whose marker names a commit before `least`."""
     markers = [join(table.base_path, path, PARTITION_METADATA_FILE) for path in paths]
     infos = table.storage.infos(markers)
     there = [(path, info) for path, info in zip(paths, infos, strict=True) if info is not None]
@@ -121,7 +123,7 @@ def _created_before(table: HudiTable, paths: Sequence[str], least: str, least_ms
 
 
 def _written_before(table: HudiTable, paths: Sequence[str], least: str, least_ms: float) -> Collection[str]:
-    """Those whose file slices all began before `least`, and whose log files were written before."""
+    """The partitions whose file slices all began before `least`, and whose log files were written before."""
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
     modified = {entry.path: entry.modification_time_ms for entries in listings for entry in entries}
     versions = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}

@@ -1,8 +1,9 @@
-"""Planned table services (compactions, clusterings): prepare a plan, begin its run, undo one that fails.
+"""Planned table services (compactions, clusterings): prepares a plan, begins its run, rolls back a failed
+run.
 
 Follows `RunCompactionActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
 `BaseHoodieTableServiceClient.rollbackInflightCompaction` of Hudi 0.15. The plan stays on the timeline until
-the service completes: a run that was killed leaves files and an inflight instant, which the next run deletes.
+the service completes: a killed run leaves files and an inflight instant, which the next run deletes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
 
 
 def prepare_to_plan(table: HudiTable, concurrency: Concurrency) -> HudiTable:
-    """The table as it is now, failed writes rolled back. Called under the lock.
+    """The current table after failed writes were rolled back. Called under the lock.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError.
     """
@@ -65,7 +66,7 @@ def put_plan(table: HudiTable, action: str, content: bytes) -> Instant:
 
 
 def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
-    """Make the planned instant inflight; a run that was killed is undone, and a metadata table dropped first.
+    """Make the planned instant inflight; first roll back a killed run, and drop a metadata table.
 
     Called under the lock. Raises UnsupportedTableError for table versions that are not written, and for
     metadata tables that cannot be dropped, WriteConflictError if another process runs it, StorageError.
@@ -94,12 +95,12 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
 
 
 def first_attempt() -> int:
-    """Tells apart the files of two runs of one plan; task attempts of a run stay below 1,000."""
+    """A number that separates the files of two runs of one plan; task attempts stay below 1,000."""
     return int(time.time() * 10) % 1_000_000 * 1000
 
 
 def give_up_run(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> None:
-    """Undo the run, unless its heartbeat has expired: then another process may be running the plan."""
+    """Roll back the run, unless its heartbeat has expired: then another process may be running the plan."""
     try:
         heartbeat.check()
     except WriteConflictError:
@@ -113,7 +114,7 @@ def give_up_run(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> No
 
 
 def undo_run(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
-    """Delete what a run that was killed has left; the plan stays. Called under the lock.
+    """Delete the files of a killed run; the plan stays. Called under the lock.
 
     Raises WriteConflictError if another process runs it, StorageError.
     """
@@ -125,9 +126,9 @@ def undo_run(table: HudiTable, pending: Instant, concurrency: Concurrency) -> No
 
 
 def check_still_planned(now: HudiTable, inflight: Instant) -> None:
-    """Raise WriteConflictError if the run was rolled back meanwhile; call before it completes.
+    """Raise WriteConflictError if the run was rolled back meanwhile; called before it completes.
 
-    Raises UnsupportedTableError during a restore, and if a metadata table was made.
+    Raises UnsupportedTableError during a restore, and if a metadata table was created.
     """
     check_not_restored(now, now.timeline)
     rolled_back = {each.target.timestamp for each in pending_rollbacks(now, now.timeline)}
@@ -166,7 +167,7 @@ def _at_work(table: HudiTable, planned: Instant) -> WriteConflictError:
 
 
 def _reset(table: HudiTable, inflight: Instant) -> None:
-    """Delete what a run has written, and its inflight instant: the plan alone stays."""
+    """Delete the files of a run and its inflight instant; only the plan stays."""
     if completed_path(table, inflight) is not None:
         return
     delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, (), table.timeline.layout)

@@ -1,7 +1,7 @@
-"""The text of one statement to what runs it, importing and starting no more than the statement needs.
+"""Dispatches the text of one statement, importing and starting only what the statement needs.
 
-A text that Spark cannot parse by its first word is refused before Spark starts, CALL needs what its procedure
-asks for, a query that names no table needs no catalog. All else is the executor's.
+A text whose first word Spark cannot parse is refused before Spark starts, CALL needs only what its procedure
+uses, a query that names no table needs no catalog. Everything else is passed to the executor.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ STATEMENT_HEADS: Final = frozenset(
     }
 )
 """The words that a statement of Spark 4's grammar (`SqlBaseParser.g4`) can begin with."""
-# Words of a query that names nothing, and functions that no catalog is asked for.
+# Words of a query without tables, and functions that need no catalog.
 _WORDS_WITHOUT_NAMES: Final = frozenset(
     {
         *("SELECT", "VALUES", "DISTINCT", "AS", "AND", "OR", "NOT", "NULL", "TRUE", "FALSE", "IS", "IN"),
@@ -94,7 +94,7 @@ _MARKS_WITHOUT_NAMES: Final = frozenset("(),+-*/%<>=!|")
 def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
     """Run one statement; `line` and `column` say where it starts in its script.
 
-    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError.
     """
     statement = parse_statement(text, line=line, column=column)
     source = SourceText(statement.text, line, column)
@@ -130,7 +130,7 @@ def check_head(statement: st.Statement, *, line: int = 1, column: int = 1) -> No
 
 
 def names_nothing(query: st.Statement) -> bool:
-    """True if a query is made of literals and operators alone, so that no catalog has a say in it."""
+    """True if a query consists of literals and operators only, so that it needs no catalog."""
     return all(
         token.kind == "string"
         or (token.kind == "word" and (token.text[0].isdigit() or token.text.upper() in _WORDS_WITHOUT_NAMES))
@@ -140,7 +140,7 @@ def names_nothing(query: st.Statement) -> bool:
 
 
 def _without_aliases(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens but for names behind AS."""
+    """The tokens without names after AS."""
     behind_as = [False, *(before.is_keyword("AS") for before in tokens)]
     return [token for token, named in zip(tokens, behind_as, strict=False) if not (named and token.is_name)]
 
@@ -150,7 +150,7 @@ def _is_label(tokens: Sequence[Token]) -> bool:
 
 
 def _may_know_other_statements(context: Context) -> bool:
-    """True if Spark runs, which then says it itself, or may be given a parser with more statements."""
+    """True if Spark runs: it then reports the error itself, or may have a parser with more statements."""
     return (
         context.started_spark is not None
         or "spark.sql.extensions" in context.settings.conf

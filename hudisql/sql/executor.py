@@ -1,7 +1,7 @@
-"""Running one statement: typed statement → the part of hudisql, or Spark, that it belongs to.
+"""Runs one statement: dispatches the typed statement to a part of hudisql, or to Spark.
 
-The rule that everything here serves: what reads Hudi tables is rewritten to read them right, what would
-change one and is not known is an error, and only what touches no Hudi table goes to Spark as it is.
+The rule: statements that read Hudi tables are rewritten to read them correctly, unknown statements that would
+change one are errors, and only statements without Hudi tables go to Spark unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatemen
 def execute_placed(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Run a parsed statement other than CALL; errors name their place in `source`.
 
-    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError.
     """
     try:
         with translated_spark_errors(source):
@@ -64,7 +64,7 @@ def execute_placed(context: Context, statement: st.Statement, source: SourceText
 
 
 def _run_query(context: Context, statement: st.Statement, source: SourceText, plan: Any = None) -> Result:
-    """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS).
+    """Run queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS).
 
     `plan` is Spark's unresolved plan of the statement, if it is parsed already.
     """
@@ -82,7 +82,7 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
 
 
 def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
-    """What is about no Hudi table; a command that would change one is refused."""
+    """Run a statement without Hudi tables; a command that would change one is refused."""
     plan = parse_plan(context.spark, statement.text)
     command, entry = find_hudi_target(context, plan)
     if entry is not None:
@@ -118,7 +118,7 @@ def _change_rows(context: Context, statement: st.ChangeStatement, source: Source
 
 
 def _changed_table(context: Context, statement: st.ChangeStatement) -> MetastoreTable | None:
-    """The Hudi table that the statement changes; None for others, and for several targets."""
+    """The Hudi table that the statement changes; None for other statements, and for several targets."""
     targets = statement.targets if isinstance(statement, st.InsertStatement) else (statement.table,)
     return find_hudi_entry(context, targets[0]) if len(targets) == 1 else None
 
@@ -217,7 +217,7 @@ def _refresh(context: Context, statement: st.RefreshTableStatement, source: Sour
 def _about_table(
     answer: Callable[[Context, MetastoreTable, Any], Result],
 ) -> Callable[[Context, Any, SourceText], Result]:
-    """A statement about one table: `answer` for a Hudi table, Spark for any other."""
+    """Run a statement about one table: `answer` for a Hudi table, Spark for any other."""
 
     def run(context: Context, statement: st.TableStatement, source: SourceText) -> Result:
         entry = find_hudi_entry(context, statement.table)

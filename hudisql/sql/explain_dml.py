@@ -1,8 +1,8 @@
 """EXPLAIN of INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT on Hudi tables: nothing is written.
 
-Shows the plan that running the statement executes (`dml_plan`), of which the source of a MERGE is computed.
-The first block says what its commit would do and by which query, the second what is read of Hudi tables, the
-rest is Spark's plan of the rows.
+Shows the plan that running the statement would execute (`dml_plan`); for it the source of a MERGE is
+computed. The first block describes the commit and its query, the second the reads of Hudi tables, the rest is
+Spark's plan of the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.spark.jvm import java_class, query_execution
 from hudisql.sql.ddl.create_table import plan_table_as
-from hudisql.sql.dml.dml_plan import Changes, PlannedQuery, plan_dml
+from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
@@ -49,7 +49,7 @@ Fact = tuple[str, str]
 def explain_dml(
     context: Context, entry: MetastoreTable, statement: st.ExplainStatement, source: SourceText
 ) -> Result:
-    """One row with the plan as text. Raises what `plan_dml` raises."""
+    """One row with the plan as text."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
     check_changeable(entry, explained.verb)
@@ -61,7 +61,7 @@ def explain_dml(
             facts += _facts_of_insert(plan.table, plan.write, plan.options)
         else:
             facts += _facts_of_change(plan.table, plan.query, plan.options)
-            if isinstance(plan.write, Changes) and plan.write.looks_up_new_keys:
+            if isinstance(plan.write, RowChanges) and plan.write.looks_up_new_keys:
                 facts.append(("new keys", "are looked up: one that is stored stops the statement"))
         facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
         return _as_result(
@@ -70,7 +70,7 @@ def explain_dml(
 
 
 def explain_create_table_as(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
-    """One row with the plan as text. Raises what `plan_table_as` raises."""
+    """One row with the plan as text."""
     explained = statement.explained
     assert isinstance(explained, st.CreateTableAsStatement)
     planned = plan_table_as(context, explained, inner_source(statement, source), count_all=True)

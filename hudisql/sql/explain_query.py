@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that read Hudi tables: what each reference reads, then Spark's own plan.
+"""EXPLAIN of statements that read Hudi tables: the scan of each reference, then Spark's own plan.
 
 The scans are planned as for running the statement, and nothing is run. Statements without Hudi tables get
 Spark's answer unchanged.
@@ -24,7 +24,7 @@ _HEADING = "== Hudi Tables =="
 
 
 def explain_statement(context: Context, statement: ExplainStatement, source: SourceText) -> Result:
-    """One row with the plan as text, as Spark's EXPLAIN gives it. Raises what `prepare_query` raises."""
+    """One row with the plan as text, as Spark's EXPLAIN gives it."""
     inner = inner_source(statement, source)
     prepared = prepare_query(context, statement.explained, inner, count_all=True)
     if not prepared.scans:
@@ -34,7 +34,7 @@ def explain_statement(context: Context, statement: ExplainStatement, source: Sou
 
 
 def inner_source(statement: ExplainStatement, source: SourceText) -> SourceText:
-    """The explained statement with its place in the script."""
+    """The explained statement with its position in the script."""
     inner = statement.explained.text
     line, column = position_at(source.text, len(statement.text) - len(inner), source.line, source.column)
     return SourceText(inner, line, column)

@@ -1,6 +1,6 @@
-"""CALL: the named procedure is found, its arguments are bound, its rows become a result.
+"""CALL: finds the procedure, binds its arguments and returns its rows as a result.
 
-Starts nothing: a procedure starts what it asks the context for.
+Starts nothing: a procedure starts what it uses of the context.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def call_procedure(context: Context, statement: st.CallStatement) -> Result:
-    """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe.
+    """Bind the arguments, run the procedure, return its rows, and the error that a check's rows describe.
 
-    Raises NoSuchProcedureError, InvalidArgumentError and what the procedure raises.
+    Raises NoSuchProcedureError, InvalidArgumentError.
     """
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)

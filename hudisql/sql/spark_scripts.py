@@ -1,8 +1,8 @@
-"""`BEGIN … END` blocks and `EXECUTE IMMEDIATE`: Spark runs them as a whole, if no Hudi table is in them.
+"""`BEGIN … END` blocks and `EXECUTE IMMEDIATE`: Spark runs them as a whole, if they contain no Hudi table.
 
-Spark would find no reader for a Hudi table, and half of a block would have been run by then. So before
-anything runs, each name in the text is looked up, and each statement must be of a kind whose tables are those
-that the text names. What cannot be known beforehand is refused by name.
+Spark would fail at a Hudi table when half of a block has run. So before anything runs, each name in the text
+is looked up, and each statement must be of a kind whose tables are named in the text. Anything unknown
+beforehand is refused by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXECUTE_IMMEDIATE: Final = "EXECUTE IMMEDIATE"
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical"
 _STATEMENT: Final = "SingleStatement"
 _ONE_BY_ONE: Final = "write the statements one after the other"
-# Commands that Spark runs in a block as it does outside, and whose tables stand in the text.
+# Commands that Spark runs in a block as outside, and whose tables are named in the text.
 _COMMANDS: Final = frozenset(
     {
         *("CreateVariable", "DropVariable", "SetVariable", "InsertIntoStatement"),
@@ -55,18 +55,15 @@ _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 
 
 def run_block(context: Context, block: st.Statement) -> DataFrame:
-    """Run a `BEGIN … END` block in Spark; the result is that of its last query.
-
-    Raises what `check_block` raises before anything runs.
-    """
+    """Run a `BEGIN … END` block in Spark; the result is that of its last query."""
     check_block(context, block)
     return context.spark.sql(block.text)
 
 
 def check_block(context: Context, block: st.Statement) -> None:
-    """Raise UnsupportedStatementError if a Hudi table is named, or may be hidden, in the block.
+    """Raise UnsupportedStatementError if the block names, or may contain, a Hudi table.
 
-    Or if this PySpark runs no blocks.
+    Or if this PySpark does not support blocks.
     """
     behind = block.tokens[1:2]
     if not behind or behind[0].is_keyword(*TRANSACTION_WORDS):
@@ -81,8 +78,8 @@ def check_block(context: Context, block: st.Statement) -> None:
 def execute_immediate(context: Context, statement: st.Statement) -> DataFrame:
     """Run `EXECUTE IMMEDIATE text [INTO …] [USING …]` in Spark.
 
-    Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
-    statement that the text is.
+    Raises UnsupportedStatementError before anything runs if the statement of the text names, or may contain,
+    a Hudi table.
     """
     check_statement_since((4, 0), EXECUTE_IMMEDIATE, "run the statement itself")
     text, tokens = statement.text, statement.tokens[2:]
@@ -100,7 +97,7 @@ def _check_statement(context: Context, statement: st.Statement, kind: str) -> No
     _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
     for plan in _plans_of(context, unresolved):
         is_command = is_instance(context.spark, plan, f"{_PLANS}.Command")
-        # Of what blocks are made of, a later Spark may know more than we do.
+        # A later Spark may have parts of blocks that are unknown here.
         is_part = is_instance(context.spark, plan, f"{_PLANS}.CompoundPlanStatement")
         if (is_command and class_name(plan) not in _COMMANDS) or is_part:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
@@ -120,7 +117,9 @@ def _check_tokens(context: Context, tokens: Sequence[Token], kind: str) -> None:
 
 
 def _plans_of(context: Context, value: Any) -> Iterator[Any]:
-    """The plans of a block's statements, conditions and handlers too; a lone plan is its own."""
+    """The plans of a block's statements, conditions and handlers too; a plan that is not a block is returned
+    itself.
+    """
     if class_name(value) == _STATEMENT:
         yield value.parsedPlan()
     elif class_name(value) in _PARTS_OF_BLOCKS:
@@ -132,7 +131,7 @@ def _plans_of(context: Context, value: Any) -> Iterator[Any]:
 
 
 def _parts_of(context: Context, element: Any) -> Iterator[Any]:
-    """The statements and parts of blocks that an element of a part is, alone or in a sequence or option."""
+    """The statements and parts of blocks in an element of a part, single or in a sequence or option."""
     if not hasattr(element, "getClass"):
         return
     if is_instance(context.spark, element, "scala.Option"):
@@ -153,7 +152,7 @@ def _first_words(plan: Any, text: str) -> str:
 
 
 def _names_in(tokens: Sequence[Token]) -> list[tuple[tuple[str, ...], bool]]:
-    """Each dotted name in the text, once, and whether a bracket follows it as behind a function's."""
+    """Each distinct dotted name in the text, and whether a bracket follows it as in a function call."""
     found: dict[tuple[tuple[str, ...], bool], None] = {}
     cursor = TokenCursor(tokens)
     while (token := cursor.peek()) is not None:
@@ -168,7 +167,7 @@ def _names_in(tokens: Sequence[Token]) -> list[tuple[tuple[str, ...], bool]]:
 def _check_name(context: Context, parts: tuple[str, ...], kind: str, *, is_function: bool) -> None:
     if is_function and _is_user_function(context, parts):
         raise _unsupported(kind, f"with the function {'.'.join(parts)} inside, which may read Hudi tables")
-    # `t.column` and `db.t.column` hold a table's name, too.
+    # `t.column` and `db.t.column` contain a table's name, too.
     for length in range(1, min(len(parts), 3) + 1):
         if _reads_hudi(context, parts[:length]):
             name = ".".join(parts[:length])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from hudisql.check.script_check import ScriptFile, check_text
-from hudisql.check.script_findings import Finding
+from hudisql.check.script_findings import ScriptFinding
 
 TEXT = "\\d t;\n!help;\nSELCT 1;\nsource other.sql;\nquit;\nSELCT 2;\n"
 
 
 def places(name: str) -> list[tuple[int, str]]:
-    found: list[Finding] = list(check_text(ScriptFile(name, TEXT), {}))
+    found: list[ScriptFinding] = list(check_text(ScriptFile(name, TEXT), {}))
     return [(each.line, each.code) for each in found]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from hudisql.check.script_findings import Finding, render
+from hudisql.check.script_findings import ScriptFinding, render
 
-FINDING = Finding("a b/V1__x,y:z%é.sql", 3, 4, "type", "50% of\nit: a, b")
+FINDING = ScriptFinding("a b/V1__x,y:z%é.sql", 3, 4, "type", "50% of\nit: a, b")
 
 
 def test_an_annotation_escapes_the_separators_of_its_properties() -> None:

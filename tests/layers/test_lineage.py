@@ -61,9 +61,9 @@ def test_select(selections: list[str], chosen: set[str]) -> None:
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        ("nothing", "means no model"),
-        ("people", "means ads.people and dwd.people"),
-        ("ods.orders", "means no"),
+        ("nothing", "matches no model"),
+        ("people", "matches ads.people and dwd.people"),
+        ("ods.orders", "matches no"),
     ],
 )
 def test_a_selection_that_means_no_single_model_is_refused(selection: str, message: str) -> None:

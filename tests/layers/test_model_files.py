@@ -94,8 +94,8 @@ def test_a_declaration_that_is_none_is_an_error_with_its_place(declaration: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT 1", "this is no CREATE INCREMENTAL TABLE"),
-        (f"{CREATE}; {CREATE}", "has 2 statements, and one is expected"),
+        ("SELECT 1", "expected CREATE INCREMENTAL TABLE"),
+        (f"{CREATE}; {CREATE}", "has 2 statements, expected one"),
         ("-- nothing", "has no statements"),
         ("CREATE INCREMENTAL TABLE t KEY id AS SELECT 1", r"'?\('? is missing"),
         ("CREATE INCREMENTAL TABLE t AS SELECT 'a", r"t\.sql: .*not closed"),
@@ -115,9 +115,9 @@ def test_files_below_tests_are_queries(tmp_path: Path) -> None:
     test = READER.test(tests[0])
     assert (test.name, test.reads) == ("deep/few", ("shop.t",))
     (tmp_path / "tests/deep/few.sql").write_text("DROP TABLE shop.t")
-    with pytest.raises(InvalidArgumentError, match="a test is a query"):
+    with pytest.raises(InvalidArgumentError, match="expected a query as test"):
         READER.test(tests[0])
-    for directory, message in ((tmp_path / "none", "is no directory"), (tmp_path / "tests/deep", "")):
+    for directory, message in ((tmp_path / "none", "is not a directory"), (tmp_path / "tests/deep", "")):
         if message:
             with pytest.raises(InvalidArgumentError, match=message):
                 find_files(directory)

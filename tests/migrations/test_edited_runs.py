@@ -72,7 +72,7 @@ def test_an_interrupted_statement_is_not_replaced_and_runs_again_or_is_forgotten
     project.run("apply", exit_code=1)
     project.write("V2__q.sql", "SELECT 2;")
     project.run("apply", exit_code=4)
-    assert "its run is forgotten" in project.run("repair", "--discard").stderr
+    assert "its unfinished run is forgotten" in project.run("repair", "--discard").stderr
     assert project.run("apply").stdout.split() == ["2", "2"]
     statuses = project.rows("SELECT version, status FROM {db}.history ORDER BY installed_rank")
     assert statuses == [("1", "success"), ("2", "deleted"), ("2", "success")]

@@ -63,7 +63,7 @@ def test_a_changed_a_missing_and_a_late_script_are_conflicts_until_repaired(proj
     conflict = project.run("validate", exit_code=4)
     for text in (
         "V1__s.sql was changed after it was applied",
-        "V2__s.sql was applied and is missing now",
+        "V2__s.sql was applied and is now missing",
         "V3__s.sql is older than the last one applied",
     ):
         assert text in conflict.stderr
@@ -144,7 +144,7 @@ def test_a_plan_uses_no_database_that_a_script_is_to_make(project: Project) -> N
         "USE {db}; SELECT 1;",
     )
     planned = project.run("plan")
-    assert f"cannot be looked at yet: the database {made} is not made yet" in planned.stderr
+    assert f"cannot be previewed yet: the database {made} does not exist yet" in planned.stderr
     project.write("V2__t.sql", "USE no_such_database; SELECT 1;")
     assert "no_such_database" in project.run("plan", exit_code=1).stderr
 
@@ -164,8 +164,8 @@ def test_settings_and_views_of_a_script_end_with_it(project: Project) -> None:
         ("V3__ONE.SQL", "SELECT 1", (), "is not named as a migration script"),
         ("V1_1__a.sql", "SELECT 1", ("--target", "x"), "'x' is not a version"),
         ("V1__a.sql", "SELECT 1", ("--report", "report.txt"), "must end in .xml (JUnit) or .json"),
-        ("V1__a.sql", "SELECT 'ran';\nquit;", (), "V1__a.sql:2: 'quit' is a word of the command line"),
-        ("R__b.sql", "\\d t", ("--dry-run",), "is a word of the command line, not SQL"),
+        ("V1__a.sql", "SELECT 'ran';\nquit;", (), "V1__a.sql:2: 'quit' is a command of the shell"),
+        ("R__b.sql", "\\d t", ("--dry-run",), "is a command of the shell, not SQL"),
     ],
 )
 def test_bad_usage_is_exit_code_2(

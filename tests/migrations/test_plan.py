@@ -66,7 +66,7 @@ def test_what_does_not_agree_with_the_history_is_a_conflict(tmp_path: Path) -> N
         "4": "missing",
         "r": "pending",
     }
-    with pytest.raises(MigrationConflictError, match=r"V2__b\.sql was changed .*V3.*older.*V4.*missing now"):
+    with pytest.raises(MigrationConflictError, match=r"V2__b\.sql was changed .*V3.*older.*V4.*now missing"):
         plan.raise_if_conflicting()
     late = plan_migrations(changed, rows, CheckpointState(), out_of_order=True)
     assert [script.label for script in late.pending] == ["3", "r"]

@@ -14,7 +14,7 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.errors import SessionClosedError
 from hudisql.server.operation import Operation
-from hudisql.server.service import Caller, Service
+from hudisql.server.service import Caller, CliService
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, _has_left, listen_on
 from hudisql.server.transport import SocketSource, Transport
@@ -83,7 +83,7 @@ def test_a_connection_whose_statement_runs_is_not_idle() -> None:
 
 
 def test_a_session_whose_rows_are_computed_is_busy() -> None:
-    service = Service(SlowSessions(), LIMITS)  # type: ignore[arg-type]
+    service = CliService(SlowSessions(), LIMITS)  # type: ignore[arg-type]
     service.answer(Caller(None), "OpenSession", {1: {1: 7}})
     (session,) = service.sessions
     operation = session.add(Operation(0))
@@ -94,7 +94,7 @@ def test_a_session_whose_rows_are_computed_is_busy() -> None:
 
 
 def test_sessions_that_open_at_the_same_time_are_no_more_than_the_limit() -> None:
-    service = Service(SlowSessions(), LIMITS)  # type: ignore[arg-type]
+    service = CliService(SlowSessions(), LIMITS)  # type: ignore[arg-type]
     threads = [
         threading.Thread(target=service.answer, args=(Caller(None), "OpenSession", {1: {1: 7}}))
         for _ in range(8)
@@ -143,7 +143,7 @@ def test_connections_are_taken_again_after_there_was_no_thread_for_one(
 
 @pytest.mark.parametrize("key", [b"hive.server2.proxy.user", b"set:hiveconf:hive.server2.proxy.user"])
 def test_nobody_acts_as_another_user(key: bytes) -> None:
-    service = Service(SlowSessions(), LIMITS)  # type: ignore[arg-type]
+    service = CliService(SlowSessions(), LIMITS)  # type: ignore[arg-type]
     answer = service.answer(Caller(None), "OpenSession", {1: {1: 7, 4: {key: b"bo"}}})
     assert "another user" in str(answer)
     assert service.sessions == []

@@ -67,7 +67,7 @@ def test_a_line_that_is_no_user_is_an_error_with_its_place(tmp_path: Path, line:
 
 def test_a_file_that_is_no_text_is_an_error_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "users").write_bytes(b"ada:\xff\xfe")
-    with pytest.raises(SettingsError, match="no text in UTF-8"):
+    with pytest.raises(SettingsError, match="it is not UTF-8 text"):
         PasswordFile(tmp_path / "users")
 
 
@@ -121,10 +121,10 @@ def test_the_command_prints_a_line_of_the_file(tmp_path: Path) -> None:
         (["--users", "x", "--ldap-url", "ldaps://x"], "not both"),
         (["--ldap-url", "ldap://x", "--ldap-user-dn", "uid={user}"], "in the clear"),
         (["--ldap-url", "ldaps://x"], "the same for all users"),
-        (["--tls-key", "x"], "without --tls-certificate"),
+        (["--tls-key", "x"], "--tls-key needs --tls-certificate"),
         (["--tls-certificate", "/no/such/file"], "cannot use the certificate"),
         (["--max-sessions", "0"], "Invalid value"),
-        (["--new-user", "a:b"], "no name of a user"),
+        (["--new-user", "a:b"], "is not a valid user name"),
     ],
 )
 def test_bad_usage_is_one_error_before_anything_starts(arguments: list[str], complaint: str) -> None:

@@ -132,7 +132,7 @@ def test_a_request_of_thrifts_own_writer_is_read() -> None:
         (EXECUTE[:28] + b"\x0f\x00\x01\x0b\x00\xff\xff\xff", "longer than"),
         (EXECUTE[:28] + b"\x0f\x00\x01\x01\x00\x00\x00\x03", "unknown values"),
         (EXECUTE[:28] + b"\x11\x00\x01", "unknown type"),
-        (EXECUTE.replace(b"\x80\x01\x00\x01", b"\x80\x01\x00\x02"), "no call"),
+        (EXECUTE.replace(b"\x80\x01\x00\x01", b"\x80\x01\x00\x02"), "not a call"),
     ],
 )
 def test_a_damaged_message_is_refused_before_anything_is_allocated(content: bytes, words: str) -> None:

@@ -98,7 +98,7 @@ def test_the_files_of_a_rollback_are_shown(golden: Callable[[str], Any]) -> None
     (rollback,) = [each for each in table.timeline.completed if each.action == ROLLBACK]
     rows = list(rollback_details(table, rollback.timestamp))
     assert {each.instant for each in rows} == {rollback.timestamp}
-    with pytest.raises(NoSuchInstantError, match="no completed rollback"):
+    with pytest.raises(NoSuchInstantError, match="is not a completed rollback"):
         rollback_details(table, table.timeline.commits[0].timestamp)
 
 

@@ -1,8 +1,8 @@
-"""64-bit hashes of record keys, and which of them occur more than once.
+"""64-bit hashes of record keys, and those that occur more than once.
 
 The hash is Austin Appleby's public MurmurHash64A: by compiled code over Arrow's buffers, or by numpy where
-numba cannot be loaded, with the same result, because executors must agree. Equal hashes only raise suspicion;
-the keys themselves decide. Knows no files and no Spark.
+numba cannot be loaded, with the same result, because executors must agree. Equal hashes are only candidates;
+the keys themselves are then compared. Knows no files and no Spark.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def hash_keys(keys: pa.StringArray, seed: int = 0) -> Hashes:
 
 
 def at_most_two_of_each(sorted_hashes: Hashes) -> Hashes:
-    """The sorted hashes without third and further copies: whether one repeats is all that has to be known."""
+    """The sorted hashes without third and further copies, which do not matter for repetition."""
     if len(sorted_hashes) < 3:
         return sorted_hashes
     keep = np.ones(len(sorted_hashes), dtype=np.bool_)
@@ -42,7 +42,7 @@ def at_most_two_of_each(sorted_hashes: Hashes) -> Hashes:
 
 
 def repeated_hashes(sorted_hashes: Hashes) -> Hashes:
-    """Those of the sorted hashes that occur more than once, each once."""
+    """The distinct hashes that occur more than once among the sorted hashes."""
     return np.unique(sorted_hashes[1:][sorted_hashes[1:] == sorted_hashes[:-1]])
 
 
@@ -58,7 +58,7 @@ def _kernel() -> Callable[..., Any]:
 def hash_strings_by_numpy(
     offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], seed: np.uint64, hashes: Hashes
 ) -> None:
-    """The plain counterpart of the compiled kernel."""
+    """The numpy counterpart of the compiled kernel."""
     lengths = np.diff(offsets)
     starts = offsets[:-1]
     hashes[:] = seed ^ (lengths.astype(np.uint64) * _MULTIPLIER)

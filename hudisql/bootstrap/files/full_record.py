@@ -35,7 +35,7 @@ _NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class FullRecordInput:
-    """A source file of a task, or the row groups of it whose middle lies in `split`; `rows` is about."""
+    """A source file of a task, or its row groups whose middle lies in `split`; `rows` is approximate."""
 
     source: ExternalFile
     rows: int
@@ -43,13 +43,13 @@ class FullRecordInput:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the source that are read."""
+        """The bytes of the source that are read."""
         return self.source.length if self.split is None else self.split.length
 
 
 @dataclass(frozen=True, slots=True)
 class FullRecordTask:
-    """What one task rewrites. `schema` is the table's, partition columns last, with `partition_values`."""
+    """The work of one task. `schema` is the table's, partition columns last, with `partition_values`."""
 
     inputs: tuple[FullRecordInput, ...]
     naming: FileNaming
@@ -64,13 +64,13 @@ class FullRecordTask:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the source that are read."""
+        """The bytes of the source that are read."""
         return sum(each.bytes for each in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """A run of rows of a written file and where it was read: from `first_row` of `path` (None: unknown)."""
+    """A run of rows in a written file and their source: from row `first_row` of `path` (None: unknown)."""
 
     path: str
     first_row: int | None
@@ -78,16 +78,16 @@ class SourceRows:
 
     @property
     def next_row(self) -> int | None:
-        """The row of the source file that follows the run."""
+        """The row of the source file after the run."""
         return None if self.first_row is None else self.first_row + self.rows
 
 
 @dataclass(frozen=True, slots=True)
 class FullRecordFile:
-    """One base file and what its rows are made of, in order.
+    """One base file and the sources of its rows, in order.
 
-    `null_key_samples` are (source path, row); `key_range` is there if keys are to be unique. `seconds` are
-    the task's, shared out by rows.
+    `null_key_samples` are (source path, row); `key_range` is set if keys must be unique. `seconds` is the
+    file's share of the task's time, by rows.
     """
 
     file_id: str
@@ -124,9 +124,10 @@ def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecor
 
 
 class FullRecordSink:
-    """Takes a task's rows, as the table has them, and makes its files; the task's inputs are not read here.
+    """Receives a task's rows, as the table has them, and writes its files; it does not read the task's
+    inputs.
 
-    `first_sequence_number` numbers the rows on from an earlier sink with the same task partition id.
+    `first_sequence_number` continues the row numbers of an earlier sink with the same task partition id.
     """
 
     def __init__(self, storage: Storage, task: FullRecordTask, first_sequence_number: int = 0) -> None:
@@ -148,7 +149,7 @@ class FullRecordSink:
         )
 
     def write(self, path: str, first_row: int | None, batch: pa.RecordBatch) -> None:
-        """Take rows of the source file `path`, from row `first_row` of it on (None: not known which)."""
+        """Write rows of the source file `path`, starting at its row `first_row` (None: unknown)."""
         task = self._task
         rendered = self._record_keys(batch)
         null_rows = rendered.null_keys.rows if task.key_check is not KeyCheck.NONE else _NO_ROWS
@@ -174,7 +175,7 @@ class FullRecordSink:
         return RecordKeys(keys, NullKeys())
 
     def finish(self) -> list[FullRecordFile]:
-        """Close the files and return what they are."""
+        """Close the files and return their descriptions."""
         files = self._writer.finish()
         seconds = time.perf_counter() - self._started
         return [
@@ -200,7 +201,7 @@ class FullRecordSink:
 
 
 class _FileSummary:
-    """What is gathered of one written file while its rows pass."""
+    """Collects statistics of one written file while its rows pass."""
 
     def __init__(self, rows: int, key_check: KeyCheck) -> None:
         self.source_rows: list[SourceRows] = []
@@ -209,7 +210,7 @@ class _FileSummary:
         self.key_range = KeyRangeFinder(rows) if key_check.is_unique else None
 
     def add_rows_of(self, path: str, first_row: int | None, rows: int) -> None:
-        """Take in a run of rows; runs that follow each other in one source file become one."""
+        """Add a run of rows; adjacent runs of one source file are merged."""
         last = self.source_rows[-1] if self.source_rows else None
         if last is not None and last.path == path and last.next_row == first_row:
             self.source_rows[-1] = SourceRows(path, last.first_row, last.rows + rows)
@@ -217,7 +218,7 @@ class _FileSummary:
             self.source_rows.append(SourceRows(path, first_row, rows))
 
     def add_null_keys(self, path: str, first_row: int | None, rows: npt.NDArray[np.int64]) -> None:
-        """Take in the rows of a batch, which begins at `first_row`, whose key is null or empty."""
+        """Add the rows of a batch, starting at `first_row`, whose key is null or empty."""
         self.null_keys += len(rows)
         wanted = _NULL_KEY_SAMPLES - len(self.null_key_samples)
         self.null_key_samples += [

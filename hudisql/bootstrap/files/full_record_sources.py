@@ -1,8 +1,7 @@
-"""Which source files full-record partitions were made of: a small parquet file in the table's `.aux`
-directory.
+"""The list of source files of full-record partitions: a small parquet file in the table's `.aux` directory.
 
-Hudi keeps no such list, since its full-record partitions no longer need their source; verification compares
-the two by it. Readers of the table do not look at it. Knows no Spark.
+Hudi has no such list, since its full-record partitions no longer need their source; verification compares the
+two by it. Readers of the table ignore it. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSource:
-    """A source file as it was when its partition was rewritten."""
+    """A source file at the time when its partition was rewritten."""
 
     partition_path: str
     file: ExternalFile
@@ -41,7 +40,7 @@ class RewrittenSource:
 
 
 def write_full_record_sources(storage: Storage, base_path: str, sources: Iterable[RewrittenSource]) -> int:
-    """Write the list; gives its bytes. Raises StorageError."""
+    """Write the list; returns its bytes. Raises StorageError."""
     rows = [
         {
             "partition_path": each.partition_path,

@@ -82,10 +82,10 @@ def _compare_bytes(data, one, one_end, other, other_end):  # type: ignore[no-unt
 
 @compiled
 def compare_keys(data, one, one_end, other, other_end):  # type: ignore[no-untyped-def]
-    """Below, at or above 0 as the one key comes before, ties with or comes after the other.
+    """Negative, zero or positive if the one key comes before, ties with or comes after the other.
 
-    See `key_ranges.key_order`, whose order this is. Positions are unsigned (uint64), so that numba need not
-    check for negative ones: that halves the time.
+    The order is that of `key_ranges.key_order`. Positions are unsigned (uint64), so that numba need not check
+    for negative ones: that halves the time.
     """
     while True:
         start = one
@@ -103,7 +103,7 @@ def compare_keys(data, one, one_end, other, other_end):  # type: ignore[no-untyp
         one_after = _end_of_digits(data, one, one_end)
         other_after = _end_of_digits(data, other, other_end)
         if one_after - one == other_after - other:
-            # Digits of the same places: the first that differs decides.
+            # Of numbers with equally many digits the first different digit decides.
             return 1 if data[one] > data[other] else -1
         if not _has_nonzero_digit_before(data, start, one):
             one = _skip_zeros(data, one, one_after)
@@ -119,10 +119,10 @@ def compare_keys(data, one, one_end, other, other_end):  # type: ignore[no-untyp
 
 @compiled
 def find_range(offsets, data):  # type: ignore[no-untyped-def]
-    """Rows of the least and the greatest key, and whether each key comes after all before it.
+    """The rows of the least and the greatest key, and whether each key comes after all before it.
 
-    `offsets` are those of one key or more, as uint64. The plain cases of `compare_keys` are written out here:
-    a call for each row would take several times as long as this whole loop.
+    `offsets` are those of at least one key, as uint64. The simple cases of `compare_keys` are inlined: a call
+    for each row would take several times as long as this whole loop.
     """
     lowest = 0
     highest = 0

@@ -1,9 +1,9 @@
-"""The range that the record keys of a file span, and which files' ranges overlap.
+"""The range of a file's record keys, and the files whose ranges overlap.
 
-Found while the keys are read for the skeletons, so that a uniqueness check need only compare files whose
-ranges overlap. The order is not Java's (which the footers' least and greatest keys follow) but one in which
-numbers within keys count as numbers, so that files with the ids 1 to 9,999 and 10,000 to 20,000 do not
-overlap. Any order serves, as long as equal keys tie in it. Knows no files and no Spark.
+Computed while the keys are read for the skeletons, so that a uniqueness check only compares files whose
+ranges overlap. The order is not Java's (which the footers' least and greatest keys follow): digits within
+keys are compared as numbers, so that files with the ids 1 to 9,999 and 10,000 to 20,000 do not overlap. Any
+order in which equal keys tie would do. Knows no files and no Spark.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import pyarrow as pa
 from hudisql.bootstrap.files.column_key_hashes import Hashes, hash_keys
 from hudisql.format.keys.bloom_filter import string_buffers
 
-# 64 MB of hashes: a file with more rows that are not in order is checked by the later comparison.
+# 64 MB of hashes: a file with more unsorted rows is checked by the later comparison.
 MOST_ROWS_CHECKED_ALONE: Final = 8_000_000
 _DIGITS: Final = re.compile(rb"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The least and greatest key of a file in `key_order` (None: not known, so any), and what it holds twice.
+    """The least and greatest key of a file in `key_order` (None: unknown), and whether keys may repeat.
 
-    `may_repeat` is False if its keys are proved to be different from each other, True if two hashes are equal
-    or nobody looked.
+    `may_repeat` is False if its keys are proved to be distinct, True if two hashes are equal or were not
+    computed.
     """
 
     lowest: str | None
@@ -39,7 +39,7 @@ class KeyRange:
 
 
 def key_order(key: str) -> tuple[tuple[int, int, bytes], ...]:
-    """By what keys are ordered here: byte by byte in UTF-8, but a run of digits as the number it writes."""
+    """The sort key of record keys: byte by byte in UTF-8, but a run of digits as its number."""
     parts: list[tuple[int, int, bytes]] = []
     content = key.encode()
     at = 0
@@ -53,7 +53,7 @@ def key_order(key: str) -> tuple[tuple[int, int, bytes], ...]:
 
 
 class KeyRangeFinder:
-    """Takes in the keys of one file, batch by batch as they are read; keeps nothing of keys in order."""
+    """Receives the keys of one file, batch by batch; stores nothing while the keys are in order."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -64,7 +64,7 @@ class KeyRangeFinder:
         self._hashes: list[Hashes] | None = None
 
     def add(self, keys: pa.StringArray) -> None:
-        """Take in the next keys."""
+        """Add the next keys."""
         if len(keys) == 0:
             return
         self._widen(keys)
@@ -111,10 +111,10 @@ def _find_range() -> Callable[..., Any] | None:
 
 
 def group_overlapping(ranges: Iterable[tuple[str, KeyRange | None]]) -> list[list[int]]:
-    """Numbers of the files that have to be compared: those whose ranges of keys overlap, group by group.
+    """Groups of files (by number) whose ranges of keys overlap, to be compared with each other.
 
     `ranges` has the scope (partition, or one for a whole table) and the range of each file in turn. A file
-    that overlaps no other makes a group of one if it may hold a key twice, else it is left out.
+    without an overlap is a group of its own if it may contain a key twice, else it is left out.
     """
     files: dict[str, list[tuple[int, KeyRange]]] = {}
     for number, (scope, key_range) in enumerate(ranges):

@@ -47,7 +47,7 @@ class SkeletonEncoding(StrEnum):
 
 
 class KeyCheck(StrEnum):
-    """What is checked of the record keys while they are read."""
+    """The checks of the record keys while they are read."""
 
     UNIQUE = "unique"
     """No null or empty key, and none twice in a partition."""
@@ -64,13 +64,12 @@ class KeyCheck(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SkeletonFileTask:
-    """One skeleton to write: `source` is the file it describes, `target_path` its own whole path.
+    """One skeleton to write: `source` is the file it describes, `target_path` its own absolute path.
 
     `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows;
-    `codec` is one of `open_base_file.CODECS`.
-    Without `record_key_fields` keys are generated.
-    `partition_values` are those of the partition columns that the record key names: the files do not hold
-    them, or the directory's value counts.
+    `codec` is one of `open_base_file.CODECS`. Without `record_key_fields` keys are generated.
+    `partition_values` are those of the partition columns in the record key: the files lack these columns, or
+    the directory's value has priority.
     """
 
     source: ExternalFile
@@ -93,15 +92,15 @@ class SkeletonFileTask:
 
     @property
     def stored_key_fields(self) -> list[str]:
-        """The fields of the record key that the source file holds."""
+        """The fields of the record key that are in the source file."""
         return [name for name in self.record_key_fields if name not in self.partition_values]
 
 
 @dataclass(frozen=True, slots=True)
 class SkeletonResult:
-    """What was written; `bytes` is the skeleton's length, `null_key_samples` are row numbers in the file.
+    """A written skeleton; `bytes` is its length, `null_key_samples` are row numbers in the file.
 
-    `key_range` is there if keys are to be unique and the file has rows.
+    `key_range` is set if keys must be unique and the file has rows.
     """
 
     file_id: str
@@ -184,7 +183,7 @@ def _write_row_groups(
     storage: Storage, task: SkeletonFileTask, source: pq.ParquetFile, summary: _KeySummary
 ) -> int:
     """Write all row groups and the footer; returns the skeleton's length in bytes."""
-    storage.delete_file(task.target_path)  # and with it the stale checksum of an earlier attempt
+    storage.delete_file(task.target_path)  # and also the stale checksum of an earlier attempt
     try:
         with storage.open_output(task.target_path) as sink:
             with _open_writer(sink, task, source.metadata) as writer:
@@ -209,7 +208,7 @@ def _write_row_groups(
 def _open_writer(sink: Any, task: SkeletonFileTask, source: pq.FileMetaData) -> pq.ParquetWriter:
     options: dict[str, Any] = {
         "use_dictionary": list(CONSTANT_COLUMNS),
-        # Only the key's minimum and maximum can ever prune; the others would only lengthen small files.
+        # Only the key's minimum and maximum are useful for pruning; others would only lengthen small files.
         "write_statistics": [meta_columns.RECORD_KEY],
         "version": "1.0",
         "data_page_version": "1.0",
@@ -268,7 +267,7 @@ def _meta_batches(
 def _record_keys(
     task: SkeletonFileTask, source: pq.ParquetFile, group: int, first_row: int
 ) -> Iterator[RecordKeys]:
-    """The keys of a row group: of its key columns, or generated, with nothing of the source read."""
+    """The keys of a row group: from its key columns, or generated without reading the source."""
     if task.record_key_fields:
         for batch in _key_batches(task, source, group):
             yield render_record_keys(
@@ -300,7 +299,7 @@ def _key_batches(task: SkeletonFileTask, source: pq.ParquetFile, group: int) -> 
 
 
 class _KeySummary:
-    """What the footer and the result say of all keys of a file, gathered batch by batch."""
+    """Statistics of all keys of a file for the footer and the result, collected batch by batch."""
 
     def __init__(self, task: SkeletonFileTask, rows: int) -> None:
         self.footer = KeyFooter(task.bloom_entries or rows, task.bloom_fpp)
@@ -310,7 +309,7 @@ class _KeySummary:
         self.null_key_samples: list[int] = []
 
     def add(self, keys: pa.StringArray, null_rows: np.ndarray) -> None:
-        """Take in the keys of a batch; `null_rows` are row numbers in the file."""
+        """Add the keys of a batch; `null_rows` are row numbers in the file."""
         self.footer.add(keys)
         if self._key_range is not None:
             self._key_range.add(keys)
@@ -320,5 +319,5 @@ class _KeySummary:
             self.null_key_samples += null_rows[:wanted].tolist()
 
     def key_range(self) -> KeyRange | None:
-        """The range of the keys, if keys are to be unique."""
+        """The range of the keys, if keys must be unique."""
         return None if self._key_range is None else self._key_range.result()

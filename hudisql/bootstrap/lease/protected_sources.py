@@ -1,9 +1,9 @@
 """The sources of bootstrapped tables: no statement may delete or move them, or create a table inside.
 
-The metastore entry of each bootstrapped table names the directories of its source, and the metastore finds
-these entries itself: one call per database, however many tables there are. The check runs only for statements
-that delete or move files, or create a table at a given path. Tables that the metastore does not know are not
-found.
+The metastore entry of each bootstrapped table names the directories of its source, and the metastore itself
+searches these entries: one call per database, however many tables there are. The check runs only for
+statements that delete or move files, or create a table at a given path. Tables that the metastore does not
+know are not found.
 """
 
 from __future__ import annotations
@@ -56,11 +56,10 @@ def find_protected_sources(context: Context) -> list[ProtectedSource]:
 def refuse_touching_sources(
     context: Context, directories: Iterable[str], effect: str, *, except_of: str | None = None
 ) -> None:
-    """Raise SourceProtectedError if a directory is, holds or lies in the source of a bootstrapped table.
+    """Raise SourceProtectedError if a directory is in, equals or contains the source of a bootstrapped table.
 
-    `effect` says what would happen there, such as "DROP TABLE db.t would delete files"; `except_of` is the
-    base path of a table whose own source does not count. `directories` is iterated only if there are
-    sources.
+    `effect` describes the operation there, such as "DROP TABLE db.t would delete files"; `except_of` is the
+    base path of a table whose own source is allowed. `directories` is iterated only if there are sources.
     """
     sources = find_protected_sources(context)
     storage = context.storage

@@ -1,7 +1,7 @@
-"""The checkpoint of a bootstrap: which skeletons are finished, so that an interrupted run can be resumed.
+"""The checkpoint of a bootstrap: the finished skeletons, so that an interrupted run can be resumed.
 
-It lies in `.hoodie/.temp`, which readers ignore: the request, and small files of JSON lines that tasks create
-atomically while they run, so that no store needs to append. A line holds a finished skeleton and the
+It is in `.hoodie/.temp`, which readers ignore: the request, and small files of JSON lines that tasks create
+atomically while they run, so that no store needs to append. A line has a finished skeleton and the
 fingerprint (length, modification time, footer hash) of its source file. Knows neither Spark nor plans.
 """
 
@@ -43,12 +43,12 @@ class FinishedSkeleton:
     result: SkeletonResult
 
     def stands_for(self, source: ExternalFile, footer_hash: str, partition_path: str) -> bool:
-        """True if the source file is still what it was when the skeleton was written."""
+        """True if the source file is unchanged since the skeleton was written."""
         return (self.source, self.footer_hash, self.partition_path) == (source, footer_hash, partition_path)
 
 
 def write_checkpoint_request(storage: Storage, base_path: str, request: Mapping[str, object]) -> None:
-    """Create the checkpoint: `request` holds what decides how skeletons look, in JSON's types."""
+    """Create the checkpoint: `request` has everything that determines the skeletons, as JSON types."""
     content = json.dumps({"version": VERSION, "request": request}, indent=1).encode()
     storage.create(join(base_path, REQUEST_FILE), content)
 
@@ -94,7 +94,7 @@ def checkpointed(
     finished: Iterable[FinishedSkeleton],
     fence_late_attempt: Callable[[Sequence[str]], None],
 ) -> Iterator[SkeletonResult]:
-    """Pass the results on and save them in checkpoint files; on failure what is finished is saved, too.
+    """Pass the results on and save them in checkpoint files; on failure finished ones are saved, too.
 
     `fence_late_attempt` is called with the skeletons of each checkpoint file before it is written: for a task
     that outlived its run it deletes them and raises StorageError.
@@ -110,7 +110,7 @@ def checkpointed(
                 _write_checkpoint_file(storage, base_path, due, fence_late_attempt)
     except BaseException:
         if unsaved:
-            # The first failure is raised; a second one here (a full disk) adds nothing.
+            # The first failure is raised; a second one here (a full disk) adds no information.
             with suppress(StorageError):
                 _write_checkpoint_file(storage, base_path, unsaved, fence_late_attempt)
         raise

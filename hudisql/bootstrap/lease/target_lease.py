@@ -1,9 +1,9 @@
 """The lease on a target directory: one run at a time writes to it, and an expired lease can be taken over.
 
-A lease is a file that is created atomically. A run that takes over creates the file of the next fencing
-epoch and removes the older ones, so that exactly one of several runs continues. A run renews its heartbeat
-every minute, and checks that it still holds the lease before it publishes anything. Knows nothing of what is
-written.
+A lease is a file that is created atomically. A run that takes over creates the file of the next fencing epoch
+and removes the older ones, so that exactly one of several runs continues. A run renews its heartbeat every
+minute, and checks that it still holds the lease before it publishes anything. Does not know what the run
+writes.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Lease:
             )
 
     def close(self, storage: Storage) -> None:
-        """Accept no more files: late attempts of tasks delete what they finish from now on.
+        """Accept no more files: from now on late attempts of tasks delete the files that they finish.
 
-        Called before the driver looks for files that no task result names. Raises StorageError.
+        Called before the driver searches for files that are in no task result. Raises StorageError.
         """
         storage.write(self.closed_path, b"")
 
@@ -74,7 +74,7 @@ class Lease:
         """Delete `paths` and raise StorageError if the run has ended, or accepts no more files.
 
         A task calls this before it begins a file and after it has finished files: a task that outlives its
-        run must not add files to the table of another run.
+        run must not add files to another run's table.
         """
         lease, closed = storage.infos([self.path, self.closed_path])
         if lease is None or closed is not None:
@@ -117,7 +117,7 @@ def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: b
             hint="wait for it; if that run was killed, resume => true continues it, and"
             f" CALL rollback_bootstrap(path => {quote_string(base_path)}) deletes its files",
         ) from error
-    # A run that was slower than two others finds a later lease, or the table, and gives up.
+    # A run that was slower than two others finds a later lease, or the table, and stops.
     fencing_epochs = lease_epochs(storage, base_path)
     is_late = takes_over and read_target_state(storage, base_path) is TargetState.TABLE
     if fencing_epochs[-1:] != [fencing_epoch] or is_late:

@@ -34,7 +34,7 @@ LEASE_TIMEOUT_MS: Final = 600_000
 
 
 class TargetState(Enum):
-    """What a target directory holds."""
+    """The content of a target directory."""
 
     NOTHING = "nothing of a bootstrap"
     TABLE = "a Hudi table"
@@ -44,10 +44,10 @@ class TargetState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The content of a lease file: who holds the directory; what the file does not give is None.
+    """The content of a lease file: who holds the directory; missing values are None.
 
-    A run that takes over an expired lease creates the one of the next `fencing_epoch`. `heartbeat_ms` is the
-    time of the last heartbeat (epoch ms).
+    A run that takes over an expired lease creates the lease of the next `fencing_epoch`. `heartbeat_ms` is
+    the time of the last heartbeat (epoch ms).
     """
 
     table: str | None
@@ -59,7 +59,7 @@ class LeaseRecord:
 
     @property
     def is_expired(self) -> bool:
-        """True if the process (on this host) has ended, or gave no heartbeat for ten minutes."""
+        """True if the process (on this host) has ended, or sent no heartbeat for ten minutes."""
         if self.host == socket.gethostname() and self.process is not None:
             return not _is_running_since(self.process, self.written_ms / 1000)
         return time.time() * 1000 - max(self.written_ms, self.heartbeat_ms) > LEASE_TIMEOUT_MS
@@ -83,7 +83,7 @@ def lease_epochs(storage: Storage, base_path: str) -> list[int]:
 
 
 def read_target_state(storage: Storage, base_path: str) -> TargetState:
-    """What the directory holds, by its marker files. Raises StorageError."""
+    """The content of the directory, by its marker files. Raises StorageError."""
     markers = (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, ROLLBACK_FILE, REQUEST_FILE)
     properties, backup, rollback, checkpoint = storage.infos([join(base_path, name) for name in markers])
     if properties is not None or backup is not None:
@@ -169,7 +169,7 @@ def _is_running_since(process: int, acquired_at: float) -> bool:
 
 
 def _start_of(process: int) -> float | None:
-    """When the process started (epoch seconds), None where the system does not say; a zombie has ended."""
+    """When the process started (epoch seconds), None if the system does not report it; a zombie has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         booted = next(

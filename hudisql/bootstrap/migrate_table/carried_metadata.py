@@ -1,7 +1,7 @@
-"""What a Hudi table takes over from the plain table whose name it gets: properties, owner, comments, grants.
+"""Metadata that a Hudi table inherits from its plain table: properties, owner, comments, grants.
 
-Statistics are not among it: Hive answers `count(*)` and `max(…)` from those that are marked as accurate, and
-nobody updates them when rows change (docs/adr/0013-names-change-by-two-renames.md).
+Statistics are excluded: Hive answers `count(*)` and `max(…)` from those that are marked as accurate, and
+nothing updates them when rows change (docs/adr/0013-names-change-by-two-renames.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
 
-# Statistics of Hive and Spark, what describes the plain files, and what the metastore itself keeps.
+# Statistics of Hive and Spark, properties of the plain files, and properties that the metastore maintains.
 _LEFT_BEHIND: Final = frozenset(
     {
         "column_stats_accurate",
@@ -51,7 +51,7 @@ _LEFT_PREFIXES: Final = (
 
 
 def carried_properties(source: MetastoreTable) -> dict[str, str]:
-    """The table properties that describe the table and not its files, the comment among them."""
+    """The table properties that describe the table rather than its files, including the comment."""
     return {
         key: value
         for key, value in source.parameters.items()
@@ -60,7 +60,7 @@ def carried_properties(source: MetastoreTable) -> dict[str, str]:
 
 
 def carry_grants(metastore: MetastoreClient, source: MetastoreTable, target: MetastoreTable) -> int:
-    """Give `target` the grants on table and columns that `source` has and it lacks; how many there were.
+    """Copy the grants on table and columns that `source` has and `target` lacks; returns the number of all.
 
     Raises MetastoreError.
     """

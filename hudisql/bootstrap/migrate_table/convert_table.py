@@ -1,7 +1,7 @@
-"""Makes a plain table a Hudi table under its old name: bootstrap, register, exchange the names.
+"""Turns a plain table into a Hudi table under its old name: bootstrap, register, exchange the names.
 
 The Hudi table is complete, registered with partitions, properties and grants under a temporary name, before
-any name changes. Each step looks at what is there, so a call after a kill goes on from it.
+any name changes. Each step checks the current state, so that a call after a kill continues.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MigrationReport:
 def preview_migration(
     context: Context, request: BootstrapRequest, findings: Sequence[Finding] = ()
 ) -> MigrationPreview:
-    """What `migrate_table` would do; writes nothing. Raises as `read_migration_state`, `plan_bootstrap`."""
+    """What `migrate_table` would do; writes nothing."""
     names = MigrationNames(request.database.lower(), request.name.lower())
     state = read_migration_state(context.metastore, names)
     request = _placed(context, request, state)
@@ -100,10 +100,9 @@ def migrate_table(
 ) -> MigrationReport:
     """Bootstrap the plain table `request` names, and give its name to the Hudi table.
 
-    A migration that was killed goes on where it stopped; a completed one is left as it is. Raises what
-    `read_migration_state` and `bootstrap_table` raise, TableLockedError if another run works on this table,
-    SourceChangedError if files came to the source since the bootstrap, MetastoreError; the old table has its
-    name then, and is as it was.
+    A killed migration continues where it stopped; a completed one stays unchanged. Raises TableLockedError if
+    another run works on this table, SourceChangedError if files came to the source since the bootstrap,
+    MetastoreError; the old table then keeps its name, unchanged.
     """
     names = MigrationNames(request.database.lower(), request.name.lower())
     with hold_migration_lock(context, names) as lock:
@@ -129,7 +128,7 @@ def migrate_table(
 
 
 def _placed(context: Context, request: BootstrapRequest, state: MigrationState) -> BootstrapRequest:
-    """The request with the directory that the Hudi table has, or gets beside the plain one."""
+    """The request with the directory of the Hudi table, by default beside the plain one."""
     storage, mark = context.storage, read_mark(state.source)
     wanted = request.target_path and storage.qualify(request.target_path)
     if mark is None or read_target_state(storage, mark.target_path) is TargetState.NOTHING:
@@ -153,7 +152,7 @@ def _bootstrap(
     *,
     verify: bool,
 ) -> BootstrapReport | ExistingBootstrap:
-    """Bootstrap into the target, or complete what a killed run has left there."""
+    """Bootstrap into the target, or complete a killed run there."""
     taken = list(_taken_names(context, names, request))
     if taken:
         raise TableExistsError(str(taken[0]))
@@ -189,7 +188,7 @@ def _stage(context: Context, names: MigrationNames, table: HudiTable, request: B
 
 
 def _staged_kind(table: HudiTable, names: MigrationNames, options: SyncOptions) -> EntryKind:
-    """What the plain name shows by these options, under the temporary name."""
+    """The kind of rows that the plain name shows by these options, under the temporary name."""
     for kind in entry_kinds(table, names.name, options):
         if kind.name == names.name:
             return replace(kind, name=names.staged)
@@ -200,7 +199,7 @@ def _staged_kind(table: HudiTable, names: MigrationNames, options: SyncOptions) 
 
 
 def _check_source(context: Context, names: MigrationNames, table: HudiTable) -> None:
-    """Raise SourceChangedError if the plain table has files that the Hudi table has not taken."""
+    """Raise SourceChangedError if the plain table has files that the Hudi table lacks."""
     request = ResyncRequest(name=names.full_name, source_table=(names.database, names.name))
     plan = plan_resync(context, table, request)
     if not plan.partitions and not plan.changed:
@@ -211,7 +210,7 @@ def _check_source(context: Context, names: MigrationNames, table: HudiTable) -> 
         f"{label} {name_some(paths)}" for label, paths in (("new", new), ("changed", changed)) if paths
     ]
     raise SourceChangedError(
-        f"{names.full_name} has files that its Hudi table has not taken: {'; '.join(described)}",
+        f"{names.full_name} has files that its Hudi table lacks: {'; '.join(described)}",
         hint=f"CALL resync_bootstrap(table => '{names.database}.{names.staged}', source_table =>"
         f" '{names.full_name}') takes new ones, then call migrate_table again; CALL revert_migration(table =>"
         f" '{names.full_name}') gives the migration up",
@@ -219,7 +218,7 @@ def _check_source(context: Context, names: MigrationNames, table: HudiTable) -> 
 
 
 def _taken_names(context: Context, names: MigrationNames, request: BootstrapRequest) -> list[Finding]:
-    """Blockers for further names of a merge-on-read table that other tables have."""
+    """Blockers for `_ro` and `_rt` names of a merge-on-read table that other tables have."""
     if not request.is_merge_on_read:
         return []
     target = context.storage.qualify(request.target_path or "")
@@ -243,7 +242,7 @@ def _location(context: Context, entry: MetastoreTable) -> str | None:
 def _register_further_names(
     context: Context, names: MigrationNames, request: BootstrapRequest, lock: MigrationLock
 ) -> None:
-    """Register `_ro` and `_rt` of a merge-on-read table, unless they are there."""
+    """Register `_ro` and `_rt` of a merge-on-read table, unless they exist."""
     table = open_table(context.storage, request.target_path or "")
     options = sync_options_from(request.sync_options)
     wanted = [kind.name for kind in entry_kinds(table, names.name, options)]

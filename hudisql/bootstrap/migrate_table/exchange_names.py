@@ -1,7 +1,8 @@
 """The two renames of a migration, and of its revert, as single changes of the metastore.
 
-Both entries are external when they are renamed, so the metastore moves no directory (docs/facts.md). Between
-the two renames nothing has the table's name; a rename that fails is followed by the way back.
+Both entries are external when they are renamed, so that the metastore moves no directory (docs/facts.md).
+Between the two renames no entry has the table's name; a failed second rename is followed by undoing the
+first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def mark_source(metastore: MetastoreClient, source: MetastoreTable, target_path: str) -> None:
-    """Make the plain table external, and note on it how it was and where the Hudi table will lie.
+    """Make the plain table external, and store in it its former state and the location of the Hudi table.
 
     Raises MetastoreError.
     """
@@ -41,7 +42,7 @@ def mark_source(metastore: MetastoreClient, source: MetastoreTable, target_path:
 
 
 def unmark_source(metastore: MetastoreClient, names: MigrationNames) -> None:
-    """Give the plain table under its own name its former properties back. Raises MetastoreError."""
+    """Restore the former properties of the plain table under its own name. Raises MetastoreError."""
     source = _entry(metastore, names.database, names.name)
     mark = read_mark(source)
     if mark is None:
@@ -66,19 +67,19 @@ def exchange_names(metastore: MetastoreClient, names: MigrationNames, lock: Migr
 
 
 def complete_exchange(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
-    """Only the second rename, after a kill between the two. Raises MetastoreError."""
+    """Do only the second rename, after a kill between the two. Raises MetastoreError."""
     lock.check_held()
     _rename(metastore, names.database, names.staged, names.name)
 
 
 def withdraw_hudi_table(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
-    """The Hudi table gives up its name; the first half of a revert. Raises MetastoreError."""
+    """Rename the Hudi table to its temporary name; the first half of a revert. Raises MetastoreError."""
     lock.check_held()
     _rename(metastore, names.database, names.name, names.staged)
 
 
 def restore_source(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
-    """The plain table has its name again; the second half of a revert. Raises MetastoreError."""
+    """Give the plain table its name again; the second half of a revert. Raises MetastoreError."""
     lock.check_held()
     _rename(metastore, names.database, names.source, names.name)
 

@@ -1,7 +1,7 @@
 """One migration or revert of a table at a time: a lease file in the database's directory.
 
-The metastore's own locks need tables that many metastores lack, so it is the lease of a bootstrap, in a
-directory of its own beside the tables.
+The metastore's own locks need database tables that many metastores lack, so it uses the lease of a bootstrap,
+in its own directory beside the tables.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class MigrationLock:
 
 
 def lock_directory_name(name: str) -> str:
-    """The directory of a table's lock; file systems take 255 bytes, so that of a long name has its hash."""
+    """The directory of a table's lock; with a hash for a long name, since file systems limit names to 255
+    bytes.
+    """
     if len(name.encode()) > _LONGEST_WRITTEN:
         name = sha256(name.encode()).hexdigest()
     return f".hudisql-migration-{name}"
@@ -53,7 +55,7 @@ def lock_directory_name(name: str) -> str:
 
 @contextmanager
 def hold_migration_lock(context: Context, names: MigrationNames) -> Iterator[MigrationLock]:
-    """Hold the lock while the block runs; that of a dead process is taken over.
+    """Hold the lock while the block runs; a dead process's lock is taken over.
 
     Raises TableLockedError if another run may still be running, StorageError.
     """
@@ -75,6 +77,6 @@ def hold_migration_lock(context: Context, names: MigrationNames) -> Iterator[Mig
     finally:
         if lease.is_held(storage):
             lease.release(storage)
-            # Another run may have acquired the lock meanwhile: only what is empty goes.
+            # Another run may have acquired the lock meanwhile: only an empty directory is removed.
             storage.delete_empty_directory(join(directory, METADATA_DIRECTORY))
             storage.delete_empty_directory(directory)

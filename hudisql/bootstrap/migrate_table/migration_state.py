@@ -1,8 +1,8 @@
-"""How far a migration under the old name has come, read from the metastore's entries alone.
+"""The progress of a migration under the old name, read only from the metastore's entries.
 
-Three names take part: the table's own, `__hudi` behind it for the Hudi table before the names are exchanged,
-and `__source` behind it for the plain table afterwards. Entries that a migration makes or marks have the
-property `hudisql_migration`; others by these names are never touched. Reads only.
+Three names are used: the table's own, `__hudi` appended to it for the Hudi table before the names are
+exchanged, and `__source` appended for the plain table afterwards. Entries that a migration creates or marks
+have the property `hudisql_migration`; others by these names are never touched. Reads only.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class MigrationNames:
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """What a migration notes on the plain entry before it begins.
+    """The state of the plain entry that a migration stores before it begins.
 
-    `target_path` is the directory of the Hudi table, `before` has the properties that decide whether a DROP
-    deletes files, as they were (None: not set).
+    `target_path` is the directory of the Hudi table, `before` has the former properties that decide whether a
+    DROP deletes files (None: not set).
     """
 
     target_path: str
@@ -78,7 +78,7 @@ class SourceMark:
 
 @dataclass(frozen=True, slots=True)
 class MigrationState:
-    """What the metastore has: the plain entry and the Hudi entry, each under the name of this step."""
+    """The metastore's state: the plain entry and the Hudi entry, each under the name of this step."""
 
     names: MigrationNames
     step: MigrationStep
@@ -90,7 +90,7 @@ def read_migration_state(metastore: MetastoreClient, names: MigrationNames) -> M
     """The state of the migration of this table.
 
     Raises InvalidArgumentError for a name that leaves no room for the others, NoSuchTableError if there is no
-    such table, TableExistsError if another table has one of the names or the table is no migrated one,
+    such table, TableExistsError if another table has one of the names or the table was not migrated,
     SourceError if it is not plain parquet, CorruptTableError if a part of the migration was dropped,
     MetastoreError.
     """
@@ -136,15 +136,15 @@ def _migrated(
     names: MigrationNames, entry: MetastoreTable, staged: MetastoreTable | None, source: MetastoreTable | None
 ) -> MigrationState:
     if MIGRATION_PROPERTY not in entry.parameters:
-        raise TableExistsError(f"{names.full_name} is a Hudi table already, which no migration made")
+        raise TableExistsError(f"{names.full_name} is a Hudi table already, but not by a migration")
     if source is None:
         raise CorruptTableError(
             f"{names.full_name} was migrated, but its plain table {names.database}.{names.source} is gone",
-            hint="the table itself is whole; without that entry the old state cannot be brought back",
+            hint="the table itself is complete; without that entry the old state cannot be restored",
         )
     if staged is not None:
         raise TableExistsError(
-            f"{names.full_name} is migrated, and {staged.full_name} is there as well",
+            f"{names.full_name} is migrated, and {staged.full_name} exists as well",
             hint=f"drop the entry {staged.full_name}; its files stay",
         )
     return MigrationState(names, MigrationStep.MIGRATED, source, entry)
@@ -161,5 +161,5 @@ def read_mark(source: MetastoreTable) -> SourceMark | None:
         return SourceMark(str(found["target"]), before)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise CorruptTableError(
-            f"the property {MIGRATION_PROPERTY} of {source.full_name} is none that a migration sets: {text}"
+            f"the property {MIGRATION_PROPERTY} of {source.full_name} was not set by migrate_table: {text}"
         ) from error

@@ -1,7 +1,7 @@
-"""Brings back the plain table that a migration has replaced, and removes the Hudi table.
+"""Restores the plain table that a migration has replaced, and removes the Hudi table.
 
-The names come back first, then the Hudi table's files go, by the removal of `rollback_bootstrap`. A call
-after a kill goes on from what is there.
+The names are restored first, then the Hudi table's files are deleted, by the removal of `rollback_bootstrap`.
+A call after a kill continues from the current state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RevertPlan:
-    """The state that was found, and the removal of the Hudi table; None if there is none to remove."""
+    """The current state, and the removal of the Hudi table; None if there is none to remove."""
 
     state: MigrationState
     mark: SourceMark
@@ -44,21 +44,20 @@ class RevertPlan:
 
     @property
     def blocked_reason(self) -> str | None:
-        """Why only force may run it: changes that would be lost."""
+        """Why it needs force: changes that would be lost."""
         return None if self.rollback is None else self.rollback.blocked_reason
 
 
 def plan_revert(context: Context, names: MigrationNames) -> RevertPlan:
     """What a revert would remove and lose; writes nothing.
 
-    Raises NoSuchTableError if the table was not migrated and nothing of a migration is there, and what
-    `read_migration_state` and `plan_rollback` raise.
+    Raises NoSuchTableError if the table was not migrated and there are no parts of a migration.
     """
     state = read_migration_state(context.metastore, names)
     mark = read_mark(state.source)
     if mark is None:
         raise NoSuchTableError(
-            f"{names.full_name} was not migrated: it is the plain table still",
+            f"{names.full_name} was not migrated: it is still the plain table",
             hint="CALL migrate_table migrates it",
         )
     if read_target_state(context.storage, mark.target_path) is TargetState.NOTHING:
@@ -68,10 +67,10 @@ def plan_revert(context: Context, names: MigrationNames) -> RevertPlan:
 
 
 def revert_migration(context: Context, names: MigrationNames, *, force: bool = False) -> RevertPlan:
-    """Give the plain table its name back and remove the Hudi table; what was done.
+    """Give the plain table its name back and remove the Hudi table; returns what was done.
 
-    Raises RollbackRefusedError if rows were changed since the migration, unless `force`; the Hudi table has
-    the name then. TableLockedError if another run works on this table, and what `plan_revert` raises.
+    Raises RollbackRefusedError if rows were changed since the migration, unless `force`; the Hudi table then
+    keeps the name. Raises TableLockedError if another run works on this table.
     """
     metastore = context.metastore
     with hold_migration_lock(context, names) as lock:
@@ -79,7 +78,7 @@ def revert_migration(context: Context, names: MigrationNames, *, force: bool = F
         _check(context, plan, lock, force=force)
         if plan.state.step is MigrationStep.MIGRATED:
             withdraw_hudi_table(metastore, names, lock)
-            # Who writes by name can do so no longer: what was written until now counts.
+            # Writers by name have lost the table by now: the changes until here are complete.
             _check(context, plan_revert(context, names), lock, force=force)
         if plan.state.step in (MigrationStep.MIGRATED, MigrationStep.BETWEEN):
             restore_source(metastore, names, lock)

@@ -1,1 +1,1 @@
-"""From a request to a printable plan: checks, schema, and how each partition is bootstrapped."""
+"""From a request to a printable plan: checks, schema, and the mode of each partition."""

@@ -26,7 +26,7 @@ MODE_OPTIONS: Final = (SELECTOR_OPTION, REGEX_OPTION, REGEX_MODE_OPTION)
 
 
 class BootstrapMode(StrEnum):
-    """What a bootstrap makes of a partition."""
+    """How a bootstrap treats a partition."""
 
     METADATA_ONLY = "metadata_only"
     """Skeletons beside the untouched source files."""
@@ -47,7 +47,7 @@ _MODES_OF_TABLES: Final = (BootstrapMode.METADATA_ONLY, BootstrapMode.FULL_RECOR
 
 
 class UnsafeTypePolicy(StrEnum):
-    """What happens if files store columns in a type that Apache Hudi or Hive is incompatible with."""
+    """The handling of files whose columns have a type that Apache Hudi or Hive is incompatible with."""
 
     FAIL = "fail"
     """Nothing is written."""
@@ -58,12 +58,12 @@ class UnsafeTypePolicy(StrEnum):
 
 
 class PartitionMismatchPolicy(StrEnum):
-    """What happens if files hold a partition column themselves, with another value than their directory's."""
+    """The handling of files that contain a partition column with another value than their directory's."""
 
     FAIL = "fail"
     """Nothing is written."""
     WARN = "warn"
-    """The bootstrap continues and names them; the directory's value counts, as in Spark and Hive."""
+    """The bootstrap continues and names them; the directory's value has priority, as in Spark and Hive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class ModeChoice:
     """How the mode of each partition is chosen.
 
     Without `where` and `regex` every partition has `mode`. With `where`, a SQL predicate over the partition
-    columns, those it takes are rewritten. With `regex`, partition paths that match it as a whole have `mode`,
-    the others the other one. Partitions that the predicate `register_only_where` takes are registered only.
+    columns, matching ones are rewritten. With `regex`, partition paths that match it as a whole have `mode`,
+    the others the other one. Partitions that match `register_only_where` are only registered.
     """
 
     mode: BootstrapMode = BootstrapMode.METADATA_ONLY
@@ -87,7 +87,7 @@ class ModeChoice:
         return self.mode.value if self.regex is None else f"{self.mode.value} where the path is {self.regex}"
 
     def of_paths(self, paths: Sequence[str]) -> list[BootstrapMode]:
-        """The mode of each partition path, `where` left aside."""
+        """The mode of each partition path, ignoring `where`."""
         if self.regex is None:
             return [self.mode] * len(paths)
         matches = _compiled(self.regex).fullmatch
@@ -129,7 +129,7 @@ def parse_partition_mismatch_policy(text: str) -> PartitionMismatchPolicy:
 def choose_mode(
     mode: str, full_record_where: str | None, register_only_where: str | None = None
 ) -> ModeChoice:
-    """The choice that the arguments of `bootstrap_table` make. Raises InvalidArgumentError."""
+    """The choice by the arguments of `bootstrap_table`. Raises InvalidArgumentError."""
     parsed = parse_mode(mode)
     if full_record_where is not None and parsed is BootstrapMode.FULL_RECORD:
         raise InvalidArgumentError(
@@ -140,9 +140,9 @@ def choose_mode(
 
 
 def mode_choice_from_options(options: Mapping[str, str]) -> ModeChoice | None:
-    """The choice that Hudi's options make, None if they name no selector.
+    """The choice by Hudi's options, None if they name no selector.
 
-    Raises InvalidArgumentError for an unknown selector or mode and a bad regular expression.
+    Raises InvalidArgumentError for an unknown selector or mode and an invalid regular expression.
     """
     selector = options.get(SELECTOR_OPTION)
     if selector is None:
@@ -167,4 +167,4 @@ def _compiled(regex: str) -> re.Pattern[str]:
     try:
         return re.compile(regex)
     except re.error as error:
-        raise InvalidArgumentError(f"'{regex}' is no regular expression: {error}") from error
+        raise InvalidArgumentError(f"'{regex}' is not a regular expression: {error}") from error

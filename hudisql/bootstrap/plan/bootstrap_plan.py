@@ -1,8 +1,8 @@
 """The plan of a bootstrap: everything that is known before a byte is written.
 
-`plan_bootstrap` looks (metastore, directories, every footer) and gives one value that says what will be
-written where, what stops it and what to know; a dry run prints it, `run` carries it out. Follows RFC-12's
-metadata-only bootstrap; writes nothing.
+`plan_bootstrap` reads (metastore, directories, every footer) and returns one value with the files to write,
+blockers and warnings; a dry run prints it, `plan_execution` runs it. Follows RFC-12's metadata-only
+bootstrap; writes nothing.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from hudisql.table.properties.version_properties import begins_with_key_pairs
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-# What a skeleton weighs beside keys and filter: footer and partition file per file, sequence numbers per row.
+# The size of a skeleton beside keys and filter: footer and partition file per file, sequence numbers per row.
 _BYTES_PER_FILE: Final = 3_000
 _BYTES_PER_ROW: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One source file and about how many bytes the table will have for it.
+    """One source file and the approximate bytes of its file in the table.
 
-    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean, `has_binary_decimals` that
-    it has to read them row by row.
+    `has_hybrid_calendar` says that only Spark's reader can convert its dates, `has_binary_decimals` that it
+    has to read them row by row.
     """
 
     source: ExternalFile
@@ -75,7 +75,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """One partition to be taken, with its files and, in short, what is found in them."""
+    """One partition with its files and a short description of findings."""
 
     source: SourcePartition
     files: tuple[PlannedFile, ...]
@@ -95,24 +95,24 @@ class PlannedPartition:
 
     @property
     def source_bytes(self) -> int:
-        """Bytes of its source files."""
+        """The bytes of its source files."""
         return sum(file.source.length for file in self.files)
 
     @property
     def estimated_bytes(self) -> int:
-        """About how many bytes the table will have for it."""
+        """The approximate bytes of its files in the table."""
         return sum(file.estimated_bytes for file in self.files)
 
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`; without key columns
+    """The plan of a bootstrap. `record_key` and `precombine` are spelled as in `schema`; without key columns
     each row gets a generated key.
 
-    `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
-    first (only with `protect_source`). `file_differences` names each file that differs from the table's
-    columns, and how; `unsafe_types` are the columns that stay
-    stored in an incompatible way, with the names of their incompatibilities.
+    `schema` has data columns, then partition columns; `protection` must be set on the source table first
+    (only with `protect_source`). `file_differences` names each file that differs from the table's columns,
+    and how; `unsafe_types` are the columns that stay stored in an incompatible way, with the names of their
+    incompatibilities.
     """
 
     request: BootstrapRequest
@@ -132,17 +132,17 @@ class BootstrapPlan:
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
-        """What stops it."""
+        """The findings that stop it."""
         return blockers_of(self.findings)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What the user should know."""
+        """The findings that do not stop it."""
         return warnings_of(self.findings)
 
     @property
     def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
-        """The partitions whose files stay as they are."""
+        """The partitions whose files stay unchanged."""
         return tuple(each for each in self.partitions if each.mode is BootstrapMode.METADATA_ONLY)
 
     @property
@@ -152,7 +152,7 @@ class BootstrapPlan:
 
     @property
     def register_only_partitions(self) -> tuple[PlannedPartition, ...]:
-        """The partitions of which Hudi gets no file."""
+        """The partitions without files of Hudi."""
         return tuple(each for each in self.partitions if each.mode is BootstrapMode.REGISTER_ONLY)
 
     @property
@@ -163,7 +163,7 @@ class BootstrapPlan:
 
     @property
     def key_check(self) -> str:
-        """What is checked of the record keys: nothing of generated ones."""
+        """The check of the record keys: none for generated ones."""
         return self.request.key_check if self.record_key else "none"
 
     def raise_if_blocked(self) -> None:
@@ -179,12 +179,12 @@ class BootstrapPlan:
 def plan_bootstrap(
     context: Context, request: BootstrapRequest, findings: Sequence[Finding] = ()
 ) -> BootstrapPlan:
-    """Look at everything and make the plan; `findings` are those known already.
+    """Read the source and make the plan; `findings` are those known already.
 
     Raises SourceError or NoSuchTableError if there is no source to plan with, InvalidArgumentError for a bad
-    partition filter, MetastoreUnavailableError, StorageError. All else that stops the bootstrap is a blocker.
+    partition filter, MetastoreUnavailableError, StorageError. All other problems are blockers.
     """
-    sync_options_from(request.sync_options)  # a bad value must not show only after the commit
+    sync_options_from(request.sync_options)  # a bad value must fail before the commit
     found = list(findings)
     found += _check_target_entry(context, request)
     target = target_path_of(context, request)
@@ -257,7 +257,7 @@ def _check_keys(
     columns = source.partition_columns
     if not request.record_key:
         yield warning(
-            "no record_key is given: each row gets a generated key, by which later upserts find no row;"
+            "no record_key is given: each row gets a generated key, so later upserts do not match any row;"
             " UPDATE, DELETE and MERGE with a condition do"
         )
     yield from checks.check_key_columns(request.record_key, request.precombine, schema, columns)
@@ -270,7 +270,7 @@ def _check_keys(
 def _choose_modes(
     context: Context, request: BootstrapRequest, source: BootstrapSource
 ) -> list[BootstrapMode]:
-    """The mode of each partition as the request has it. Raises InvalidArgumentError for a bad predicate."""
+    """The mode of each partition by the request."""
     choice = request.mode
     modes = choice.of_paths([partition.path for partition in source.partitions])
     for predicate, mode in (
@@ -289,7 +289,7 @@ def _choose_modes(
 
 
 def _check_register_only(modes: Sequence[BootstrapMode]) -> Iterator[Finding]:
-    """What register-only partitions cost; a table of nothing else has no commit that Hudi could read."""
+    """Findings on register-only partitions; a table with no others would have no commit."""
     count = modes.count(BootstrapMode.REGISTER_ONLY)
     if count and count == len(modes):
         yield blocker(
@@ -349,7 +349,7 @@ def target_path_of(context: Context, request: BootstrapRequest) -> str:
 def scan_source(
     context: Context, request: BootstrapRequest
 ) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
-    """The source as it is now, its protection if the request has it, and the findings about both.
+    """The current source, its protection if requested, and the findings about both.
 
     Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
     """
@@ -379,7 +379,7 @@ def scan_source(
 def partition_chooser(
     context: Context, predicate: str | None, findings: list[Finding]
 ) -> ChoosePartitions | None:
-    """What chooses by a `partition_filter`; `findings` takes what it leaves out without saying so."""
+    """The function that applies a `partition_filter`; it reports NULL partitions that it excludes."""
     if predicate is None:
         return None
 
@@ -399,7 +399,7 @@ def _check_null_partitions(
     values: Sequence[tuple[str | None, ...]],
     chosen: Sequence[bool],
 ) -> Iterator[Finding]:
-    """A warning for NULL partitions that are left out: most predicates are NULL there, and so not true."""
+    """A warning for excluded NULL partitions: most predicates are NULL there, and so not true."""
     for position, column in enumerate(columns):
         left = sum(row[position] is None and not taken for row, taken in zip(values, chosen, strict=True))
         if left:
@@ -414,14 +414,12 @@ def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> lis
     if source.partitions or blockers_of(source.findings):
         return []
     return [
-        blocker(f"partition_filter '{request.partition_filter}' takes no partition of {source.base_path}")
+        blocker(f"partition_filter '{request.partition_filter}' matches no partition of {source.base_path}")
     ]
 
 
 def _check_layout_options(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
-    """The directories decide how partition paths are made; an option that says otherwise is a
-    contradiction.
-    """
+    """The directories determine the partition paths; an option that contradicts them is an error."""
     actual = {
         keys.HIVE_STYLE_PARTITIONING: source.is_hive_style,
         keys.URL_ENCODE_PARTITIONING: source.is_url_encoded,
@@ -445,7 +443,7 @@ def _by_partition(
 def _left_as_they_are(
     by_partition: Sequence[Sequence[FileFooter]], modes: Sequence[BootstrapMode]
 ) -> list[FileFooter]:
-    """The footers of files that readers of the new table will meet."""
+    """The footers of files that stay unchanged for readers of the new table."""
     return [
         footer
         for footers, mode in zip(by_partition, modes, strict=True)

@@ -1,7 +1,7 @@
 """The preconditions of a bootstrap: names, keys, types, codecs, directories.
 
-Each check takes values and gives findings; all are run, so that a user sees every blocker at once. The facts
-about incompatible types are `type_safety`'s. Knows no Spark and writes nothing.
+Each check takes values and returns findings; all checks run, so that a user sees every blocker at once.
+`type_safety` has the facts about incompatible types. Knows no Spark and writes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_footers(footers: Sequence[FileFooter]) -> Iterator[Finding]:
 
 
 def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
-    """A warning for data files that Apache Hudi's writers do not take for parquet."""
+    """A warning for data files that Apache Hudi's writers do not recognize as parquet."""
     if others := [footer.path for footer in footers if not footer.path.endswith(".parquet")]:
         yield warning(
             f"named without .parquet: {name_some(others)}: Hudi 0.15 goes by the extension and cannot"
@@ -56,12 +56,12 @@ def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
 
 
 def check_column_names(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
-    """Blockers for names that Hudi's schema cannot carry or that readers would mix up."""
+    """Blockers for names that Hudi's schema does not allow or that readers would confuse."""
     files = files_by_schema(footers)
     names = sorted({column.name for each in files for column in each.columns} | set(schema.names))
     if reserved := [name for name in names if is_meta_column(name) or name.lower().startswith(_META_PREFIX)]:
         yield blocker(
-            f"names that Hudi keeps for itself: {name_some(reserved, 'column')}",
+            f"names that Hudi reserves: {name_some(reserved, 'column')}",
             hint="the files were written by Hudi; read the table they belong to, or rename the columns",
         )
     refused = [name for name in names if not is_avro_name(name)]
@@ -70,7 +70,7 @@ def check_column_names(footers: Sequence[FileFooter], schema: pa.Schema) -> Iter
     )
     if refused:
         yield blocker(
-            f"names that Avro, and so Hudi's schema, cannot carry: {name_some(refused, 'column')}",
+            f"names that Avro, and so Hudi's schema, does not allow: {name_some(refused, 'column')}",
             hint="only letters, digits and _ are allowed, and no digit first: rename them in the files",
         )
     for file_schema in files:
@@ -91,9 +91,9 @@ def check_inside_values(
     columns: Sequence[PartitionColumn],
     policy: PartitionMismatchPolicy,
 ) -> Iterator[Finding]:
-    """Findings on partition columns that are columns of the files, too: the directory's value counts.
+    """Findings on partition columns that are also columns of the files: the directory's value has priority.
 
-    A file that holds another value stops the bootstrap, unless the policy is to warn.
+    A file with another value stops the bootstrap, unless the policy is to warn.
     """
     inside: dict[str, list[str]] = defaultdict(list)
     differing: dict[str, list[str]] = defaultdict(list)
@@ -131,7 +131,7 @@ def check_inside_values(
 
 
 def _nested_names(data_type: pa.DataType, where: str) -> Iterator[str]:
-    """Dotted paths of struct fields whose name Avro refuses."""
+    """Dotted paths of struct fields whose names Avro does not allow."""
     if pa.types.is_struct(data_type):
         for field in data_type:
             if not is_avro_name(field.name):
@@ -164,7 +164,7 @@ def _nested_clashes(data_type: pa.DataType | None, where: str) -> list[str]:
 
 
 def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
-    """Findings on the codecs and encodings of files that stay as they are and that a reader lacks."""
+    """Findings on the codecs and encodings of unchanged files that a reader does not support."""
     codecs: dict[str, list[str]] = defaultdict(list)
     delta = 0
     for footer in footers:
@@ -197,13 +197,13 @@ def check_written_files(skeleton_encoding: str, codec: str) -> Iterator[Finding]
 
 
 def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:
-    """One partition's files that cannot be read, in short."""
+    """One partition's unreadable files, in short."""
     broken = sum(footer.problem is not None for footer in footers)
     return (f"{count_files(broken)} cannot be read as parquet",) if broken else ()
 
 
 def resolve_column(path: str, schema: pa.Schema) -> tuple[str, pa.DataType] | None:
-    """A column path (`a`, `a.b`) in the schema's own spelling and its type, found in any case."""
+    """The schema's spelling and type of a column path (`a`, `a.b`), found in any case."""
     fields = list(schema)
     spelled: list[str] = []
     found: pa.DataType | None = None
@@ -225,7 +225,7 @@ def check_key_columns(
     schema: pa.Schema,
     partition_columns: Sequence[PartitionColumn],
 ) -> Iterator[Finding]:
-    """Blockers for key and ordering columns that do not exist or cannot serve."""
+    """Blockers for missing or unsuitable key and ordering columns."""
     partition_names = {column.name.lower() for column in partition_columns}
     if record_key and all(path.lower() in partition_names for path in record_key):
         yield blocker(
@@ -281,7 +281,8 @@ def check_key_generator(
         return
     needed = key_generator_class(record_key, partition_columns)
     requested, plain = key_generator.rsplit(".", 1)[-1], needed.rsplit(".", 1)[-1]
-    # The complex generator makes the simple one's keys and paths of one key and one partition column.
+    # With one key and one partition column the complex generator makes the same keys and paths as the simple
+    # one.
     if requested == plain or (plain == "SimpleKeyGenerator" and requested == "ComplexKeyGenerator"):
         return
     raise InvalidArgumentError(
@@ -294,7 +295,7 @@ def check_key_generator(
 def check_keys_in_files(
     record_key: Sequence[str], footers: Sequence[FileFooter], schema: pa.Schema
 ) -> Iterator[Finding]:
-    """Blockers for key columns that files lack, or whose text would be another in the table's type."""
+    """Blockers for key columns that files lack, or whose text differs in the table's type."""
     files = files_by_schema(footers)
     for path in record_key:
         wanted = resolve_column(path, schema)
@@ -327,21 +328,19 @@ def _stored_schema(file_schema: SourceSchema) -> pa.Schema:
 
 
 def check_key_statistics(record_key: Sequence[str], footers: Sequence[FileFooter]) -> Iterator[Finding]:
-    """A blocker if the footers' statistics already show nulls in a single key column."""
+    """A blocker if the footers' statistics show nulls in a single key column."""
     nulls = [(footer.key_nulls, footer.path) for footer in footers if footer.key_nulls]
     if len(record_key) == 1 and nulls:
         total = sum(count for count, _ in nulls if count)
         yield blocker(
             f"record key column {record_key[0]} is null in {total:,} rows of"
             f" {name_some([path for _, path in nulls])}",
-            hint="choose another key, or take the rows with key_check => 'none'",
+            hint="choose another key, or accept the rows with key_check => 'none'",
         )
 
 
 def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
-    """A blocker if some directories are Hive-escaped and others would have to be; a note on who shows
-    what.
-    """
+    """A blocker if only some directories are Hive-escaped; a warning about readers of escaped ones."""
     if not (source.is_url_encoded and source.is_hive_style):
         return
     yield warning(
@@ -366,7 +365,9 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
 def check_target(
     storage: Storage, target: str, source: BootstrapSource, *, resumes: bool = False
 ) -> Iterator[Finding]:
-    """Blockers for a target that is taken or that overlaps the source; `resumes` takes a run's left-overs."""
+    """Blockers for a target that is taken or that overlaps the source; `resumes` allows an unfinished
+    bootstrap.
+    """
     taken = (partition.location for partition in source.partitions)
     directories = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)

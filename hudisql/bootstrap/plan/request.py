@@ -1,7 +1,7 @@
-"""The request of a bootstrap: validated arguments, before the source is looked at.
+"""The request of a bootstrap: validated arguments, before the source is read.
 
-`bootstrap_table` and Hudi's own `run_bootstrap` both make one. Knows the values that are allowed and how
-`hoodie.*` options map to them; knows no storage, metastore or Spark.
+`bootstrap_table` and Hudi's own `run_bootstrap` both create one. Knows the allowed values and how `hoodie.*`
+options map to them; knows no storage, metastore or Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TABLE_TYPES: Final = {
     "merge_on_read": keys.MERGE_ON_READ,
     "mor": keys.MERGE_ON_READ,
 }
-# Hudi's name for files that are not compressed.
+# Hudi's name for uncompressed files.
 _CODEC_NAMES: Final[Mapping[str, str]] = {"uncompressed": "none"}
 _PAYLOAD_OPTIONS: Final = (keys.PAYLOAD_CLASS, "hoodie.datasource.write.payload.class")
 _TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
@@ -90,7 +90,7 @@ class BootstrapRequest:
 
     @property
     def full_name(self) -> str:
-        """`database.name` of the table to be."""
+        """`database.name` of the new table."""
         return f"{self.database}.{self.name}"
 
     @property
@@ -110,7 +110,7 @@ class BootstrapRequest:
 
 
 def parse_table_type(text: str) -> str:
-    """Hudi's name of a table type, given that name or the short form in any case."""
+    """Hudi's name of a table type, from that name or the short form in any case."""
     found = _TABLE_TYPES.get(text.strip().lower())
     if found is None:
         raise InvalidArgumentError(
@@ -127,7 +127,7 @@ def _check_request(request: BootstrapRequest) -> None:
         )
     if request.table_version not in NEW_TABLE_VERSIONS:
         raise InvalidArgumentError(
-            f"hudisql makes no tables of version {request.table_version}",
+            f"hudisql cannot create tables of version {request.table_version}",
             hint="table_version => 6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later)",
         )
     if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
@@ -187,7 +187,7 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def apply_options(
     request: BootstrapRequest, given: frozenset[str]
 ) -> tuple[BootstrapRequest, tuple[Finding, ...]]:
-    """The request with its `hoodie.*` options applied; parameters that were `given` take precedence.
+    """The request with its `hoodie.*` options applied; parameters in `given` take precedence.
 
     Options without effect on a bootstrap are warnings. Raises InvalidArgumentError for bad values.
     """

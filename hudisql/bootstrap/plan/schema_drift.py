@@ -1,8 +1,8 @@
-"""How the files of one source differ in their columns, and the one set of columns that carries them all.
+"""Compares the columns of one source's files, and finds one set of columns for all.
 
-Spark's parquet scan, Apache Hudi 0.15 and 1.2 and our own reader give null for a column that a file lacks
-and widen what `type_safety` calls a safe widening (tests/oracle/test_schema_drift.py); anything else would
-give wrong rows somewhere and stays a blocker. Values in, values out.
+Spark's parquet scan, Apache Hudi 0.15 and 1.2 and hudisql's reader return null for a column that a file lacks
+and widen what `type_safety` calls a safe widening (tests/oracle/test_schema_drift.py); other differences
+would give wrong rows somewhere and are blockers. Values in, values out.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from hudisql.format.schema.type_widening import widest_type
 from hudisql.spark.versions import limit_of_widened_files
 
 _WAY_OUT: Final = (
-    "on_schema_drift => 'widen' takes it: null where the column is missing, the widest type where types"
+    "on_schema_drift => 'widen' accepts it: null where the column is missing, the widest type where types"
     " differ; dry_run => true names every file"
 )
-_NO_WAY_OUT: Final = "no type carries all of them: rewrite the fewer files, or leave their partitions out"
+_NO_WAY_OUT: Final = "no type fits all of them: rewrite the fewer files, or exclude their partitions"
 
 
 class SchemaDrift(StrEnum):
-    """What is done about files whose columns differ."""
+    """The handling of files whose columns differ."""
 
     FAIL = "fail"
     """Any difference is a blocker."""
     WIDEN = "widen"
-    """Differences that every reader gets right are taken, the others are blockers."""
+    """Differences that every reader handles correctly are accepted, the others are blockers."""
 
 
 def parse_schema_drift(text: str) -> SchemaDrift:
@@ -50,7 +50,7 @@ def parse_schema_drift(text: str) -> SchemaDrift:
 
 @dataclass(frozen=True, slots=True)
 class MergedColumns:
-    """The columns that carry all files, in the order of the most common schema, and what was found."""
+    """The common columns of all files, in the order of the most common schema, and the findings."""
 
     columns: tuple[SourceColumn, ...]
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class MergedColumns:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A column as some files have it."""
+    """A column in the form that some files have."""
 
     column: SourceColumn
     paths: list[str]
@@ -70,9 +70,9 @@ class _Form:
 def merge_file_schemas(
     files: Mapping[SourceSchema, Sequence[str]], drift: SchemaDrift = SchemaDrift.FAIL
 ) -> MergedColumns:
-    """Compare the schemas of all files; the order of columns is free, and so is required against optional.
+    """Compare the schemas of all files, ignoring the order of columns and required against optional.
 
-    A column that no type carries keeps the type that most files give it, beside its blocker.
+    A column without a common type keeps the type that most files have, beside its blocker.
     """
     if not files:
         return MergedColumns((), ())
@@ -111,7 +111,7 @@ def _differences(schema: SourceSchema, merged: Sequence[SourceColumn]) -> Iterat
 def _forms_by_column(files: Mapping[SourceSchema, Sequence[str]]) -> dict[str, list[_Form]]:
     """The forms of each column by its lower-case name, the most common form first.
 
-    Columns come in the order of the schema that most files have; what only others have comes last.
+    Columns come in the order of the schema that most files have, further columns last.
     """
     forms: dict[str, dict[tuple[str, str], _Form]] = defaultdict(dict)
     for schema in sorted(files, key=lambda schema: len(files[schema]), reverse=True):

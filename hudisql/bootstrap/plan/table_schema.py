@@ -1,7 +1,7 @@
 """One schema for the table, from the schemas of all files and the columns that the metastore declares.
 
-The files' columns are merged by `schema_drift`; the metastore gives order, comments and, where it is safe, a
-wider type. What does not fit is a blocker that names columns and files. Values in, values out.
+`schema_drift` merges the files' columns; the metastore provides order, comments and, if safe, a wider type.
+Mismatches are blockers that name columns and files. Values in, values out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hudisql.spark.versions import limit_of_widened_files
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The table's data columns, then its partition columns, and what was found while making them.
+    """The table's data columns, then its partition columns, and the findings.
 
     `file_differences` are the paths of files that differ from the merged columns, and how.
     """
@@ -44,7 +44,7 @@ def build_table_schema(
 ) -> TableSchema:
     """Merge the files' schemas, fit them to the metastore's columns and add the partition columns.
 
-    Columns whose type no table can carry are left out here; their incompatibility is a blocker of its own.
+    Columns of unsupported types are left out here; their incompatibility is a separate blocker.
     """
     files = files_by_schema(footers)
     merged = merge_file_schemas(files, drift)
@@ -114,9 +114,8 @@ def _agreed_type(
     findings.append(
         blocker(
             f"column {field.name} is {stored_name} in the files but {column.type_text} in the metastore",
-            hint="give source => '<the table's directory>' instead of source_table: then the files' "
-            "types count;"
-            " or correct the metastore's type in Hive (beeline): ALTER TABLE … CHANGE COLUMN … CASCADE",
+            hint="give source => '<the table's directory>' instead of source_table: then the files' types are"
+            " used; or correct the metastore's type in Hive (beeline): ALTER TABLE … CHANGE COLUMN … CASCADE",
         )
     )
     return field.type

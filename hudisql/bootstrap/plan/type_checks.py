@@ -1,4 +1,4 @@
-"""What the ways in which files store columns mean for a bootstrap: stop, warn, or rewrite the partition.
+"""The consequences of column types in files for a bootstrap: stop, warn, or rewrite the partition.
 
 Takes the footers partition by partition with the modes chosen so far, and the table of `type_safety`. Values
 in, values out.
@@ -22,15 +22,13 @@ from hudisql.format.schema.spark_schema import spark_type_name
 _Hits = dict[tuple[str, str], list[str]]
 _REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
 _INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
-_TAKE_AS_IS: Final = (
-    "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
-)
+_TAKE_AS_IS: Final = "on_unsafe_type => 'warn' keeps them, for readers and writers that are compatible"
 _REWRITE_LATER: Final = "CALL rewrite_bootstrap_files rewrites just these file groups later"
 
 
 @dataclass(frozen=True, slots=True)
 class TypeVerdict:
-    """The mode of each partition once unsafe types are dealt with, and what was found.
+    """The mode of each partition after unsafe types are handled, and the findings.
 
     `unsafe` are the columns that stay stored in an unsafe way, with the names of their incompatibilities.
     """
@@ -46,7 +44,7 @@ def classify_types(
     policy: UnsafeTypePolicy,
     schema: pa.Schema,
 ) -> TypeVerdict:
-    """Decide on every incompatibility of every file; `partitions` and `modes` go together."""
+    """Decide on every incompatibility of every file; `partitions` and `modes` correspond to each other."""
     left: _Hits = defaultdict(list)
     rewritten: _Hits = defaultdict(list)
     decided = []
@@ -93,7 +91,7 @@ def check_int96_conversion(spark: Any, footers: Sequence[FileFooter]) -> Iterato
 def describe_types(
     footers: Sequence[FileFooter], mode: BootstrapMode, policy: UnsafeTypePolicy
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One partition's blockers and warnings in short; the readers are named once, for the table."""
+    """One partition's blockers and warnings in short; readers are named once for the table."""
     blockers: list[str] = []
     warnings: list[str] = []
     for (column, name), paths in sorted(_incompatibilities_of(footers).items()):

@@ -1,1 +1,1 @@
-"""Resync: files that came to the source of a bootstrapped table after its bootstrap become one commit."""
+"""Resync: commits files that came to the source of a bootstrapped table after its bootstrap."""

@@ -1,8 +1,9 @@
-"""That a resync brings no record key twice: against the table before it writes, among its own rows after.
+"""Checks that a resync adds no record key twice: against the table before it writes, among its own rows
+after.
 
-Keys are looked up by the table's index in the partitions that the table has, as an upsert does; new
-partitions cost nothing. The new rows' keys are compared as those of a bootstrap are, by hashes of the key
-columns of the files just written, before the commit completes.
+Keys are looked up by the table's index in the existing partitions, as an upsert does; new partitions cost
+nothing. The new rows' keys are compared as those of a bootstrap, by hashes of the key columns of the files
+just written, before the commit completes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def refuse_stored_keys(
     *,
     complex_keys: bool,
 ) -> None:
-    """Raise WriteRefusedError if the table has record keys of the files, in their partition or at all."""
+    """Raise WriteRefusedError if record keys of the files are stored, in their partition or in the table."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
     concerned = [file for file in files if is_global or file.partition_path in paths.existing]
     if not key_check.is_unique or not concerned:
@@ -83,7 +84,7 @@ def _stored_keys_error(table: HudiTable, count: int, listed: Sequence[str]) -> W
         + "".join(f"\n  - {text}" for text in listed)
         + more,
         hint="nothing was written; mode => 'upsert' lets the new rows replace the stored ones,"
-        " key_check => 'nulls' takes them as further rows of their keys",
+        " key_check => 'nulls' adds them as further rows of their keys",
     )
 
 
@@ -94,7 +95,7 @@ def refuse_repeated_keys(
     key_check: KeyCheck,
     name: str,
 ) -> None:
-    """Raise RepeatedKeysError if rows just written share a record key, in a partition or at all.
+    """Raise RepeatedKeysError if rows just written share a record key, in a partition or in the table.
 
     `written` names each file with the number of its source file.
     """
@@ -119,8 +120,8 @@ def refuse_repeated_keys(
     subject = "1 record key is" if found.keys == 1 else f"{found.keys:,} record keys are"
     raise RepeatedKeysError(
         f"{'at least ' if found.is_cut else ''}{subject} in {found.rows:,} rows of the new files:{listed}",
-        hint="nothing was written; remove the surplus rows from the source, mode => 'upsert' takes the newest"
-        " row of each key, key_check => 'nulls' takes them all",
+        hint="nothing was written; remove the surplus rows from the source, mode => 'upsert' keeps the newest"
+        " row of each key, key_check => 'nulls' keeps them all",
     )
 
 

@@ -1,7 +1,7 @@
-"""The plan of a resync: which new source files a bootstrapped table takes, and what became of the others.
+"""The plan of a resync: new source files to commit, and files that changed or are gone.
 
-`plan_resync` lists the source once and reads the footers of new files only. New files become base files of
-an ordinary commit and not skeletons: Apache Hudi takes skeletons from the bootstrap's own instant alone
+`plan_resync` lists the source once and reads only the footers of new files. New files become base files of an
+ordinary commit, not skeletons: Apache Hudi accepts skeletons only from the bootstrap's own instant
 (docs/facts.md). Writes nothing.
 """
 
@@ -22,7 +22,7 @@ from hudisql.bootstrap.plan.type_checks import classify_types
 from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.schema_fit import check_columns_fit
 from hudisql.bootstrap.resync.source_comparison import (
-    ChangedSource,
+    ChangedSourceFile,
     changed_sources,
     new_source_files,
     taken_sources,
@@ -50,8 +50,8 @@ class ResyncRequest:
     """What a user requested of a resync of the table `name` (database.table).
 
     `source_table` and `partition_filter` are by default those of the bootstrap. With `upserts` rows whose key
-    is stored replace the stored rows; else such a row is an error, unless `key_check` is `nulls`. `lift` is
-    a SQL predicate over the partition columns: only register-only partitions that it takes are looked at.
+    is stored replace the stored rows; else such a row is an error, unless `key_check` is `nulls`. `lift` is a
+    SQL predicate over the partition columns: only register-only partitions that match it are read.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ResyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A source file to take and its rows, as its footer counts them."""
+    """A new source file and its number of rows, from its footer."""
 
     file: ExternalFile
     rows: int
@@ -101,25 +101,25 @@ class NewPartitionFiles:
 
 @dataclass(frozen=True)
 class ResyncPlan:
-    """What a resync will do: the new files by partition, the files that changed or went, and the findings.
+    """The plan of a resync: the new files by partition, changed and missing files, and the findings.
 
     `lists` are the table's lists of earlier resyncs as the plan read them.
     """
 
     request: ResyncRequest
     partitions: tuple[NewPartitionFiles, ...]
-    changed: tuple[ChangedSource, ...]
+    changed: tuple[ChangedSourceFile, ...]
     findings: tuple[Finding, ...]
     lists: ResyncLists = field(default_factory=ResyncLists)
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
-        """What stops it."""
+        """The findings that stop it."""
         return blockers_of(self.findings)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What the user should know."""
+        """The findings that do not stop it."""
         return warnings_of(self.findings)
 
     def raise_if_blocked(self) -> None:
@@ -135,11 +135,10 @@ class ResyncPlan:
 
 
 def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> ResyncPlan:
-    """Compare the source with what the table has taken, and look at the footers of the new files.
+    """Compare the source with the files that the table has, and read the footers of the new files.
 
     Raises InvalidArgumentError if the table was not bootstrapped or an argument does not fit, SourceError or
-    NoSuchTableError if the source is gone, CorruptTableError, StorageError. All else that stops the resync
-    is a blocker.
+    NoSuchTableError if the source is gone, CorruptTableError, StorageError. All other problems are blockers.
     """
     _check_resyncable(table, request)
     source = scan_table_source(context, table, request.source_table, request.partition_filter)
@@ -162,10 +161,11 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
 def plan_lift(
     context: Context, table: HudiTable, request: ResyncRequest, paths: Collection[str] | None = None
 ) -> ResyncPlan:
-    """Plan to write the rows of register-only partitions: those of `paths`, or that `request.lift` takes.
+    """Plan to write the rows of register-only partitions: those of `paths`, or those that match
+    `request.lift`.
 
     Raises InvalidArgumentError for a bad predicate, SourceChangedError if a directory is gone,
-    CorruptTableError, StorageError. All else that stops the lift is a blocker.
+    CorruptTableError, StorageError. All other problems are blockers.
     """
     registered = registered_partitions(table)
     names = [each.name for each in table.partition_columns]
@@ -194,10 +194,10 @@ def _plan_files(
     request: ResyncRequest,
     new: list[tuple[SourcePartition, tuple[ExternalFile, ...]]],
     found: list[Finding],
-    changed: tuple[ChangedSource, ...],
+    changed: tuple[ChangedSourceFile, ...],
     lists: ResyncLists,
 ) -> ResyncPlan:
-    """The plan to take these files, after a look at their footers."""
+    """The plan for these files; reads their footers."""
     values = check_partition_values(_columns(table), [partition for partition, _ in new])
     found += values
     if blockers_of(values):
@@ -210,13 +210,13 @@ def _plan_files(
 def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:
     if not table.is_bootstrapped:
         raise InvalidArgumentError(
-            f"{request.name} was not bootstrapped: it has no source whose new files it could take",
+            f"{request.name} was not bootstrapped: it has no source with new files",
             hint="INSERT INTO … SELECT takes rows from other tables",
         )
     if request.upserts and table.properties.generates_record_keys:
         raise InvalidArgumentError(
             f"the record keys of {request.name} are generated: new rows match no stored row",
-            hint="mode => 'insert' takes all new rows",
+            hint="mode => 'insert' inserts all new rows",
         )
 
 
@@ -270,7 +270,7 @@ def _check_new_files(
     new: Sequence[tuple[SourcePartition, tuple[ExternalFile, ...]]],
     by_partition: Sequence[Sequence[FileFooter]],
 ) -> Iterator[Finding]:
-    """The checks of a bootstrap, as far as they concern rows that are rewritten, for the new files."""
+    """The checks of a bootstrap that apply to rewritten rows, for the new files."""
     partitions = [partition for partition, _ in new]
     columns = _columns(table)
     footers = [footer for some in by_partition for footer in some]
@@ -305,7 +305,7 @@ def _planned(
             tuple(
                 NewFile(file, footer.rows)
                 for file, footer in zip(files, footers, strict=True)
-                if footer.rows  # a file without rows leaves nothing that could be recorded with a commit
+                if footer.rows  # a file without rows could not be recorded with a commit
             ),
         )
         for (partition, files), footers in zip(new, by_partition, strict=True)

@@ -1,7 +1,7 @@
-"""The rows of new source files as Spark tasks read them: whole, or their record keys alone.
+"""Reads the rows of new source files in Spark tasks: complete rows, or only their record keys.
 
-A task takes source files one after the other and reads them with pyarrow, as full-record partitions are read;
-nothing is shuffled. Knows no commits.
+A task reads source files one after the other with pyarrow, as full-record partitions are read; nothing is
+shuffled. Knows no commits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KEY_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """A new source file, and the partition that its rows go to."""
+    """A new source file, and the partition of its rows."""
 
     new_file: NewFile
     partition_path: str
@@ -51,7 +51,7 @@ class SourceRows:
     def read(
         self, storage: Storage, schema: pa.Schema, calendars: CalendarSettings
     ) -> Iterator[pa.RecordBatch]:
-        """The file's rows in these columns of the table. Raises what `read_source_file` raises."""
+        """The file's rows in these columns of the table."""
         read = read_source_file(storage, self.new_file.file, schema, self.partition_values, calendars)
         yield from (batch for _, batch in read)
 

@@ -1,7 +1,7 @@
-"""The source of a bootstrapped table as it is now, found by what the table's properties say of it.
+"""The current source of a bootstrapped table, found by the table's properties.
 
-The same scans as those of a bootstrap, so that paths and partitions are spelled alike. Knows no Spark but for
-the partition filter.
+It uses the scans of a bootstrap, so that paths and partitions are spelled alike. Uses Spark only for the
+partition filter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def scan_table_source(
     source_table: tuple[str, str] | None = None,
     partition_filter: str | None = None,
 ) -> BootstrapSource:
-    """List the table's source; by default the table and the filter that the bootstrap had.
+    """List the table's source; by default with the source table and the filter of the bootstrap.
 
     Raises SourceError or NoSuchTableError if the source is gone, InvalidArgumentError for another source than
     the table's and a bad filter, StorageError.
@@ -50,7 +50,7 @@ def scan_table_source(
     except (SourceError, NoSuchTableError) as error:
         raise type(error)(
             f"the source of the Hudi table at {table.base_path} cannot be looked at: {error.message}",
-            hint="bring the source back; CALL verify_bootstrap names the files that the table still reads",
+            hint="restore the source; CALL verify_bootstrap names the files that the table still reads",
         ) from error
     _check_same_source(table, source)
     findings = [*source.findings, *left_out, *_check_layout(table, source)]
@@ -69,8 +69,8 @@ def _scan(
         return scan_hive_source(storage, context.metastore, entry, choose)
     if properties.get(keys.BOOTSTRAP_SOURCE_DIRECTORIES):
         raise InvalidArgumentError(
-            f"the Hudi table at {table.base_path} was made of partitions in several places, and does not name"
-            " the metastore's table that they belong to",
+            f"the Hudi table at {table.base_path} was made of partitions in several places, and its source"
+            " table in the metastore is unknown",
             hint="give source_table => 'database.name'",
         )
     columns = tuple(PartitionColumn(each.name, each.type) for each in table.partition_columns)
@@ -84,7 +84,7 @@ def _check_same_source(table: HudiTable, source: BootstrapSource) -> None:
     if storage.resolve(recorded) != storage.resolve(source.base_path):
         raise InvalidArgumentError(
             f"the Hudi table at {table.base_path} was made of {recorded}, not of {source.base_path}",
-            hint=f"give the table that lies at {quote_string(recorded)}",
+            hint=f"give the table at {quote_string(recorded)}",
         )
 
 

@@ -1,8 +1,8 @@
-"""Runs the plan of a resync: one commit that takes every new source file, exactly once.
+"""Runs the plan of a resync: one commit with every new source file, exactly once.
 
 Each new file becomes a file group of its own, written by the handle that writes all new rows; with `upserts`
-the rows go through the index like any upsert. The commit's list of source files is created when it begins
-and counts once it completes (`resynced_sources`). Knows neither SQL text nor the metastore.
+the rows go through the index like any upsert. The commit's list of source files is created when it begins and
+is valid once it completes (`resynced_sources`). Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 INSERT_OPERATION: Final = "BULK_INSERT"
 UPSERT_OPERATION: Final = "UPSERT"
 FILES_KEY: Final = "hudisql.resync.files"
-"""Key of a commit's extra metadata: how many source files it took."""
+"""Key of a commit's extra metadata: the number of its source files."""
 LIST_KEY: Final = "hudisql.resync.list"
 """Key of a commit's extra metadata: the number of the list that names these files."""
 
@@ -57,7 +57,7 @@ LIST_KEY: Final = "hudisql.resync.list"
 def run_resync(
     context: Context, table: HudiTable, plan: ResyncPlan, options: WriteOptions, resources: ExitStack
 ) -> WriteResult:
-    """Take the plan's new files as one commit; without any there is none.
+    """Commit the plan's new files; no commit if there are none.
 
     `resources` keep cached rows until they are closed. Raises BootstrapBlockedError for the plan's blockers,
     WriteRefusedError for null keys and keys that the table has, RepeatedKeysError, SourceChangedError,
@@ -68,8 +68,8 @@ def run_resync(
         return WriteResult(None)
     if options.index.buckets is not None:
         raise UnsupportedTableError(
-            f"a bucket index is declared for the table at {table.base_path}, and file groups of a bootstrap"
-            " are no buckets",
+            f"a bucket index is declared for the table at {table.base_path}, but file groups of a bootstrap"
+            " are not buckets",
             hint="SET hoodie.index.type = BLOOM",
         )
     paths = PartitionPaths(table, options.key_generator)
@@ -96,10 +96,9 @@ def run_resync(
 
 
 def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) -> Mapping[str, str]:
-    """Record the source files that the commit takes.
+    """Record the source files of the commit.
 
-    The rows of an upsert are read before its commit begins, so the source is checked here, too. Raises
-    WriteConflictError if another resync is under way, SourceChangedError, StorageError.
+    The rows of an upsert are read before its commit begins, so the source is checked here, too.
     """
     table = commit.table
     check_sources_unchanged(table.storage, files)
@@ -109,13 +108,13 @@ def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) ->
 
 
 def check_sources_unchanged(storage: Storage, files: Sequence[SourceRows]) -> None:
-    """Raise SourceChangedError if a file is not as it was when the resync was planned."""
+    """Raise SourceChangedError if a file has changed since the resync was planned."""
     planned = [each.new_file.file for each in files]
     infos = storage.infos([each.path for each in planned])
     changed = [each.path for each, info in zip(planned, infos, strict=True) if not is_unchanged(each, info)]
     if changed:
         raise SourceChangedError(
-            f"source files were changed or removed while they were taken: {name_some(changed)}",
+            f"source files were changed or removed during the resync: {name_some(changed)}",
             hint="nothing was written; run the call again when nothing writes to the source",
         )
 
@@ -128,9 +127,9 @@ class _FileTask:
     task: WriteTask
 
     def write(self, context: WriteContext, attempt: int) -> Iterator[WrittenFile]:
-        """Write the file's rows into new base files. Raises WriteRefusedError for rows without a key."""
+        """Write the file's rows into new base files."""
         new_file = self.source.new_file
-        # Sizes its files by what its own rows take in the source.
+        # Sizes its files by its rows' bytes in the source.
         context = replace(context, bytes_per_row=new_file.file.length / new_file.rows)
         handle = CreateHandle(context, self.task.of_attempt(attempt), context.row_keys(self.task.number))
         try:
@@ -145,7 +144,7 @@ class _FileTask:
 def _write_files(
     context: Context, commit: OpenCommit, files: Sequence[SourceRows], options: WriteOptions
 ) -> list[tuple[int, WrittenFile]]:
-    """Let Spark tasks write each source file; gives each file written with the number of its source file."""
+    """Write each source file in Spark tasks; returns each file written with the number of its source file."""
     spark = context.spark
     write_context = make_write_context(commit, options, commit.table.schema, calendar_settings(spark))
     existing = PartitionPaths(commit.table, options.key_generator).existing

@@ -1,8 +1,8 @@
-"""Whether the columns of new source files fit a table that is there already.
+"""Checks whether the columns of new source files fit an existing table.
 
-Unlike a bootstrap, which chooses the table's columns by its files, a resync keeps the table's: a file may
-have narrower types, and with `widen` lack columns; a column that the table lacks would be lost, so it stops
-the resync. Values in, values out.
+A bootstrap chooses the table's columns by its files; a resync keeps the table's: a file may have narrower
+types, and with `widen` lack columns; a column that the table lacks would be lost, so it stops the resync.
+Values in, values out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hudisql.format.schema.type_widening import is_same_type, widest_type
 def check_columns_fit(
     files: Mapping[SourceSchema, Sequence[str]], columns: Sequence[pa.Field], drift: SchemaDrift, table: str
 ) -> Iterator[Finding]:
-    """What is found about the columns of `files` (paths by schema); `columns` are the table's data columns.
+    """Findings on the columns of `files` (paths by schema); `columns` are the table's data columns.
 
-    Columns that no table can carry are findings of their own. `table` is its name.
+    Columns of unsupported types have separate findings. `table` is its name.
     """
     for field in columns:
         yield from _check_column(files, field, drift)
@@ -56,7 +56,7 @@ def _check_column(
         message = f"column {field.name} of the table is missing in {name_some(without)}"
         if drift is SchemaDrift.FAIL:
             yield blocker(
-                message, hint="on_schema_drift => 'widen' takes the files: it is NULL in their rows"
+                message, hint="on_schema_drift => 'widen' accepts the files: it is NULL in their rows"
             )
         else:
             yield warning(f"{message}: it is NULL there")

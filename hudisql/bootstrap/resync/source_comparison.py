@@ -1,8 +1,8 @@
-"""The source as it is now against the source files that a table has taken: new, changed and gone files.
+"""Compares the current source with the source files that a table has: new, changed and missing files.
 
-What a table has taken stands in its bootstrap index, in the list of its full-record partitions and in the
-lists of its resyncs. One listing of the source, and none of the table unless a file changed or went. Knows
-no Spark.
+The table's source files are in its bootstrap index, in the list of its full-record partitions and in the
+lists of its resyncs. It lists the source once, and the table only if a file changed or is missing. Knows no
+Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hudisql.table.timeline.archived_timeline import archived_commits
 
 
 class SourceChange(StrEnum):
-    """What became of a source file that the table has taken."""
+    """How a source file of the table has changed."""
 
     CHANGED = "changed"
     GONE = "gone"
@@ -34,7 +34,7 @@ class SourceChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakenSource:
-    """A source file as the table took it; `file_id` is that of its skeleton, None if its rows were copied."""
+    """A source file as it was taken; `file_id` is that of its skeleton, None if its rows were copied."""
 
     partition_path: str
     file: ExternalFile
@@ -42,8 +42,8 @@ class TakenSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedSource:
-    """A source file that is not as it was taken; `found` is what is there now.
+class ChangedSourceFile:
+    """A changed or missing source file; `found` is its current state.
 
     `is_read` says that the table still reads the file: its skeleton was not rewritten.
     """
@@ -54,12 +54,12 @@ class ChangedSource:
 
     @property
     def change(self) -> SourceChange:
-        """Whether it changed or went."""
+        """Whether it changed or is missing."""
         return SourceChange.GONE if self.found is None else SourceChange.CHANGED
 
 
 def taken_sources(table: HudiTable, lists: ResyncLists) -> dict[str, TakenSource]:
-    """Every source file that the table has taken, by path. Raises CorruptTableError, StorageError."""
+    """Every source file of the table, by path. Raises CorruptTableError, StorageError."""
     storage, base_path = table.storage, table.base_path
     taken = {
         each.external_file.path: TakenSource(each.partition_path, each.external_file, each.file_id)
@@ -75,7 +75,7 @@ def taken_sources(table: HudiTable, lists: ResyncLists) -> dict[str, TakenSource
 def new_source_files(
     partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
 ) -> Iterator[tuple[SourcePartition, tuple[ExternalFile, ...]]]:
-    """The partitions with files that were not taken, and these files."""
+    """The partitions with new files, and these files."""
     for partition in partitions:
         files = tuple(each for each in partition.files if each.path not in taken)
         if files:
@@ -85,10 +85,10 @@ def new_source_files(
 def unlisted_partitions(
     table: HudiTable, partitions: Sequence[str], taken: Mapping[str, TakenSource]
 ) -> list[str]:
-    """Which of the partitions a bootstrap of Apache Hudi may have rewritten: it lists no source files.
+    """The partitions that a bootstrap of Apache Hudi may have rewritten: it lists no source files.
 
-    The archive is only read for partitions that the table has and no taken file is of. Raises
-    CorruptTableError, UnsupportedTableError, StorageError.
+    The archive is only read for the table's partitions without a known source file. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
     candidates = set(partitions) - {each.partition_path for each in taken.values()}
     if not candidates or table.storage.exists(join(table.base_path, SOURCES_FILE)):
@@ -105,10 +105,11 @@ def unlisted_partitions(
 
 def changed_sources(
     table: HudiTable, partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
-) -> list[ChangedSource]:
-    """The taken files that changed or went, by partition and path; `partitions` are the source's now.
+) -> list[ChangedSourceFile]:
+    """The table's source files that changed or are missing, by partition and path; `partitions` are the
+    source's now.
 
-    Files that these do not have (a `partition_filter` left them out, say) are looked for where they were.
+    Files that are not in these (for example by a `partition_filter`) are looked up at their former path.
     Raises StorageError.
     """
     listed = {file.path: file for partition in partitions for file in partition.files}
@@ -124,7 +125,7 @@ def changed_sources(
         return []
     read = _bootstrapped_groups(table, {each.partition_path for each, _ in different})
     found = [
-        ChangedSource(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
+        ChangedSourceFile(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
         for each, now in different
     ]
     return sorted(found, key=lambda each: (each.taken.partition_path, each.taken.file.path))

@@ -1,7 +1,7 @@
-"""Rolling a bootstrap back: what would be removed, what would be lost, and why only force may do it.
+"""Plans the rollback of a bootstrap: what would be removed and lost, and why it needs force.
 
-The source is never touched. What a killed bootstrap left is rolled back in the same way. `table_removal` runs
-the plan.
+The source is never touched. The files of a killed bootstrap are rolled back in the same way. `table_removal`
+runs the plan.
 """
 
 from __future__ import annotations
@@ -56,27 +56,27 @@ class LostCommit:
 
 @dataclass(frozen=True)
 class BootstrapRollbackPlan:
-    """A rollback of a bootstrap: the removal, the later commits it loses, and why only force may run it."""
+    """A rollback of a bootstrap: the removal, the later commits it loses, and why it needs force."""
 
     removal: TableRemovalPlan
     lost_commits: tuple[LostCommit, ...] = ()
     blocked_reason: str | None = None
 
     def raise_if_blocked(self) -> None:
-        """Raise RollbackRefusedError if only force may run this plan."""
+        """Raise RollbackRefusedError if the plan needs force."""
         error = self.blocking_error("to roll back anyway: force => true; dry_run => true shows the plan")
         if error is not None:
             raise error
 
     def blocking_error(self, hint: str) -> RollbackRefusedError | None:
-        """The error that says why only force may run this plan; None if it needs no force."""
+        """The error that says why the plan needs force; None if it does not."""
         return None if self.blocked_reason is None else RollbackRefusedError(self.blocked_reason, hint=hint)
 
 
 def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None) -> BootstrapRollbackPlan:
-    """Plan the rollback of what lies at `base_path` and in the metastore under `name` (database, table).
+    """Plan the rollback of the table at `base_path` and of the metastore entry `name` (database, table).
 
-    Raises NoSuchTableError if nothing of a bootstrap is there, InvalidArgumentError if the table there was
+    Raises NoSuchTableError if there are no files of a bootstrap, InvalidArgumentError if the table there was
     not bootstrapped, RollbackRefusedError if source files lie inside, SourceProtectedError if those of
     another table do, CorruptTableError, StorageError.
     """

@@ -1,8 +1,8 @@
 """The removal of a table: its files and metastore entries go, source files and files of others stay.
 
-A removal is a plan first (what goes, what stays) and then a fixed order that can be resumed after a kill: a
-marker file that names the table, `hoodie.properties` so that no reader sees half a table, the data files, the
-metastore entries, the marker. `rollback_bootstrap` and DROP TABLE both end here.
+A removal is planned first (what is deleted, what stays) and then runs in a fixed order that can be resumed
+after a kill: a marker file that names the table, `hoodie.properties` so that no reader sees half a table, the
+data files, the metastore entries, the marker. `rollback_bootstrap` and DROP TABLE both end here.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _DELETE_THREADS: Final = 16
 class DirectoryRemoval:
     """A top-level directory of the table ("" for files in the base path) and its files to delete.
 
-    `is_whole` is True if the directory is deleted with everything in it; `kept` are files that no Hudi table
-    makes.
+    `is_whole` is True if the directory is deleted with everything in it; `kept` are files that do not belong
+    to a Hudi table.
     """
 
     directory: str
@@ -63,14 +63,14 @@ class TableRemovalPlan:
 
     @property
     def kept_files(self) -> tuple[str, ...]:
-        """The files in the table's directories that no Hudi table makes; they stay."""
+        """The files in the table's directories that do not belong to a Hudi table; they stay."""
         return tuple(path for removal in self.removals for path in removal.kept)
 
 
 def plan_removal(
     context: Context, base_path: str, state: TargetState, names: Iterable[tuple[str, str]]
 ) -> TableRemovalPlan:
-    """List the files at `base_path` and the metastore entries under `names` that show this directory.
+    """List the files at `base_path` and the metastore entries under `names` with this location.
 
     Raises StorageError, MetastoreError.
     """
@@ -85,7 +85,7 @@ def plan_removal(
 
 
 def run_removal(context: Context, plan: TableRemovalPlan) -> None:
-    """Delete what the plan lists; after a kill, planning and running again completes the removal.
+    """Delete the plan's files and entries; after a kill, planning and running again completes the removal.
 
     Raises StorageError, MetastoreError and its subclasses.
     """
@@ -107,7 +107,7 @@ def run_removal(context: Context, plan: TableRemovalPlan) -> None:
             storage.delete_directory(entry.path)
         elif entry.path != marker_path:
             storage.delete_file(entry.path)
-    # The table's own entry goes last: a DROP TABLE that was killed needs it to run again.
+    # The table's own entry goes last: repeating a killed DROP TABLE needs it.
     for database, name in reversed(plan.entries):
         context.metastore.drop_table(database, name, delete_data=False)
     others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
@@ -115,7 +115,7 @@ def run_removal(context: Context, plan: TableRemovalPlan) -> None:
 
 
 def complete_removal(storage: Storage, base_path: str) -> None:
-    """Delete what a removal that was killed at its very end has left: its marker and empty directories.
+    """Delete the marker and empty directories that a removal leaves if it is killed at its end.
 
     Raises StorageError.
     """
@@ -141,25 +141,25 @@ def check_source_is_outside(table: HudiTable, sources: TableSources) -> None:
 
 
 def names_of_table(table: HudiTable) -> set[tuple[str, str]]:
-    """The `(database, name)` that the table's own properties give, if they name a database."""
+    """The `(database, name)` in the table's own properties, if they name a database."""
     database = table.properties.database_name
     return {(database.lower(), table.name.lower())} if database else set()
 
 
 def names_of_interrupted_removal(storage: Storage, base_path: str) -> set[tuple[str, str]]:
-    """The names in the marker of a removal that did not finish."""
+    """The names in the marker of an unfinished removal."""
     try:
         marker: Any = json.loads(storage.read(join(base_path, ROLLBACK_FILE)))
         return {(str(database), str(name)) for database, name in marker["tables"]}
     except (ValueError, TypeError, KeyError):
-        # The kill cut the marker short: the table was complete then, and the caller gives its name again.
+        # The kill truncated the marker: the table was complete then, and the caller gives its name again.
         return set()
 
 
 def _entries_of(
     context: Context, base_path: str, names: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The metastore's entries under these names that show this very directory."""
+    """The metastore's entries under these names with exactly this location."""
     storage = context.storage
     resolved = storage.resolve(base_path)
     for database, name in names:
@@ -189,10 +189,10 @@ def _plan_directories(storage: Storage, base_path: str, state: TargetState) -> I
 def _split_by_origin(
     files: Sequence[FileInfo], state: TargetState
 ) -> tuple[tuple[FileInfo, ...], tuple[str, ...]]:
-    """The files that the table has made, and the paths of the others.
+    """The files of the table, and the paths of all others.
 
-    Files of tables that lie inside are others, and so are data files in directories without the marker of a
-    partition; a removal that has begun may have deleted the markers.
+    Files of nested tables are others, and so are data files in directories without a partition marker; an
+    interrupted removal may have deleted the markers.
     """
     nested = {parent_of(path) for file in files if (path := _timeline_of(file.path)) is not None}
     partitions = {parent_of(file.path) for file in files if _is_marker(file.name)}
@@ -214,7 +214,7 @@ def _timeline_of(path: str) -> str | None:
 
 
 def _is_marker(name: str) -> bool:
-    """True for the marker of a partition, in either format, and for what a killed writer left of one."""
+    """True for a partition marker, in either format, and for an unfinished one of a killed writer."""
     return name.startswith(PARTITION_METADATA_FILE)
 
 

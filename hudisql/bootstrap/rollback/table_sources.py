@@ -1,7 +1,7 @@
-"""The source files that a bootstrapped table names, and which of them are no longer there as they were.
+"""The source files that a bootstrapped table names, and those that are missing or changed.
 
-Skeletons name theirs in the bootstrap index (RFC-12), rewritten partitions in a list of hudisql's own that no
-other writer makes. Reads only; knows no Spark.
+Skeletons name theirs in the bootstrap index (RFC-12), rewritten partitions in a list that only hudisql
+writes. Reads only; knows no Spark.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from hudisql.table.hudi_table import HudiTable
 
 @dataclass(frozen=True, slots=True)
 class TableSources:
-    """The source files a table names; `unnamed` says for which of its rows it names none, if any."""
+    """The source files a table names; `unnamed` describes rows without a named source file, if any."""
 
     files: tuple[ExternalFile, ...]
     unnamed: str | None = None
 
 
 def read_table_sources(table: HudiTable) -> TableSources:
-    """What index and list name, as far as they can be read. Raises StorageError."""
+    """The source files in index and list, if they are readable. Raises StorageError."""
     storage, base_path = table.storage, table.base_path
     files: list[ExternalFile] = []
-    # Without its index a table's skeletons are no rows that could be lost.
+    # Without its index a table's skeletons have no rows that could be lost.
     with contextlib.suppress(CorruptTableError):
         files += [mapping.external_file for mapping in read_bootstrap_mappings(storage, base_path)]
     list_path = join(base_path, SOURCES_FILE)
@@ -48,9 +48,9 @@ def read_table_sources(table: HudiTable) -> TableSources:
 
 
 def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None:
-    """Why the table may hold the only copy of rows: source files were removed or changed, or are unknown.
+    """Why the table may have the only copy of rows: source files are missing, changed or unknown.
 
-    Gives None if all are there. Asks by directory, not by file. Raises StorageError.
+    None if all are unchanged. Lists directories instead of asking for each file. Raises StorageError.
     """
     there = list_source_directories(storage, sources.files)
     lost = [each.path for each in sources.files if not is_unchanged(each, there.get(each.path))]
@@ -62,9 +62,7 @@ def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None
 
 
 def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> dict[str, FileInfo]:
-    """The files in these directories now, by path; none for directories that no longer exist. Raises
-    StorageError.
-    """
+    """The current files in these directories, by path; none for missing directories. Raises StorageError."""
     directories = list({parent_of(each.path): None for each in files})
     try:
         listings = storage.list_directories(directories)
@@ -76,7 +74,7 @@ def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> 
 
 
 def is_unchanged(file: ExternalFile, entry: FileInfo | ExternalFile | None) -> bool:
-    """True if the file is there with the length and modification time that are recorded of it."""
+    """True if the file has the recorded length and modification time."""
     return (
         entry is not None
         and entry.length == file.length

@@ -1,1 +1,1 @@
-"""Carrying a plan out: tasks, key check, commit."""
+"""Running a bootstrap plan: tasks, key check, commit."""

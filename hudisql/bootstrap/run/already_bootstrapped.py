@@ -1,7 +1,7 @@
-"""A bootstrap that is called again: is the table at the target the one that the request describes?
+"""Repeated bootstraps: checks whether the table at the target is the one that the request describes.
 
-Compares the request with the table's own properties. What a run that was killed after its commit did not do
-(the sync, deleting its checkpoint) is done only with `resume`.
+Compares the request with the table's own properties. The last steps of a run that was killed after its commit
+(the sync, deleting its checkpoint) are done only with `resume`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
 
 def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
-    """A sentence if the table is bootstrapped from this source already, None if there is no table yet.
+    """A sentence if the table is already bootstrapped from this source, None if there is no table yet.
 
-    Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
-    table raises.
+    Raises TableExistsError if the target is another table (other source, name, key or type).
     """
     target, is_registered = _find_target(context, request)
     if read_target_state(context.storage, target) is not TargetState.TABLE:
@@ -68,9 +67,9 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
 
 
 def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
-    """Delete the remains of the run that made the table, and sync; gives a sentence about it.
+    """Delete the checkpoint of the run that created the table, and sync; returns a sentence about it.
 
-    Raises SyncFailedError and what syncing raises.
+    Raises SyncFailedError.
     """
     storage = context.storage
     target, _ = _find_target(context, request)
@@ -100,7 +99,7 @@ def sync_bootstrapped_table(context: Context, request: BootstrapRequest, target:
 
 
 def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:
-    """The partitions that the request's filter selects and the table does not have."""
+    """The partitions that match the request's filter but are not in the table."""
     if request.partition_filter is None:
         return []
     source, _, _ = scan_source(context, request)

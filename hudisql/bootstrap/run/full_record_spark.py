@@ -1,4 +1,4 @@
-"""Full-record partitions read by Spark's own parquet scan: for a sort, and for dates of older calendars.
+"""Rewrites full-record partitions by Spark's own parquet scan: for a sort, and for dates of older calendars.
 
 Spark rebases dates and timestamps of the hybrid calendar (files of Spark 2, or written in LEGACY mode), as
 `DataSourceUtils` does for its own queries, and sorts by range as Hudi's `GlobalSortPartitioner` and
@@ -43,10 +43,10 @@ _FILE: Final = internal_column("file")
 
 @dataclass(frozen=True, slots=True)
 class SparkRewrite:
-    """What Spark reads and one kind of task for each partition path; `sort_mode` is Hudi's word.
+    """Spark's input and one kind of task for each partition path; `sort_mode` is Hudi's name.
 
     A task's inputs are all source files of its partition; its naming is that of the first of several tasks
-    that may write to the partition, numbered on from `first_number`. `is_vectorized` is False if Spark has to
+    that may write to the partition, numbered from `first_number` on. `is_vectorized` is False if Spark has to
     read row by row.
     """
 
@@ -61,7 +61,7 @@ class SparkRewrite:
 def rewrite_by_spark(
     context: Context, rewrite: SparkRewrite, lease: Lease
 ) -> list[tuple[str, FullRecordFile]]:
-    """Partition path and file of everything written. Raises QueryError and what the writer raises."""
+    """Partition path and file of everything written. Raises QueryError."""
     if not rewrite.tasks:
         return []
     spark: Any = context.spark
@@ -94,7 +94,7 @@ def rewrite_by_spark(
 
 
 def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
-    """All rows of the tasks' source files as the table has them, and the file that each is from."""
+    """All rows of the tasks' source files as the table has them, with the source file of each."""
     from pyspark.sql import functions
 
     first = rewrite.tasks[0]
@@ -132,7 +132,7 @@ def _slice_of(task: FullRecordTask, number: int) -> FileSlice:
 
 
 def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
-    """The rows in the order that the sort mode asks for; NONE leaves them as Spark reads them."""
+    """The rows in the order of the sort mode; NONE keeps the order of reading."""
     from pyspark.sql import functions
 
     if rewrite.sort_mode == "NONE":
@@ -159,7 +159,9 @@ def _write_partitions(
     number: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, FullRecordFile]]:
-    """Write the rows of one Spark task: one partition's rows after the other's, each run by its own sink."""
+    """Write the rows of one Spark task: one partition's rows after the other's, each partition by its own
+    sink.
+    """
     sink: FullRecordSink | None = None
     current: str | None = None
     rows = 0
@@ -192,14 +194,14 @@ def _finished(
 
 
 def _numbered(task: FullRecordTask, number: int) -> FullRecordTask:
-    """The task with file ids of its own: a Spark task may come back to a partition, or be tried again."""
+    """The task with unique file ids: a Spark task may return to a partition, or be retried."""
     token = write_token(number, 0, number)
     naming = replace(task.naming, file_id_prefix=new_file_id(), write_token=token, task_partition_id=number)
     return replace(task, naming=naming)
 
 
 def _runs(storage: Storage, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batch in runs of rows of one source file, without the column that names it."""
+    """The batch split into runs of rows of one source file, without the column of its path."""
     files = batch.column(batch.schema.get_field_index(_FILE)).dictionary_encode()
     indices = files.indices.to_numpy(zero_copy_only=False)
     rows = batch.drop_columns([_FILE])

@@ -1,9 +1,9 @@
-"""Full-record partitions cut into tasks, and the tasks run by Spark.
+"""Cuts full-record partitions into tasks that Spark runs.
 
 Each task rewrites a run of source files of one partition that fills about one file of the table
 (`hoodie.parquet.max.file.size`); a larger source file is cut at its row groups, so that several tasks share
-it. Partitions that are to be sorted, or whose dates only Spark understands, are read by Spark instead. Knows
-plans and Spark; what a task does is `full_record`'s.
+it. Partitions that are sorted, or whose dates only Spark can convert, are read by Spark instead. Knows plans
+and Spark; `full_record` implements a task.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FullRecordWork:
-    """All of a plan's full-record partitions: those that tasks of ours read, and those that Spark reads."""
+    """All full-record partitions of a plan: those for tasks of hudisql, and those for Spark."""
 
     tasks: tuple[FullRecordTask, ...]
     by_spark: SparkRewrite
@@ -78,10 +78,7 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
 def rewrite_partitions(
     context: Context, plan: BootstrapPlan, work: FullRecordWork, lease: Lease
 ) -> list[WrittenFullRecords]:
-    """Do the work and return all files that count; tasks that were tried twice may have left others.
-
-    Raises what `write_full_records` and `rewrite_by_spark` raise.
-    """
+    """Do the work and return all valid files; retried tasks may have left others."""
     calendars = calendar_settings(context.spark) if work.tasks else DEFAULT_CALENDARS
     results: list[list[FullRecordFile]] = run_on_files(
         context.spark,
@@ -108,7 +105,7 @@ def rewrite_partitions(
 def _write_group(
     storage: Storage, lease: Lease, tasks: Iterable[FullRecordTask]
 ) -> Iterator[list[FullRecordFile]]:
-    """Do one Spark task's share; each attempt at it writes files of its own, as with skeletons."""
+    """Do one Spark task's share; each attempt writes its own files, as for skeletons."""
     attempt = attempt_number()
     for task in tasks:
         lease.fence_late_attempt(storage, [])

@@ -1,9 +1,9 @@
-"""That no record key occurs twice in a partition, or in the table: looked at before the commit.
+"""Checks before the commit that no record key occurs twice in a partition, or in the table.
 
-Hudi takes key and partition path as a record's identity and would update one of two equal records at random.
-Files whose ranges of keys overlap are compared by 64-bit hashes that Spark brings together from the
-skeletons' own key columns; where hashes are equal, the keys decide. (Hashes kept from the first pass would
-avoid that reading, at the cost of scratch files to write, list and delete.) Reads skeletons only.
+Hudi identifies a record by key and partition path and would update one of two equal records at random. Files
+whose ranges of keys overlap are compared by 64-bit hashes of the skeletons' own key columns, which Spark
+groups; where hashes are equal, the keys are compared. (Hashes from the first pass would avoid that reading,
+but need temporary files to write, list and delete.) Reads skeletons only.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 ALL_BITS: Final = (1 << 64) - 1
-# What one task holds of hashes: 8 MB while it scatters them, 32 MB of one bucket (twice that when it sorts).
+# The hashes of one task: 8 MB while it scatters them, 32 MB of one bucket (twice that when it sorts).
 _HASHES_PER_BATCH: Final = 1 << 20
 _HASHES_A_BUCKET: Final = 1 << 22
 _HASHES_WORTH_A_TASK: Final = 1 << 18
-# Suspicious hashes travel to all tasks: 8 MB of them. More are not counted, only said to be there.
+# Suspicious hashes are sent to all tasks: 8 MB of them. Further ones are not counted, only reported.
 _MOST_SUSPECTS: Final = 1_000_000
 _BATCH_ROWS: Final = 262_144
 _SAMPLES: Final = 10
@@ -47,7 +47,7 @@ _SEED_SPREAD: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class ComparedFile:
-    """A skeleton whose keys are compared with those of its `group`; `number` is its place among all files."""
+    """A skeleton whose keys are compared within its `group`; `number` is its position among all files."""
 
     number: int
     group: int
@@ -76,7 +76,7 @@ class RepeatedKey:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKeys:
-    """How many keys repeat in how many rows, with the first few; at least these if `is_cut`."""
+    """The number of repeated keys and of their rows, with the first few; at least these if `is_cut`."""
 
     keys: int
     rows: int
@@ -85,9 +85,10 @@ class RepeatedKeys:
 
 
 def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[BootstrapFile]) -> None:
-    """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` wants unique.
+    """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` requires to be
+    unique.
 
-    The skeletons' keys must not be null; their results hold their ranges. Raises StorageError if one cannot
+    The skeletons' keys must not be null; their results have their ranges. Raises StorageError if one cannot
     be read again.
     """
     key_check = KeyCheck(plan.key_check)
@@ -104,7 +105,7 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
 
 
 def compared_files(skeletons: Sequence[BootstrapFile], key_check: KeyCheck) -> list[ComparedFile]:
-    """The files whose keys are not known to be unique by their ranges and the look at each file alone."""
+    """The files whose keys are not proved to be unique by their ranges and the check of each file."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
     groups = group_overlapping(
         ("" if is_global else skeleton.partition_path, skeleton.result.key_range) for skeleton in skeletons
@@ -195,7 +196,7 @@ def _hash_batch(file: ComparedFile, keys: pa.StringArray, hash_bits: int) -> Has
 
 
 def _bucket_starts(sorted_hashes: Hashes, buckets: int) -> list[int]:
-    """Where each bucket, an even share of the 64-bit numbers, starts among the hashes; and their end."""
+    """The start of each bucket, an even share of the 64-bit numbers, among the hashes; and their end."""
     width = (ALL_BITS + 1) // buckets + 1
     edges = np.array([number * width for number in range(1, buckets)], dtype=np.uint64)
     return [0, *np.searchsorted(sorted_hashes, edges).tolist(), len(sorted_hashes)]
@@ -228,13 +229,13 @@ def _bucket_pieces(held: list[Hashes], buckets: int) -> Iterator[tuple[int, byte
 
 
 def _gather_suspects(most: int, batches: Iterator[bytes]) -> Suspects:
-    """The hashes of a bucket that came more than once, `most` at most."""
+    """The hashes of a bucket that occur more than once, at most `most`."""
     held: list[Hashes] = []
     added = 0
     for batch in batches:
         held.append(np.frombuffer(batch, dtype=np.uint64))
         added += len(held[-1])
-        # Keys in very many rows make a bucket larger than planned: copies beyond two add nothing.
+        # A key with very many rows makes a bucket larger than planned: copies beyond two add nothing.
         if added > max(_HASHES_A_BUCKET, len(held[0])):
             held, added = [at_most_two_of_each(np.sort(np.concatenate(held)))], 0
     if not held:
@@ -246,7 +247,7 @@ def _gather_suspects(most: int, batches: Iterator[bytes]) -> Suspects:
 def _scatter_suspects(
     storage: Storage, buckets: int, hash_bits: int, suspects: Hashes, files: Iterable[ComparedFile]
 ) -> Iterator[tuple[int, bytes]]:
-    """The keys with suspicious hashes, once a batch, with how often and where they occur."""
+    """The keys with suspicious hashes, once per batch, with their counts and positions."""
     for file in files:
         first_row = 0
         for keys in _key_batches(storage, file):
@@ -273,7 +274,7 @@ def _scatter_suspects(
 
 
 def _add_up(tables: Sequence[pa.Table]) -> pa.Table:
-    """One row a key of the tables' rows."""
+    """One row per key of the tables' rows."""
     added = (
         pa.concat_tables(tables)
         .group_by(["group", "key"])
@@ -293,7 +294,7 @@ def _to_bytes(table: pa.Table) -> bytes:
 
 
 def _gather_repeated(batches: Iterator[bytes]) -> RepeatedKeys:
-    """The keys of a bucket that are in more than one row: equal hashes of other keys drop out here."""
+    """The keys of a bucket that are in more than one row: equal hashes of different keys are dropped here."""
     held: list[pa.Table] = []
     added = 0
     for batch in batches:

@@ -1,7 +1,7 @@
-"""Running a bootstrap plan: skeletons and full records by Spark tasks, then the table's own files.
+"""Runs a bootstrap plan: skeletons and full records by Spark tasks, then the table's own files.
 
 The table is invisible until it is complete: `hoodie.properties` is created last, and a failure before that
-deletes what this run wrote and nothing else. The source is only read.
+deletes only what this run wrote. The source is only read.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SAMPLED_FILES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What was written for one partition; `files` counts source files, `seconds` sums those of its tasks."""
+    """The files of one partition; `files` counts source files, `seconds` sums those of its tasks."""
 
     path: str
     mode: BootstrapMode
@@ -79,7 +79,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapResult:
-    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the elapsed time.
+    """The result of a bootstrap; `written_bytes` includes index and timeline, `seconds` is the elapsed time.
 
     `resumed_files` were finished by an earlier run.
     """
@@ -129,7 +129,7 @@ def _discard_if_taken_over(storage: Storage, plan: BootstrapPlan, lease: Lease) 
     """Delete the published table if another run acquired the lease after the last check.
 
     A run that acquires the lease then checks for the table (`acquire_lease`), so at least one of the two runs
-    sees the other. Raises TableExistsError.
+    sees the other.
     """
     try:
         lease.check_held(storage)
@@ -327,9 +327,9 @@ def _describe_null_keys(file: BootstrapFile) -> str:
 
 
 def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[BootstrapFile]) -> None:
-    """Raise StorageError if a file has not the size that its task reported.
+    """Raise StorageError if a file has another size than its task reported.
 
-    Files that no task result names were written by failed or late attempts: they are deleted.
+    Files in no task result were written by failed or late attempts: they are deleted.
     """
     written = {file.path: file.length for file in list_target_files(storage, plan.target_path)}
     mismatched = [
@@ -343,7 +343,7 @@ def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[Bootst
 def _check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
     """List the source again; raise SourceChangedError if a file was changed, removed or added.
 
-    Hidden and empty files do not count, nor partitions that were not chosen. Raises StorageError.
+    Hidden and empty files and partitions that were not chosen are ignored.
     """
     hint = (
         "run again when its writer is done: only the changed files are bootstrapped again"

@@ -1,7 +1,7 @@
-"""Which file groups of a bootstrapped table are to be rewritten: a plan, which changes nothing.
+"""Plans which file groups of a bootstrapped table to rewrite; changes nothing.
 
-Follows the table of `type_safety`: a source file that stores a column in a way that some reader or writer is
-incompatible with is compatible again once its file group has a base file. Reads the footers of the source
+Follows the table of `type_safety`: if a source file stores a column in a way that some reader or writer is
+incompatible with, its file group is compatible again once it has a base file. Reads the footers of the source
 files that are still in use.
 """
 
@@ -48,9 +48,9 @@ def plan_rewrite(
 ) -> list[PlannedRewrite]:
     """The bootstrapped file groups to rewrite, in the partitions for which `where` holds.
 
-    With `only_unsafe` those whose source file stores one of `columns` (all of them if there are none) in a
-    way that a rewrite makes safe, else all. Raises InvalidArgumentError for unknown columns or a bad
-    predicate, SourceError for a source file whose footer cannot be read, StorageError.
+    With `only_unsafe` those whose source file stores one of `columns` (by default any column) in a way that a
+    rewrite fixes, else all. Raises InvalidArgumentError for unknown columns or a bad predicate, SourceError
+    for a source file whose footer cannot be read, StorageError.
     """
     _check_columns(table, columns)
     slices = [

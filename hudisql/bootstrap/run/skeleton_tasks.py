@@ -1,8 +1,8 @@
 """The skeletons that a run has to write: all of the plan's, or those that an interrupted run did not finish.
 
-Resuming reads the checkpoint, keeps each complete skeleton whose source file is unchanged, and deletes what
-else the earlier run left. Also what a Spark task does with its partition of the work. Nothing here is visible
-to readers before the commit.
+Resuming reads the checkpoint, keeps each complete skeleton whose source file is unchanged, and deletes the
+other files of the earlier run. Also the work of a Spark task on its partition. Nothing here is visible to
+readers before the commit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
-# What may change between the runs: it has no effect on the table's files.
+# Arguments that may change between the runs: they have no effect on the table's files.
 _FREE_TO_CHANGE: Final = frozenset(
     {
         *("parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"),
@@ -59,7 +59,7 @@ _FREE_TO_CHANGE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SkeletonTask:
-    """A skeleton to write, and the hash of its source's footer when the plan was made."""
+    """A skeleton to write, and the hash of its source's footer at planning time."""
 
     task: SkeletonFileTask
     footer_hash: str
@@ -78,7 +78,7 @@ class SkeletonWork:
 
     @property
     def resumed(self) -> int:
-        """How many skeletons an earlier run has finished."""
+        """The number of skeletons that an earlier run has finished."""
         return sum(isinstance(item, FinishedSkeleton) for item in self.items)
 
     def results(self, written: Iterable[SkeletonResult]) -> Iterator[SkeletonResult]:
@@ -112,7 +112,7 @@ def plan_skeletons(storage: Storage, plan: BootstrapPlan, lease: Lease) -> Skele
 
 
 def describe_request(plan: BootstrapPlan) -> dict[str, object]:
-    """What decides how the skeletons look, by name, in JSON's types."""
+    """Everything that determines the skeletons, by name, as JSON types."""
     request = plan.request
     described: dict[str, object] = {
         each.name: _plain(getattr(request, each.name))
@@ -171,7 +171,7 @@ def _reusable_skeletons(storage: Storage, plan: BootstrapPlan) -> dict[tuple[str
 
 
 def _delete_remains(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Lease) -> None:
-    """Delete what the earlier run left, except the skeletons that are kept and the checkpoint."""
+    """Delete the files of the earlier run, except the kept skeletons and the checkpoint."""
     storage.delete_files(
         [
             file.path
@@ -200,7 +200,7 @@ def is_base_file(path: str) -> bool:
 
 
 def is_made_by_bootstrap(name: str) -> bool:
-    """True for names of data files of a bootstrap's instants and of partition metadata."""
+    """True for names of a bootstrap's data files and of partition metadata."""
     base = parse_base_file_name(name)
     if base is not None:
         return base.instant_time in BOOTSTRAP_INSTANT_TIMES
@@ -210,7 +210,7 @@ def is_made_by_bootstrap(name: str) -> bool:
 def _assign_numbers(
     plan: BootstrapPlan, finished: dict[tuple[str, str], FinishedSkeleton], lease: Lease
 ) -> SkeletonWork:
-    # The number of the file takes the place of Hudi's task partition id: it makes sequence numbers unique.
+    # The number of the file replaces Hudi's task partition id: it makes sequence numbers unique.
     used = {each.number for each in finished.values()}
     numbers = (number for number in range(1 << 62) if number not in used)
     return SkeletonWork(
@@ -278,8 +278,8 @@ def write_skeleton_partition(
 ) -> Iterator[SkeletonResult]:
     """Write the skeletons of one Spark task and add them to the checkpoint.
 
-    Each attempt of a task writes files of its own: the driver keeps those of the attempt that Spark accepts,
-    and removes the others before the commit.
+    Each attempt of a task writes its own files: the driver keeps those of the attempt that Spark accepts, and
+    removes the others before the commit.
     """
     attempt = attempt_number()
 
@@ -299,7 +299,7 @@ def write_skeleton_partition(
 
 
 def attempt_number() -> int:
-    """Spark's number of this attempt, which no other attempt of the application has."""
+    """Spark's number of this attempt, unique in the application."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,8 +1,8 @@
 """The small files of a bootstrapped table: properties, partition metadata, index, timeline.
 
-They make skeletons a table of version 6, or 9. Their order keeps the table invisible until it is complete:
-`hoodie.properties` comes last, created atomically. Follows what Hudi 0.15 leaves on disk after
-a metadata-only bootstrap; knows no Spark.
+They turn skeletons into a table of version 6 or 9. Their order keeps the table invisible until it is
+complete: `hoodie.properties` comes last, created atomically. Follows what Hudi 0.15 leaves on disk after a
+metadata-only bootstrap; knows no Spark.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class WrittenSkeleton:
     result: SkeletonResult
 
     def source_of(self, row: int) -> tuple[str, int | None]:
-        """The source file of a row of this file, and its number there."""
+        """The source file of a row of this file, and the row's number there."""
         return self.source.path, row
 
 
@@ -88,7 +88,7 @@ class WrittenFullRecords:
     result: FullRecordFile
 
     def source_of(self, row: int) -> tuple[str, int | None]:
-        """The source file of a row of this file, and its row number there; None after a sort."""
+        """The source file of a row of this file, and the row's number there; None after a sort."""
         for source in self.result.source_rows:
             if row < source.rows:
                 return source.path, None if source.first_row is None else source.first_row + row
@@ -168,7 +168,7 @@ def write_table_files(
     now: datetime,
     full_records: Sequence[WrittenFullRecords] = (),
 ) -> int:
-    """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError.
+    """Write everything but `hoodie.properties`; returns the bytes written. Raises StorageError.
 
     As with Hudi, skeletons are the commit 00000000000001 with an index, full records 00000000000002.
     """
@@ -188,7 +188,7 @@ def write_table_files(
         metadata = commit_metadata(plan, skeletons)
         written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata, now)
     if plan.register_only_partitions:
-        # Without rows a lift would have nothing to take.
+        # Without rows a lift would have nothing to write.
         registered = [
             RegisteredPartition(each.path, each.source.location)
             for each in plan.register_only_partitions
@@ -198,7 +198,7 @@ def write_table_files(
     if plan.full_record_partitions:
         written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
         metadata = commit_metadata(plan, full_records, BULK_INSERT)
-        # Two actions never complete at the same time.
+        # Two actions must not have the same completion time.
         later = now + timedelta(milliseconds=1)
         written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata, later)
     return written
@@ -254,8 +254,8 @@ def bootstrap_instant(plan: BootstrapPlan) -> str:
 
 
 def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:
-    """Create `hoodie.properties`: from here on readers see the table. Gives the bytes written.
+    """Create `hoodie.properties`: from here on readers see the table. Returns the bytes written.
 
-    Raises PathExistsError if another table got there first.
+    Raises PathExistsError if another table was created first.
     """
     return publish_properties(storage, plan.target_path, table_property_values(plan), now)

@@ -1,8 +1,8 @@
-"""How long a bootstrap is going to take, from a sample of its own files.
+"""Estimates the time of a bootstrap, from a sample of its own files.
 
-A few files of about the median size are done as the run would do them, but into a local directory that is
-removed again; the rest counts by rows (skeletons) or bytes (rewritten partitions), spread over the cores.
-Nothing is written at the target. Knows plans and nothing of Spark but how many cores it has.
+A few files of about the median size are processed as by the run, but into a temporary local directory; the
+rest is extrapolated by rows (skeletons) or bytes (rewritten partitions), spread over the cores. Nothing is
+written at the target. Knows plans, and of Spark only the number of cores.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _SAMPLED_FILES: Final = 3
 _SAMPLED_SECONDS: Final = 5.0
-# A file that alone would take longer than the sample may is none to sample.
+# A file that alone would take longer than the sample may is not sampled.
 _LARGEST_ROWS: Final = 4_000_000
 _LARGEST_BYTES: Final = 64 << 20
-# Opening a file and closing its skeleton costs about what so many keys cost.
+# Opening a file and closing its skeleton costs about as much as this many keys.
 _ROWS_PER_FILE: Final = 5_000
 _BYTES_PER_FILE: Final = 1 << 20
 
@@ -39,7 +39,7 @@ _Files = Sequence[tuple[PlannedPartition, PlannedFile]]
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """About how many seconds the run takes with `cores`, and the files and rows it was measured on."""
+    """The approximate seconds of the run on `cores`, and the files and rows of the measurement."""
 
     seconds: float
     files: int
@@ -58,7 +58,7 @@ class TimeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What was measured: `weight` is what the work goes by, in rows or bytes."""
+    """The measurement: `weight` is the measure of work, in rows or bytes."""
 
     files: int
     rows: int
@@ -70,9 +70,9 @@ class _Sample:
 
 
 def estimate_time(context: Context, plan: BootstrapPlan) -> TimeEstimate | None:
-    """Do a few of the plan's files and extrapolate; None if it is blocked, or no file is small enough.
+    """Process a few of the plan's files and extrapolate; None if it is blocked, or no file is small enough.
 
-    The comparison of files whose keys overlap, the commit and the verification are not part of it.
+    It excludes the comparison of files whose keys overlap, the commit and the verification.
     """
     if plan.blockers:
         return None
@@ -96,7 +96,7 @@ def estimate_time(context: Context, plan: BootstrapPlan) -> TimeEstimate | None:
                 samples.append(_sample_rewriting(context.storage, plan, rewritten, directory))
                 seconds += samples[-1].seconds_for(sum(_rewriting_weight(file) for _, file in rewritten))
     except (_NothingToSampleError, HudisqlError):
-        return None  # the run itself finds what is wrong with a file, and says so
+        return None  # the run itself reports what is wrong with a file
     return TimeEstimate(
         # A skeleton is one task's work: more cores than files do not help.
         max(seconds / max(cores, 1), longest),
@@ -153,11 +153,11 @@ def _measure(
     write: Callable[[int, PlannedPartition, PlannedFile], None],
     weight: Callable[[PlannedFile], int],
 ) -> _Sample:
-    """Write for a few files around the median. Raises _NothingToSampleError without files."""
+    """Write for a few files around the median."""
     if not files:
         raise _NothingToSampleError
     ordered = sorted(files, key=lambda each: weight(each[1]))
-    write(0, *ordered[0])  # it also compiles and loads what the others find ready
+    write(0, *ordered[0])  # the first file also compiles and loads what the others find ready
     first = max(0, (len(ordered) - _SAMPLED_FILES) // 2)
     done: list[PlannedFile] = []
     started = time.perf_counter()

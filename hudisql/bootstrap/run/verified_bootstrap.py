@@ -1,7 +1,7 @@
 """The bootstrap of one table, from the request to the verified table.
 
-The one way through: look for the same table from an earlier call, plan, run the plan, sync the metastore,
-verify. `CALL bootstrap_table` and Hudi's `run_bootstrap` only translate their arguments and the report.
+The only sequence: find the same table from an earlier call, plan, run the plan, sync the metastore, verify.
+`CALL bootstrap_table` and Hudi's `run_bootstrap` only convert their arguments and the report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExistingBootstrap:
-    """The table is bootstrapped from this source already; `description` says so."""
+    """The table is bootstrapped from this source already; `description` is the message."""
 
     description: str
 
@@ -45,7 +45,7 @@ class BootstrapPreview:
 
 @dataclass(frozen=True)
 class BootstrapReport:
-    """A completed bootstrap; `notices` are what verification found that is no error."""
+    """A completed bootstrap; `notices` are findings of the verification that are not errors."""
 
     plan: BootstrapPlan
     result: BootstrapResult
@@ -57,7 +57,7 @@ def preview_bootstrap(
 ) -> BootstrapPreview | ExistingBootstrap:
     """Plan the bootstrap and write nothing; `findings` are those known already.
 
-    Another table at the target is one of the plan's blockers. Raises what `plan_bootstrap` raises.
+    Another table at the target is one of the plan's blockers.
     """
     try:
         existing = describe_existing_bootstrap(context, request)
@@ -78,12 +78,11 @@ def bootstrap_table(
     verify: bool = True,
     prints_warnings: bool = False,
 ) -> BootstrapReport | ExistingBootstrap:
-    """Bootstrap the table; if it is bootstrapped from this source already, only complete what is missing.
+    """Bootstrap the table; if it is bootstrapped from this source already, only complete missing steps.
 
-    The latter is done with `resume` only. `verify` compares counts and a sample with the source after the
-    commit; `prints_warnings` prints the plan's warnings before the run. Raises what `plan_bootstrap` and
-    `run_bootstrap` raise, TableExistsError if another table is at the target, SyncFailedError and
-    VerificationFailedError; after these two the table stays.
+    The latter needs `resume`. `verify` compares counts and a sample with the source after the commit;
+    `prints_warnings` prints the plan's warnings before the run. Raises TableExistsError if the target is
+    another table, SyncFailedError and VerificationFailedError; after these two the table stays.
     """
     existing = describe_existing_bootstrap(context, request)
     if existing is not None:
@@ -99,7 +98,7 @@ def bootstrap_table(
 
 
 def _verify(context: Context, plan: BootstrapPlan) -> tuple[str, ...]:
-    """The notices of a verification of counts and a sample. Raises VerificationFailedError."""
+    """The notices of a verification of counts and a sample."""
     table = open_table(context.storage, plan.target_path)
     verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, check_new_source_directories=False)
     verified.raise_if_bad(plan.request.full_name)

@@ -1,1 +1,1 @@
-"""What stands in the source: its files, partitions and parquet footers."""
+"""The source: its files, partitions and parquet footers."""

@@ -1,8 +1,8 @@
-"""The bytes of a parquet footer, looked at before pyarrow looks into its columns.
+"""Checks the bytes of a parquet footer before pyarrow decodes its columns.
 
-At a codec that it does not know and at encrypted columns under a plain footer, pyarrow ends the whole
-process instead of raising; both are found here first. Follows parquet.thrift in Thrift's compact protocol and
-parquet's modular encryption. Knows no Spark and no Hudi.
+For an unknown codec and for encrypted columns under a plain footer, pyarrow aborts the process instead of
+raising; both are detected here first. Follows parquet.thrift in Thrift's compact protocol and parquet's
+modular encryption. Knows no Spark and no Hudi.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_SHORT_LIST: Final = 14
 def read_footer_bytes(source: Any) -> bytes:
     """The footer of an open parquet file without length and magic; one read, two if it is longer than 64 KiB.
 
-    Raises pyarrow.ArrowInvalid if the file does not end as parquet does, OSError.
+    Raises pyarrow.ArrowInvalid if the file does not end like a parquet file, OSError.
     """
     size = source.size()
     source.seek(max(0, size - _FIRST_READ_BYTES))
@@ -44,7 +44,7 @@ def read_footer_bytes(source: Any) -> bytes:
 
 
 def parse_footer(footer: bytes) -> Any:
-    """The footer as pyarrow's FileMetaData. Raises OSError or pyarrow.ArrowException if it is no footer."""
+    """The footer as pyarrow's FileMetaData. Raises OSError or pyarrow.ArrowException if it is invalid."""
     return pq.read_metadata(
         pa.BufferReader(b"".join((MAGIC, footer, len(footer).to_bytes(4, "little"), MAGIC)))
     )
@@ -63,7 +63,7 @@ def find_unreadable(metadata: Any, footer: bytes) -> str | None:
 
 
 def _codecs(metadata: Any, footer: bytes) -> set[int]:
-    """Numbers of the codecs of the first row group's columns, found by the path that stands before each."""
+    """The codec numbers of the first row group's columns, found by the path before each."""
     codecs: set[int] = set()
     position = 0
     for index in range(metadata.num_columns if metadata.num_row_groups else 0):

@@ -1,7 +1,7 @@
-"""Every footer of the source, read once by Spark tasks and compared before anything is written.
+"""Reads every footer of the source once by Spark tasks, and compares them before anything is written.
 
-A task gives back per file only its counts and the number of its schema; equal schemas travel once. What is
-compared is the table's type of each column (as `type_safety` classifies it), not its physical form, which may
+A task returns per file only its counts and the number of its schema; equal schemas are sent once. Columns are
+compared by their type in the table (as `type_safety` classifies it), not by their physical form, which may
 differ from file to file. Follows the parquet format; knows no Hudi.
 """
 
@@ -34,9 +34,7 @@ _MAGIC = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop s
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """One column of a file schema: the table's type (None: no table can carry it) and its
-    incompatibilities.
-    """
+    """One column of a file schema: its type in the table (None: unsupported) and its incompatibilities."""
 
     name: str
     type: pa.DataType | None
@@ -57,12 +55,11 @@ NO_SCHEMA = SourceSchema((), "")
 
 @dataclass(frozen=True, slots=True)
 class FileFooter:
-    """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
+    """One file's footer; `problem` is set if it could not be read, and then all else is zero.
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
     count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
-    `inside` are the file's own values of partition columns; `footer_hash` distinguishes two footers
-    apart.
+    `inside` are the file's own values of partition columns; `footer_hash` identifies a footer.
     """
 
     path: str
@@ -88,9 +85,9 @@ def read_footers(
     parallelism: int | None = None,
     partition_columns: Sequence[str] = (),
 ) -> list[FileFooter]:
-    """The footers of the files, in their order; files that cannot be opened or read carry their problem.
+    """The footers of the files, in their order; files that cannot be opened or read have a `problem`.
 
-    `partition_columns` that the files hold, too, are left out of the schemas; `inside` has their values.
+    `partition_columns` inside the files are excluded from the schemas; `inside` has their values.
     """
     found = run_on_files(
         spark,
@@ -186,7 +183,7 @@ def _classified(
 
 
 def _with_incompatibilities(schema: SourceSchema, incompatibilities: Mapping[str, str]) -> SourceSchema:
-    """The schema with incompatibilities that lie in a file's values."""
+    """The schema with the incompatibilities of a file's values."""
     if not incompatibilities:
         return schema
     columns = tuple(
@@ -200,7 +197,7 @@ def _with_incompatibilities(schema: SourceSchema, incompatibilities: Mapping[str
 
 
 def _physical_types(parquet_schema: Any) -> dict[str, str]:
-    """Physical type of the columns that are leaves themselves."""
+    """The physical types of primitive columns."""
     leaves = (parquet_schema.column(index) for index in range(len(parquet_schema)))
     return {leaf.path: leaf.physical_type for leaf in leaves}
 
@@ -233,7 +230,7 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
         key_bytes,
         key_nulls if len(key_columns) == len(record_key) == 1 else None,
         frozenset(codecs),
-        # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
+        # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers without a build number: PARQUET-246.
         has_delta and "(build " not in (metadata.created_by or ""),
         uses_hybrid_calendar(metadata.metadata),
     )

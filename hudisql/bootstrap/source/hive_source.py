@@ -1,8 +1,8 @@
-"""A Hive table of the metastore as a bootstrap source: its partitions, wherever they lie.
+"""A Hive table of the metastore as a bootstrap source: its partitions, wherever they are.
 
-The metastore gives partition values, locations, column order, comments and partition types; the files give
-the columns themselves. Tables that are not plain parquet are refused by name, and a table whose DROP would
-take the data along is a blocker with the exact ALTER that prevents it. Knows no Spark.
+The metastore provides partition values, locations, column order, comments and partition types; the files
+provide the columns themselves. Tables that are not plain parquet are refused by name, and a table whose DROP
+would delete the data is a blocker with the exact ALTER that prevents it. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def load_source_table(metastore: MetastoreClient, database: str, name: str) -> M
 
 
 def _other_format(table: MetastoreTable) -> str | None:
-    """What the table is, if it is not a plain parquet table."""
+    """The format of a table that is not a plain parquet table."""
     parameters = {key.lower(): (value or "") for key, value in table.parameters.items()}
     provider = parameters.get("spark.sql.sources.provider", "").lower()
     if is_hudi_table(table):
@@ -109,7 +109,7 @@ def _other_format(table: MetastoreTable) -> str | None:
 
 
 def protection_for(table: MetastoreTable) -> SourceProtection | None:
-    """What must be set so that DROP TABLE leaves the files alone; None if it does already."""
+    """The properties with which DROP TABLE keeps the files; None if it already does."""
     parameters = {key.lower(): (value or "") for key, value in table.parameters.items()}
     wanted: list[tuple[str, str]] = []
     if not table.is_external:
@@ -127,8 +127,8 @@ def scan_hive_source(
 ) -> BootstrapSource:
     """Find the chosen partitions' files of a metastore table.
 
-    Raises SourceError if the table's directory belongs to another format, InvalidArgumentError for a
-    partition type that no table can have; everything else is in the findings.
+    Raises SourceError if the table's directory belongs to another format, InvalidArgumentError for an
+    unsupported partition type; all other problems are findings.
     """
     if not table.location:
         raise SourceError(f"the source {table.database}.{table.name} has no location")
@@ -176,7 +176,7 @@ def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence
         for partition, location in zip(partitions, locations, strict=True)
         if partition.input_format
         and "parquet" not in partition.input_format.lower()
-        # Spark's own tables carry a placeholder format on partitions that it never reads through Hive.
+        # Spark's own tables have a placeholder format on partitions that it never reads through Hive.
         and "SequenceFileInputFormat" not in partition.input_format
     ]
     if other:
@@ -186,7 +186,7 @@ def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence
 def _find_unregistered(
     storage: Storage, base_path: str, depth: int, registered: frozenset[str]
 ) -> Iterator[Finding]:
-    """A warning for data files below the table's directory that lie in no partition of the metastore."""
+    """A warning for data files below the table's directory that are in no partition of the metastore."""
     level = [base_path] if storage.exists(base_path) else []
     holding: list[str] = []
     for number in range(depth + 1):
@@ -195,7 +195,7 @@ def _find_unregistered(
         try:
             listings = storage.list_directories(unlisted)
         except StorageError:
-            break  # nothing of the table lies there: it need not be readable
+            break  # the directory contains nothing of the table: it need not be readable
         for directory, entries in zip(unlisted, listings, strict=True):
             shown = [entry for entry in entries if not is_hidden(entry.name)]
             if directory not in registered and any(
@@ -243,7 +243,7 @@ def _deeper_than_declared(base_path: str, directories: Sequence[str]) -> Finding
 def _with_directory_case(
     columns: tuple[PartitionColumn, ...], base_path: str, locations: Sequence[str]
 ) -> tuple[PartitionColumn, ...]:
-    """The columns with the case that all directories agree on: the metastore only knows lower case."""
+    """The columns in the case that all directories use: the metastore only stores lower case."""
     spellings: set[tuple[str, ...]] = set()
     for location in locations:
         parts = location[len(base_path) :].strip("/").split("/") if is_inside(location, base_path) else []
@@ -324,7 +324,7 @@ def _repeated_locations(locations: Sequence[str]) -> list[Finding]:
 
 
 def _list_present(storage: Storage, locations: Sequence[str]) -> dict[str, SourceListing]:
-    """The data files of each location that there is."""
+    """The data files of each existing location."""
     infos = storage.infos(list(locations))
     present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
     with ThreadPoolExecutor(_LISTING_THREADS) as pool:

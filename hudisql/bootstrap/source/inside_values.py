@@ -1,7 +1,7 @@
-"""Partition columns that are also columns inside of the files: which values a file holds there.
+"""The values of partition columns that are also columns inside of the files.
 
-Spark and Hive then use the directory's value, whatever the file says. Statistics in the footer give the
-values where they can; else the column is read.
+Spark and Hive use the directory's value, whatever the file says. The values come from statistics in the
+footer if possible; else the column is read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MOST_VALUES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class InsideValues:
-    """Some of the distinct values (all, if there are few) that a file holds of a partition column."""
+    """Some of the distinct values (all, if there are few) of a partition column inside a file."""
 
     column: str
     type: pa.DataType
     values: tuple[object, ...]
 
     def differ_from(self, text: str | None) -> bool:
-        """True if a value is another than the directory's, whose text this is (None: NULL)."""
+        """True if a value differs from the directory's, whose text this is (None: NULL)."""
         try:
             directory = parse_partition_value(text, self.type)
         except (ValueError, ArithmeticError):
@@ -56,7 +56,7 @@ def inside_values(stream: Any, metadata: Any, names: Collection[str]) -> Iterato
 
 
 def _of_statistics(metadata: Any, field: pa.Field) -> list[object] | None:
-    """The values, if each row group's statistics say that it holds one alone; None if they don't."""
+    """The values, if the statistics of each row group show a single one; None if they don't."""
     leaf = next(
         index for index in range(len(metadata.schema)) if metadata.schema.column(index).path == field.name
     )

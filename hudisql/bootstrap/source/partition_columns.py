@@ -1,8 +1,8 @@
 """Partition columns as the user or the metastore declares them, and the predicate that chooses partitions.
 
-`partition_by => 'year int, dt date'` and Hive's partition types become Arrow types here, and here alone is
-decided how typed partition columns stand in the table's schema. Spark evaluates `partition_filter`, over a
-small local DataFrame of partition values, so that it means what it means in any query.
+`partition_by => 'year int, dt date'` and Hive's partition types become Arrow types here; only this module
+decides the types of partition columns in the table's schema. Spark evaluates `partition_filter`, over a small
+local DataFrame of partition values, so that it means what it means in any query.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _COMMA: Final = re.compile(r",(?![^()]*\))")
 def parse_partition_by(text: str) -> tuple[PartitionColumn, ...]:
     """The columns of `partition_by`: names with optional types (default string), separated by commas.
 
-    Raises InvalidArgumentError for an unknown type or a text that names no column.
+    Raises InvalidArgumentError for an unknown type or a text without a column name.
     """
     columns = []
     for declaration in _COMMA.split(text):
@@ -86,9 +86,9 @@ def partition_type(type_text: str, column: str) -> pa.DataType:
 
 
 def partition_fields(columns: Sequence[PartitionColumn]) -> list[pa.Field]:
-    """The partition columns as the table's schema, and so the metastore, carries them.
+    """The partition columns in the table's schema, and so in the metastore.
 
-    Last, nullable and in their declared types, which Apache Hudi and Hive read right; but timestamps stay
+    Last, nullable and in their declared types, which Apache Hudi and Hive read correctly; but timestamps stay
     strings, since Hudi 0.15 would read NULL and name the directories of its own writes by epoch microseconds.
     """
     return [
@@ -105,11 +105,11 @@ def filter_partitions(
     *,
     parameter: str = "partition_filter",
 ) -> list[bool]:
-    """Which of the partitions `predicate` (SQL over the partition columns) takes; evaluated by Spark.
+    """The partitions that match `predicate` (SQL over the partition columns), evaluated by Spark.
 
     `parameter` is what errors call the predicate.
 
-    Raises InvalidArgumentError with Spark's words if it is no predicate over these columns.
+    Raises InvalidArgumentError with Spark's message if it is not a predicate over these columns.
     """
     from pyspark.errors import PySparkException
 
@@ -140,7 +140,7 @@ def filter_partitions(
 
 
 def _reason_of(error: Exception, texts: Any, casts: Sequence[str], predicate: str) -> str:
-    """The first line of Spark's reason, which names the partition columns alone."""
+    """The first line of Spark's reason, with only the partition columns."""
     from pyspark.errors import PySparkException
 
     try:
@@ -153,9 +153,7 @@ def _reason_of(error: Exception, texts: Any, casts: Sequence[str], predicate: st
 def check_partition_values(
     columns: Sequence[PartitionColumn], partitions: Sequence[SourcePartition]
 ) -> list[Finding]:
-    """Blockers for directory texts that are none of the declared type, warnings for texts written
-    otherwise.
-    """
+    """Blockers for directory texts that do not fit the declared type, warnings for texts in another form."""
     findings: list[Finding] = []
     for index, column in enumerate(columns):
         type_name = spark_type_name(column.type)
@@ -194,7 +192,7 @@ def check_partition_values(
                     f"partition column {column.name} {type_name}: other writers render"
                     f" {name_some(sorted(unusual), 'value')} otherwise, so that their upserts would open new"
                     " directories beside these",
-                    hint="declare it string if Apache Hudi is to write to the table",
+                    hint="declare it string if Apache Hudi writes to the table",
                 )
             )
         if null and pa.types.is_string(column.type):
@@ -213,11 +211,12 @@ def _stays_text(column_type: pa.DataType) -> bool:
 
 
 def _typed_column_findings(column: PartitionColumn, type_name: str) -> list[Finding]:
-    """What is incompatible with a partition column that is no string, as seen in Hudi 0.15.0 and 1.2.0.
+    """The incompatibilities of a partition column that is not a string, as measured with Hudi 0.15.0 and
+    1.2.0.
 
-    Both read typed partition columns right, in bare and in key=value directories. Hudi's own bootstrap makes
-    strings only: 0.15's copy-on-write merge puts the directory's text into the typed column, 1.2's a Java
-    date.
+    Both read typed partition columns correctly, in bare and in key=value directories. Hudi's own bootstrap
+    only creates strings: 0.15's copy-on-write merge puts the directory's text into the typed column, 1.2's a
+    Java date.
     """
     if pa.types.is_string(column.type):
         return []
@@ -233,6 +232,6 @@ def _typed_column_findings(column: PartitionColumn, type_name: str) -> list[Find
         warning(
             f"partition column {column.name} {type_name}: Hudi reads it right, but upserts by {versions} to"
             " copy-on-write tables fail with a ClassCastException on files that are still bootstrapped",
-            hint="declare it string if Apache Hudi is to write to the table",
+            hint="declare it string if Apache Hudi writes to the table",
         )
     ]

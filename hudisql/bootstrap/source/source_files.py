@@ -1,9 +1,9 @@
-"""What a bootstrap takes: a directory of parquet files with its partitions, as values.
+"""The source of a bootstrap: a directory of parquet files with its partitions, as values.
 
-Follows Spark's rules for what a data file is (names that begin with `_` or `.` are hidden, empty files hold
-no rows) and where partition values come from (`key=value` directories, Hive-escaped), and adds layouts whose
-columns the user names. Directories of other table formats are refused by name. Knows no Spark and no
-metastore; tables of the metastore are `hive_source`'s.
+Follows Spark's rules for data files (names that begin with `_` or `.` are hidden, empty files have no rows)
+and partition values (`key=value` directories, Hive-escaped), and adds layouts whose columns the user names.
+Directories of other table formats are refused by name. Knows no Spark and no metastore; `hive_source` handles
+tables of the metastore.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
 
 _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
-# A link that leads back occurs again below itself: the many directories of the first levels are not
-# checked.
+# A link back to a parent repeats below itself: the many directories of the first levels are not checked.
 _CIRCLES_SHOW_FROM: Final = 2
 
 
@@ -68,9 +67,9 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSource:
-    """A whole source: base path, partition columns, chosen partitions and what was found on the way.
+    """A whole source: base path, partition columns, chosen partitions and findings.
 
-    `other_locations` are the directories of partitions that are not taken (not chosen, or without files).
+    `other_locations` are the directories of other partitions (not chosen, or without files).
     """
 
     base_path: str
@@ -88,7 +87,7 @@ ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | Non
 
 @dataclass(frozen=True, slots=True)
 class SourceListing:
-    """Data files of one directory, by relative directory path; `empty` are zero-byte files, which hold no
+    """Data files of one directory, by relative directory path; `empty` are zero-byte files, which have no
     rows.
     """
 
@@ -106,8 +105,8 @@ def scan_path_source(
     """Find the partitions and files of a parquet directory.
 
     `partition_by` names the partition columns in order (None: read from `key=value` directories, as strings),
-    `choose` says which partitions are taken. Raises SourceError if there is no such directory or it belongs
-    to another table format; everything else is in the findings.
+    `choose` selects partitions. Raises SourceError if there is no such directory or it belongs to another
+    table format; all other problems are findings.
     """
     check_is_plain_directory(storage, path)
     listing = list_source_files(storage, path)
@@ -184,7 +183,7 @@ def _is_iceberg_table(storage: Storage, path: str) -> bool:
 
 def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
     for directory in ancestors_of(path):
-        # Who may read the source need not have the right to look at the directories above it.
+        # A user who may read the source need not be allowed to read its parent directories.
         with suppress(StorageError):
             if storage.exists(join(directory, PROPERTIES_FILE)):
                 raise SourceError(

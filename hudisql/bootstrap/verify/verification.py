@@ -1,8 +1,7 @@
-"""Verifying a bootstrapped table against its source, for as long as the table reads source files.
+"""Verifies a bootstrapped table against its source, as long as the table reads source files.
 
-Looks at the latest slices that still have their data in external files (later commits rewrite some), at the
-bootstrap index and at the source's directories. Reads only; says what differs and leaves the judgement to the
-caller.
+Checks the latest slices whose data is still in external files (later commits rewrite some), the bootstrap
+index and the source's directories. Reads only; reports differences and lets the caller decide.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class VerifyLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification looked at and what it found.
+    """The scope of a verification and its findings.
 
     `rewritten_files` are mappings of the bootstrap index whose rows later commits have rewritten: they no
     longer depend on the source.
@@ -84,11 +83,11 @@ class Verification:
 
     @property
     def is_good(self) -> bool:
-        """True if nothing is wrong; new source files alone are nothing wrong."""
+        """True without errors; new source files alone are not errors."""
         return not self.errors
 
     def describe(self) -> str:
-        """What was looked at, in a sentence."""
+        """The scope of the verification, in a sentence."""
         text = f"{self.files:,} files with {self.rows:,} rows"
         if self.compared_files:
             text += f", {self.compared_rows:,} rows of {self.compared_files:,} files compared"
@@ -110,7 +109,7 @@ class Verification:
             + listed
             + (f"\n  - and {more:,} more" if more > 0 else ""),
             hint=f"CALL verify_bootstrap({arguments}) lists all;"
-            f" CALL rollback_bootstrap({arguments}) takes the table back",
+            f" CALL rollback_bootstrap({arguments}) removes the table",
         )
 
 
@@ -137,7 +136,7 @@ def verify_bootstrap(
         raise InvalidArgumentError(
             f"the Hudi table at {table.base_path} was not bootstrapped: it has no source to compare with"
         )
-    # A changed modification time is a finding of its own; what the rows are then is compared all the same.
+    # A changed modification time is a separate finding; the rows are compared nevertheless.
     table = replace(table, accepts_changed_sources=True)
     storage = table.storage
     latest = _latest_slices(table)
@@ -207,7 +206,7 @@ def _missing_skeletons(
     mappings: Sequence[BootstrapMapping],
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
 ) -> list[Discrepancy]:
-    """Mappings without any file in the table, if the timeline shows that no file was to be removed."""
+    """Mappings without any file in the table, if the timeline shows that none was removed on purpose."""
     commits = table.timeline.commits
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []
@@ -292,7 +291,7 @@ def _listed_files(storage: Storage, directories: Sequence[str]) -> Iterator[tupl
 
 
 def _new_source_directories(storage: Storage, table: HudiTable, known: set[str]) -> Iterator[Discrepancy]:
-    """One row for all directories of data files that the bootstrap did not take: too many to list each."""
+    """One row for all directories of data files outside of the bootstrap: too many to list each."""
     source = storage.qualify(table.properties.bootstrap_base_path or "")
     if not storage.exists(source) or is_inside(storage.resolve(table.base_path), storage.resolve(source)):
         return

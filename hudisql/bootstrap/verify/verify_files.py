@@ -1,7 +1,7 @@
-"""Verifying one bootstrapped file slice: the source file, its skeleton and what a reader makes of both.
+"""Verifies one bootstrapped file slice: the source file, its skeleton and the reader's result for both.
 
 Runs inside a Spark task, one slice at a time: lengths and modification times, row counts of both footers, and
-for the selected row groups the meta columns against keys rendered again from the source. Follows RFC-12; it
+for the selected row groups the meta columns against keys computed again from the source. Follows RFC-12; it
 knows no Spark and does not choose the slices.
 """
 
@@ -54,7 +54,7 @@ _BATCH_ROWS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One thing that is not as the bootstrap left it; an error unless the table's rows are right still."""
+    """One difference from the bootstrap; an error unless the table's rows are still correct."""
 
     kind: str
     partition_path: str
@@ -77,7 +77,7 @@ class RowsToCompare(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileToVerify:
-    """A bootstrapped slice; `expected_bytes` and `expected_rows` are what the commit says of its skeleton."""
+    """A bootstrapped slice; `expected_bytes` and `expected_rows` are those of its skeleton in the commit."""
 
     file_slice: FileSlice
     partition_values: Mapping[str, object]
@@ -88,9 +88,9 @@ class FileToVerify:
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """What was found of one slice: rows of its skeleton, how many of them were compared, what differs.
+    """The result for one slice: rows of its skeleton, how many of them were compared, the differences.
 
-    `is_readable` is True if the table's reader can read it from end to end as far as is known.
+    `is_readable` is True if nothing is known that would stop the table's reader.
     """
 
     rows: int
@@ -100,7 +100,7 @@ class FileVerdict:
 
 
 def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]:
-    """What the bootstrap's commit at `instant_time` says of each file, by its path; nothing once archived."""
+    """The bootstrap's commit metadata at `instant_time` of each file, by its path; empty once archived."""
     return {
         join(table.base_path, stat.path): stat
         for commit in table.timeline.commits
@@ -119,14 +119,14 @@ def verify_files(
 ) -> Iterator[FileVerdict]:
     """A verdict per slice, in order. `schema` is the table's, meta columns first.
 
-    Raises StorageError only if the store itself fails: whatever a file has wrong is in its verdict.
+    Raises StorageError only if the store itself fails: problems of a file are in its verdict.
     """
     for file in files:
         yield _FileCheck(storage, schema, record_key, complex_keys, file).verdict()
 
 
 class _FileCheck:
-    """The checks of one slice, from the cheapest on; each stops the ones that need what it found broken."""
+    """The checks of one slice, cheapest first; a failed check skips those that depend on it."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _FileCheck:
             )
 
     def _compare_rows(self) -> int:
-        """Compare the selected rows, as the table's own reader gives them; gives their number."""
+        """Compare the selected rows with those of the table's own reader; returns their number."""
         wanted = self._file.rows_to_compare
         if wanted is RowsToCompare.NONE:
             return 0
@@ -247,7 +247,7 @@ class _FileCheck:
             groups = int(pq.ParquetFile(stream).metadata.num_row_groups)
         if wanted is RowsToCompare.ALL or groups == 0:
             return range(groups)
-        # The same group each time, another one in each file.
+        # Always the same group of a file, but different groups in different files.
         chosen = zlib.crc32(self._skeleton.file_id.encode()) % groups
         return range(chosen, chosen + 1)
 
@@ -256,12 +256,12 @@ class _FileCheck:
             split = Split(rows.middle_of(group), 1)
         schema = self._schema if reads_all_columns else META_SCHEMA
         if not reads_all_columns:
-            # A column of the source makes the reader stitch, and go by the source's row groups.
+            # A column of the source makes the reader combine both files by the source's row groups.
             data = [each for each in self._schema if each.name not in self._file.partition_values]
             schema = pa.schema([*META_SCHEMA, *_key_roots(data, self._record_key)])
         read = SliceRead(self._file.file_slice, schema, self._file.partition_values, None, split)
         compared = 0
-        # Every column is decoded, batch by batch; what is kept are the meta columns.
+        # Every column is decoded, batch by batch; only the meta columns are kept.
         batches = (batch.select(META_SCHEMA.names) for batch in read_file_slice(self._storage, read))
         seen = pa.Table.from_batches(batches, META_SCHEMA)
         with self._storage.open_input(self._source.path) as stream:
@@ -309,7 +309,7 @@ class _FileCheck:
                     f"the table's reader gives {seen.num_rows:,} of {len(keys):,} rows of a row group",
                 )
                 return
-            # The text stands for null: no column holds it.
+            # The text stands for null: no column contains it.
             wrong[meta_columns.RECORD_KEY] = pc.not_equal(
                 pc.fill_null(seen[meta_columns.RECORD_KEY], "\0"), pc.fill_null(keys, "\0")
             )

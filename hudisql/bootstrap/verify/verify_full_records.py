@@ -1,7 +1,7 @@
-"""Verifying full-record partitions: base files against commit, keys against rows, rows against source.
+"""Verifies full-record partitions: base files against commit, keys against rows, rows against source.
 
-A partition is compared with its source only while it still has just the files that the bootstrap wrote; its
-source may later change or be removed without harm, which is a notice and no error. Reads only.
+A partition is compared with its source only while it has exactly the files that the bootstrap wrote; its
+source may later change or be removed without harm, which is a notice, not an error. Reads only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _BATCH_ROWS: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FullRecordVerification:
-    """Files and rows that were looked at, how many rows were compared, and what is wrong."""
+    """The numbers of checked files and rows and of compared rows, and the differences."""
 
     files: int = 0
     rows: int = 0
@@ -141,7 +141,7 @@ def _unseen(
     stats: Mapping[str, WriteStat],
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
 ) -> tuple[list[Discrepancy], set[str]]:
-    """Committed files of which no file group is left, and the partitions that later commits wrote to."""
+    """Committed files without a file group, and the partitions that later commits wrote to."""
     alive = {(each.partition_path, each.file_id): each for each, _ in slices}
     replaced = replaced_file_groups(table)
     committed = {(stat.partition_path or "", stat.file_id) for stat in stats.values()}
@@ -200,7 +200,7 @@ def _check_file(
 def _compare_keys(
     parquet: pq.ParquetFile, record_key: tuple[str, ...], complex_keys: bool, file_slice: FileSlice
 ) -> tuple[int, str | None]:
-    """Rows of the first row group whose meta columns were compared, and what is wrong with them."""
+    """The rows of the first row group whose meta columns were compared, and their differences."""
     assert file_slice.base_file is not None
     constants = {
         meta_columns.COMMIT_TIME: file_slice.base_instant_time,
@@ -235,7 +235,7 @@ def _compare_with_source(
     *,
     compares_all: bool,
 ) -> list[Discrepancy]:
-    """Rows of each partition against its source, as the source was; with `compares_all` their values too."""
+    """The rows of each partition against its source, if unchanged; with `compares_all` their values too."""
     by_partition: dict[str, list[RewrittenSource]] = defaultdict(list)
     for each in sources:
         if each.partition_path not in left_out:
@@ -281,5 +281,5 @@ def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> It
         if info is None:
             yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it was removed")
         elif (info.length, info.modification_time_ms) != (each.file.length, each.file.modification_time_ms):
-            detail = "it is not the file that was rewritten any more"
+            detail = "it is no longer the file that was rewritten"
             yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, detail)

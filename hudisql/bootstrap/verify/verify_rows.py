@@ -1,8 +1,8 @@
-"""Verifying all rows of bootstrapped slices: a hash of every column, source against table, as a Spark plan.
+"""Verifies all rows of bootstrapped slices: a hash of every column, source against table, as a Spark plan.
 
-The source is read by Spark's own parquet scan of the external files, the table by hudisql's slice reader from
-skeletons and external files, so that two readers that share no code must agree. Hashes are added up per file,
-which needs no join of rows and names the file that differs.
+Spark's own parquet scan reads the source's external files, and hudisql's slice reader the table from
+skeletons and external files, so that two independent readers must agree. Hashes are summed per file, which
+needs no join of rows and names the file that differs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hudisql.table.hudi_table import HudiTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Rows, bitwise sum and sum of the low halves: together they see a row that is missing, doubled or another.
+# Rows, bitwise sum and sum of the low halves: together they detect missing, duplicate or other rows.
 _Totals = tuple[int, int, int]
 _NOTHING: Final[_Totals] = (0, 0, 0)
 _FILE: Final = internal_column("file")
@@ -86,19 +86,19 @@ def compare_rewritten_rows(
 def _comparing(table: HudiTable) -> AbstractContextManager[None]:
     return spark_job(
         f"the rows of {table.base_path} cannot be compared",
-        hint="level => 'sample' compares rows without Spark, whose reader takes no nanoseconds, for one",
+        hint="level => 'sample' compares rows without Spark, whose reader does not support nanoseconds",
     )
 
 
 def _slice_of_source(partition_path: str, number: int, file: ExternalFile) -> FileSlice:
-    """The source file as a slice of itself: only its data columns are read."""
+    """The source file as its own slice: only its data columns are read."""
     file_id = f"{partition_path}-{number}"
     base_file = BaseFile(file.path, file.length, file_id, "0-0-0", FULL_BOOTSTRAP_INSTANT_TIME)
     return FileSlice(partition_path, file_id, FULL_BOOTSTRAP_INSTANT_TIME, base_file, external_file=file)
 
 
 def _added_up(totals: Mapping[str, _Totals], partition_of: Mapping[str, str]) -> dict[str, _Totals]:
-    """The totals of files as those of their partitions."""
+    """The totals of files summed per partition."""
     found: dict[str, _Totals] = {}
     for file, (rows, bits, low) in totals.items():
         before = found.get(partition_of[file], _NOTHING)
@@ -170,7 +170,7 @@ def _plan(
         slices_total=None,
         tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
         splits_total=None,
-        # The source of a rewritten partition may hold what the table's properties no longer describe.
+        # The source of a rewritten partition may contain what the table's properties no longer describe.
         is_vectorized=not any(_holds_short_decimal(field.type) for field in table.schema),
     )
 
@@ -192,7 +192,7 @@ def _hashable(field: pa.Field) -> Any:
     from pyspark.sql import functions
 
     column = functions.col(quote_name(field.name))
-    # Spark hashes no maps; its text has the entries in their order.
+    # Spark cannot hash maps; their text has the entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
 
 

@@ -1,4 +1,4 @@
-"""Spark and the metastore start behind the prompt: the first statement waits for less of it."""
+"""Starts Spark and the metastore while the user types, so that the first statement waits less."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BackgroundStart:
         self._is_running = False
 
     def begin(self, changed: Callable[[], None]) -> None:
-        """Begin it, unless Spark runs already; `changed` is called in other threads when `status` changes."""
+        """Start, unless Spark is running; `changed` is called in other threads when `status` changes."""
         if self._session.context.started_spark is None:
             self._is_running = True
             threading.Thread(target=self._run, daemon=True).start()
@@ -33,7 +33,7 @@ class BackgroundStart:
 
     @property
     def status(self) -> str | None:
-        """A word about it for the user; None once Spark runs."""
+        """The status for the user; None once Spark runs."""
         if self._is_running:
             return f"Spark is starting ({time.monotonic() - self._began:.0f} s); statements wait for it"
         if self._failure is not None and self._session.context.started_spark is None:

@@ -1,4 +1,4 @@
-"""Names of the metastore for completion, kept for a short time; nothing is started to get them."""
+"""Names of the metastore for completion, cached for a short time; never starts the metastore."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CatalogNames:
 
     @property
     def current_database(self) -> str:
-        """The database of names without one."""
+        """The database of unqualified names."""
         return self._context.current_database
 
     def databases(self) -> Sequence[str]:

@@ -1,7 +1,7 @@
 """Completion of statements: keywords, databases, tables, columns, procedures and their parameters.
 
-What is possible follows from the words before the cursor. Nothing is parsed: a statement that is being typed
-is hardly ever whole.
+The words before the cursor determine the candidates. Nothing is parsed: a statement that is being typed is
+rarely complete.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _COMMANDS: Final = ("\\l", "\\c", "\\d", "\\d+", "\\df", "\\i", "\\x", "\\q")
 
 
 class Names(Protocol):
-    """Where names of databases, tables and columns come from."""
+    """Source of the names of databases, tables and columns."""
 
     @property
     def current_database(self) -> str:
-        """The database of names without one."""
+        """The database of unqualified names."""
 
     def databases(self) -> Sequence[str]:
         """All databases."""
@@ -62,7 +62,7 @@ class Names(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text that may stand for the word before the cursor, and what it is."""
+    """A completion of the word before the cursor, and its kind."""
 
     text: str
     kind: str
@@ -75,7 +75,7 @@ class StatementCompleter(Completer):
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
-        """What the word may become, in alphabetical order within each kind."""
+        """The completions of the word before the cursor, in alphabetical order within each kind."""
         before = document.text_before_cursor
         word = _word_of(before)
         for each in candidates(before, document.text, self._names):
@@ -83,7 +83,7 @@ class StatementCompleter(Completer):
 
 
 def candidates(before: str, text: str, names: Names) -> list[Candidate]:
-    """What may stand for the last word of `before`, the part of `text` that ends at the cursor."""
+    """The completions of the last word of `before`, the part of `text` that ends at the cursor."""
     word = _word_of(before)
     tokens = _tokens_of_last_statement(before[: len(before) - len(word)])
     statement = text[text.rfind(";", 0, len(before)) + 1 :]

@@ -1,4 +1,4 @@
-"""Long and wide results go through a pager, $PAGER or less, so that nothing scrolls away or wraps."""
+"""Shows long and wide results in a pager, $PAGER or less, so that nothing scrolls away or wraps."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Final
 from rich.cells import cell_len
 
 _PAGED_FORMS: Final = ("table", "vertical")
-# Colours as they are, long lines cut at the edge (arrow keys move), the text stays on the screen afterwards.
+# Keep colours, cut long lines at the edge (arrow keys move), leave the text on the screen afterwards.
 _LESS_OPTIONS: Final = "-RSX"
-# More than a pipe holds: a pager that has taken it reads what it is given.
+# More than a pipe holds: a pager that has taken this much reads its input.
 _MOST_KEPT: Final = 2 << 20
 
 
 def is_paged(form: str) -> bool:
-    """True for the forms that are for people, where standard output is a terminal that has a pager."""
+    """True for the formats for people, if standard output is a terminal and a pager exists."""
     return form in _PAGED_FORMS and sys.stdout.isatty() and _pager_command() is not None
 
 
 @contextmanager
 def paged_output() -> Iterator[PagedOutput]:
-    """What is written inside is shown by the pager if it does not fit the screen, else printed."""
+    """Show what is written in the block by the pager if it does not fit the screen, else print it."""
     output = PagedOutput(os.get_terminal_size(sys.stdout.fileno()))
     try:
         yield output
@@ -37,7 +37,7 @@ def paged_output() -> Iterator[PagedOutput]:
 
 
 class PagedOutput:
-    """Text that is kept until it is larger than the screen, and goes to the pager from then on."""
+    """Buffers text until it exceeds the screen, and sends it to the pager from then on."""
 
     def __init__(self, screen: os.terminal_size) -> None:
         self._screen = screen
@@ -49,7 +49,7 @@ class PagedOutput:
         self._sent_size = 0
 
     def write(self, text: str) -> int:
-        """Take text that ends with a line's end. What a pager that was left no longer reads is dropped."""
+        """Write text that ends with a line's end. Output is discarded after the pager exits."""
         if self._pager is None and not self._is_unpaged:
             self._kept.append(text)
             self._lines += text.count("\n")
@@ -60,9 +60,9 @@ class PagedOutput:
         return len(text)
 
     def finish(self) -> None:
-        """Print what fits the screen, or wait until the pager is left.
+        """Print what fits the screen, or wait for the pager to exit.
 
-        What a pager was given that fails, and may have shown nothing of it, is printed.
+        If the pager failed, print the buffered text that it may not have shown.
         """
         if self._pager is None:
             sys.stdout.write("".join(self._kept))
@@ -82,8 +82,7 @@ class PagedOutput:
             sys.stdout.flush()
 
     def _fits(self, text: str) -> bool:
-        # A line is left for the time that the statement took, one for the prompt.
-        # Some terminals do not tell their size: 0.
+        # One line for the statement's time, one for the prompt. Some terminals report the size 0.
         if self._lines > (self._screen.lines or 24) - 2:
             return False
         columns = self._screen.columns or 80
@@ -111,7 +110,7 @@ class PagedOutput:
             self._pager.stdin.write(text)
 
     def _keep(self, text: str) -> None:
-        """Keep what was sent, until it is so much that the pager must have read some of it."""
+        """Buffer what was sent, until the pager must have read some of it."""
         if self._sent_size <= _MOST_KEPT:
             self._sent.append(text)
             self._sent_size += len(text)
@@ -126,7 +125,7 @@ def _pager_command() -> list[str] | None:
         try:
             return shlex.split(given) or None
         except ValueError:
-            # A quote that does not end: the name of no program, of which the start of the pager warns.
+            # An unclosed quote: use the text as a program name, whose failed start is a warning.
             return [given]
     found = shutil.which("less")
     return None if found is None else [found]

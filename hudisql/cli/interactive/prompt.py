@@ -1,4 +1,4 @@
-"""The prompt: when Enter ends a statement, history, colours, completion, and the line below it."""
+"""The prompt: end of a statement at Enter, history, colours, completion, and the status line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_prompt(
 ) -> PromptSession[str]:
     """The prompt: Enter ends a whole statement, else it makes a new line; Tab completes.
 
-    Control-X Control-E opens what is typed in $EDITOR. Below it stands what `status` gives.
+    Control-X Control-E opens the text in $EDITOR. `status` returns the line below the prompt.
     """
     bindings = KeyBindings()
 
@@ -59,7 +59,7 @@ def open_prompt(
 
 
 def open_history(path: Path | None = None) -> History:
-    """The history in the user's state directory, or one in memory where that cannot be written."""
+    """The history in the user's state directory, or in memory if that is not writable."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     file = path or Path(state) / "hudisql" / "history"
     try:

@@ -52,12 +52,12 @@ def run_shell(session: Session, options: BatchOptions) -> None:
             if _has_quit(session, text, options):
                 return
         except KeyboardInterrupt:
-            # It came while the text was split into statements, or between two of them.
+            # Control-C came while the text was split into statements, or between two statements.
             print("interrupted", file=sys.stderr, flush=True)
 
 
 def _has_quit(session: Session, text: str, options: BatchOptions) -> bool:
-    """Run what was typed; the first failed statement drops the rest of it. True if it asks to leave."""
+    """Run the text; after a failed statement the rest is skipped. True for `quit` or `exit`."""
 
     def open_output() -> AbstractContextManager[Output]:
         return paged_output() if is_paged(options.form) else standard_output()
@@ -65,7 +65,7 @@ def _has_quit(session: Session, text: str, options: BatchOptions) -> bool:
     try:
         return run_script(session, Script(text, "shell"), replace(options, force=False), open_output).has_quit
     except HudisqlError as error:
-        # Spark or the metastore does not start: the next statement tries again.
+        # Spark or the metastore did not start: the next statement tries again.
         print_error(error)
         return False
 

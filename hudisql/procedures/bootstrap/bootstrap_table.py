@@ -1,6 +1,6 @@
-"""`CALL bootstrap_table`: its arguments as one request, and its report as rows.
+"""`CALL bootstrap_table`: converts its arguments to a request, and its report to rows.
 
-The work is in `hudisql.bootstrap.run.verified_bootstrap`.
+`hudisql.bootstrap.run.verified_bootstrap` does the work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hudisql.bootstrap.run.verified_bootstrap import BootstrapPreview, BootstrapReport
     from hudisql.context import Context
 
-# Parameters that are fields of the request as they are.
+# Parameters that are copied to fields of the request.
 _SAME_IN_REQUEST: Final = (
     "target_path",
     "precombine",
@@ -53,7 +53,7 @@ WHOLE_TABLE: Final = "(table)"
 class BootstrapTableArguments(Arguments):
     """The parameters of `bootstrap_table`."""
 
-    table: str = parameter(help="the table to be, database.name; the database is made if absent")
+    table: str = parameter(help="the new table, database.name; a missing database is created")
     source: str | None = parameter(None, help="directory of the parquet files")
     source_table: str | None = parameter(None, help="Hive table of the metastore, instead of source")
     record_key: tuple[str, ...] | None = parameter(
@@ -82,7 +82,7 @@ class BootstrapTableArguments(Arguments):
     )
     register_only_where: str | None = parameter(
         None,
-        help="SQL predicate over the partition columns: of these nothing is written; hudisql and Hive read"
+        help="SQL predicate over the partition columns: these are not written; hudisql and Hive read"
         " them, Spark with Apache Hudi gives none of their rows; the first write into them lifts them, or"
         " resync_bootstrap",
     )
@@ -112,12 +112,12 @@ class BootstrapTableArguments(Arguments):
     )
     protect_source: bool = parameter(
         False,
-        help="make a managed source table external first, so DROP keeps files",
+        help="make a managed source table external first, so that DROP keeps its files",
     )
     parallelism: int | None = parameter(None, help="number of Spark tasks; default: by the number of cores")
     bloom_entries: int | None = parameter(
         None,
-        help="keys a file's bloom filter is made for; default: its rows",
+        help="number of keys of a file's bloom filter; default: its rows",
     )
     bloom_fpp: float = parameter(0.001, help="false positives of the bloom filters")
     skeleton_encoding: str = parameter(
@@ -167,9 +167,9 @@ def call_bootstrap_table(
 ) -> CheckedRows[BootstrapTableRow]:
     """A row per partition and a total; a dry run adds a row for each finding about the whole table.
 
-    A single row says so if the table is bootstrapped already. Raises BootstrapBlockedError with every
-    blocker, which a dry run gives as the error of its rows; TableExistsError if another table is there,
-    VerificationFailedError.
+    For a table that is already bootstrapped, a single row reports that. Raises BootstrapBlockedError with
+    every blocker, which a dry run gives as the error of its rows; TableExistsError if the target is another
+    table, VerificationFailedError.
     """
     from hudisql.bootstrap.plan.request import apply_options
     from hudisql.bootstrap.run.verified_bootstrap import ExistingBootstrap, bootstrap_table, preview_bootstrap
@@ -187,7 +187,7 @@ def call_bootstrap_table(
 
 
 def request_of(context: Context, arguments: BootstrapTableArguments) -> BootstrapRequest:
-    """The request that the arguments make, without their `options` in force. Raises InvalidArgumentError."""
+    """The request of the arguments, without their `options`. Raises InvalidArgumentError."""
     from hudisql.bootstrap.plan.request import BootstrapRequest, parse_table_type
     from hudisql.bootstrap.source.partition_columns import parse_partition_by
 
@@ -213,7 +213,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
 
 
 def _record_key(arguments: BootstrapTableArguments) -> tuple[str, ...]:
-    """The columns of the record key; none if keys are generated. Raises InvalidArgumentError for ''."""
+    """The columns of the record key; empty if keys are generated."""
     if arguments.record_key is None:
         return ()
     if not arguments.record_key:

@@ -1,6 +1,6 @@
-"""`CALL check_readers`: which readers read a table right, with which settings, and why not.
+"""`CALL check_readers`: which readers read a table correctly, with which settings, and why not.
 
-hudisql's own; Hudi has no such procedure. The work is in `hudisql.compatibility`.
+A procedure of hudisql; Hudi has none. `hudisql.compatibility` does the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class CheckReadersArguments(TableArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReadersRow:
-    """A reader, by Hive's names one for each; `reads` is right, wrong, fails, in part or unknown."""
+    """A reader, with a row for each name of the table in Hive; `reads` is right, wrong, fails, in part or
+    unknown.
+    """
 
     reader: str
     name: str | None

@@ -1,6 +1,6 @@
 """`CALL migrate_table` and `CALL revert_migration`: a plain table becomes a Hudi table under its own name.
 
-hudisql's own; Hudi has no such procedures. The work is in `hudisql.bootstrap.migration`.
+Procedures of hudisql; Hudi has none. `hudisql.bootstrap.migrate_table` does the work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _same(name: str) -> Any:
-    """The parameter of `bootstrap_table` of this name."""
+    """The parameter of this name of `bootstrap_table`."""
     (found,) = (each for each in dataclasses.fields(BootstrapTableArguments) if each.name == name)
     return parameter(found.default, help=found.metadata["help"])
 
@@ -62,7 +62,7 @@ class MigrateTableArguments(Arguments):
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationRow:
-    """A step, or a finding: `action` is what was done or would be, with `name`, and counts of files."""
+    """A step or a finding: `action` is what was done or would be done, with `name`, and numbers of files."""
 
     action: str
     name: str
@@ -77,7 +77,7 @@ class RevertMigrationArguments(Arguments):
     """The parameters of `revert_migration`."""
 
     table: str = parameter(help="the migrated table, database.name")
-    force: bool = parameter(False, help="also if rows were changed since, which are lost")
+    force: bool = parameter(False, help="also if rows were changed since; these changes are lost")
     dry_run: bool = parameter(False, help="only show what would be removed and lost")
     fail_on_error: bool = fail_on_error_parameter("a dry run of what would be refused")
 
@@ -92,7 +92,7 @@ def call_migrate_table(context: Context, arguments: MigrateTableArguments) -> Ch
     """A row per step. Raises BootstrapBlockedError with every blocker, which a dry run gives as the error.
 
     TableExistsError for names that other tables have, TableLockedError if another run migrates this table,
-    SourceChangedError, VerificationFailedError; the plain table has its name then.
+    SourceChangedError, VerificationFailedError; the plain table then keeps its name.
     """
     from hudisql.bootstrap.migrate_table.convert_table import migrate_table, preview_migration
     from hudisql.bootstrap.plan.request import apply_options

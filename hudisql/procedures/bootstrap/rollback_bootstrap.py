@@ -1,6 +1,6 @@
-"""`CALL rollback_bootstrap`: removes a bootstrapped table, or what a killed bootstrap left.
+"""`CALL rollback_bootstrap`: removes a bootstrapped table, or the files of a killed bootstrap.
 
-hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.rollback.rollback_plan`.
+A procedure of hudisql; Hudi has none. `hudisql.bootstrap.rollback.rollback_plan` does the work.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RollbackBootstrapRow:
 
 @procedure(
     name="rollback_bootstrap",
-    summary="Removes what a bootstrap made, table and metastore entries; never a file of the source.",
+    summary="Removes a bootstrapped table and its metastore entries; never a file of the source.",
     arguments=RollbackBootstrapArguments,
     row=RollbackBootstrapRow,
 )
@@ -88,7 +88,9 @@ def _checked_plan(
 
 
 def _locate(context: Context, arguments: RollbackBootstrapArguments) -> tuple[tuple[str, str] | None, str]:
-    """The name, if one was given, and the directory: as given, as the metastore says, or the default one."""
+    """The name, if one was given, and the directory: the given one, that of the metastore, or the default
+    one.
+    """
     if arguments.table is None:
         if arguments.path is None:
             raise InvalidArgumentError(

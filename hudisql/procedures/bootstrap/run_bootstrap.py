@@ -1,6 +1,6 @@
-"""`CALL run_bootstrap`, Hudi's own call (`RunBootstrapProcedure`): its arguments as one request.
+"""`CALL run_bootstrap` with Hudi's parameters (`RunBootstrapProcedure`): converts its arguments to a request.
 
-Names and output are Hudi's; what it asks for beyond a bootstrap of parquet files is refused by name.
+Names and output are Hudi's; requests beyond a bootstrap of parquet files are refused by name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAYLOAD: Final = f"{_HUDI}.common.model.OverwriteWithLatestAvroPayload"
 class RunBootstrapArguments(Arguments):
     """The parameters of Hudi's `run_bootstrap`."""
 
-    table: str = parameter(help="the table to be")
+    table: str = parameter(help="the new table")
     table_type: str = parameter(help="COPY_ON_WRITE or MERGE_ON_READ")
     bootstrap_path: str = parameter(help="directory of the parquet files")
     base_path: str = parameter(help="the table's directory")
@@ -73,7 +73,7 @@ class RunBootstrapRow:
     row=RunBootstrapRow,
 )
 def call_run_bootstrap(context: Context, arguments: RunBootstrapArguments) -> Iterable[RunBootstrapRow]:
-    """One row with status 0. Raises InvalidArgumentError for what only Apache Hudi does."""
+    """One row with status 0. Raises InvalidArgumentError for options that only Apache Hudi supports."""
     from hudisql.bootstrap.plan.request import apply_options
     from hudisql.bootstrap.run.verified_bootstrap import bootstrap_table
 
@@ -96,7 +96,7 @@ def _request_of(context: Context, arguments: RunBootstrapArguments) -> Bootstrap
     if "selector_class" in arguments.given or SELECTOR_OPTION not in options:
         options[SELECTOR_OPTION] = arguments.selector_class
     if options[SELECTOR_OPTION] != REGEX_SELECTOR:
-        # Hudi's other selectors do not look at these.
+        # Hudi's other selectors ignore these.
         options = {
             name: value for name, value in options.items() if name not in (REGEX_OPTION, REGEX_MODE_OPTION)
         }
@@ -109,7 +109,7 @@ def _request_of(context: Context, arguments: RunBootstrapArguments) -> Bootstrap
         table_type=parse_table_type(arguments.table_type),
         partition_by=parse_partition_by(fields) if fields else None,
         parallelism=arguments.parallelism if "parallelism" in arguments.given else None,
-        # Apache Hudi takes repeated keys and unsafe types, and refuses null keys.
+        # Apache Hudi accepts repeated keys and unsafe types, and refuses null keys.
         key_check="nulls",
         on_unsafe_type=UnsafeTypePolicy.WARN,
         sync=arguments.enable_hive_sync,

@@ -1,6 +1,6 @@
-"""`CALL verify_bootstrap`: a bootstrapped table against its source, a row per finding and a summary.
+"""`CALL verify_bootstrap`: compares a bootstrapped table with its source; a row per finding and a summary.
 
-hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.verify.verification`.
+A procedure of hudisql; Hudi has none. `hudisql.bootstrap.verify.verification` does the work.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class VerifyBootstrapRow:
 def verify_bootstrap_table(
     context: Context, arguments: VerifyBootstrapArguments
 ) -> CheckedRows[VerifyBootstrapRow]:
-    """A row per finding, errors first, and a last row that sums up: severity ok or failed.
+    """A row per finding, errors first, and a last row with the summary: severity ok or failed.
 
     Its error is a VerificationFailedError unless `fail_on_error` is false.
     """

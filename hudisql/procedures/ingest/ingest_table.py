@@ -1,6 +1,7 @@
-"""`ingest_table`, `pause_ingest`, `resume_ingest`, `drop_ingest`: declarations of what is written to tables.
+"""`ingest_table`, `pause_ingest`, `resume_ingest`, `drop_ingest`: declare the events that are written to
+tables.
 
-hudisql's own procedures; Apache Hudi's counterpart is the configuration of a Hudi Streamer job.
+Procedures of hudisql; Apache Hudi's counterpart is the configuration of a Hudi Streamer job.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class IngestTableArguments(Arguments):
     format: str = parameter("json", help="json, avro (framed as by Confluent's serializers) or debezium")
     schema_registry: str | None = parameter(None, help="address of the registry of Avro's schemas")
     start: str = parameter("earliest", help="earliest, latest or a time: where a new partition begins")
-    flush_bytes: int = parameter(64 << 20, help="commit when so many bytes of events are in memory")
-    flush_seconds: float = parameter(60.0, help="commit so long after the first event in memory")
-    index_days: int = parameter(30, help="partitions older than that have no index in memory")
+    flush_bytes: int = parameter(64 << 20, help="commit when this many bytes of events are in memory")
+    flush_seconds: float = parameter(60.0, help="commit at most this long after the first event in memory")
+    index_days: int = parameter(30, help="partitions older than this have no index in memory")
     index: str = parameter(
         "memory", help="memory or rocksdb: indexes beyond the worker's memory are left out, or on its disk"
     )
@@ -52,7 +53,7 @@ class IngestTableArguments(Arguments):
 
 @dataclass(frozen=True)
 class DeclarationRow:
-    """A table and the declaration that it has now."""
+    """A table and its current declaration."""
 
     table: str
     source: str
@@ -75,7 +76,7 @@ class DeclaredArguments(Arguments):
     row=DeclarationRow,
 )
 def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[DeclarationRow]:
-    """Keep the declaration in the table's properties; a declaration that is there already is replaced.
+    """Store the declaration in the table's properties; an existing declaration is replaced.
 
     Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError, MetastoreError.
     """
@@ -103,12 +104,12 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
 
 @procedure(
     name="pause_ingest",
-    summary="Ends the writing of events to a table until `resume_ingest`.",
+    summary="Stops writing events to a table until `resume_ingest`.",
     arguments=DeclaredArguments,
     row=DeclarationRow,
 )
 def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
-    """Workers commit what they have in memory, and take no more. Raises as `drop_ingest`."""
+    """Workers commit what they have in memory, and read no more."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=True))]
@@ -116,12 +117,12 @@ def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Dec
 
 @procedure(
     name="resume_ingest",
-    summary="Goes on writing events to a table after `pause_ingest`.",
+    summary="Resumes writing events to a table after `pause_ingest`.",
     arguments=DeclaredArguments,
     row=DeclarationRow,
 )
 def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
-    """Workers go on from the offsets of the table's last commit. Raises as `drop_ingest`."""
+    """Workers continue from the offsets of the table's last commit."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=False, drained=False))]
@@ -134,7 +135,7 @@ def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[De
     row=DeclarationRow,
 )
 def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
-    """The offsets stay in the table's commits: a later declaration of the same topic goes on from there.
+    """The offsets stay in the table's commits: a later declaration of the same topic continues from there.
 
     Raises NoSuchTableError, InvalidArgumentError for a table without a declaration, MetastoreError.
     """
@@ -159,10 +160,7 @@ def _open(context: Context, name: str) -> TableCall:
 
 
 def _sharing_of(call: TableCall) -> Mapping[str, str]:
-    """The settings that let workers and other writers share the table, unless it has its own.
-
-    Raises InvalidArgumentError for a table whose own settings are those of a single writer.
-    """
+    """The settings that let workers and other writers share the table, unless it has its own."""
     from hudisql.service_process.ingest.declared_table import SHARED_BY_WRITERS
 
     assert call.entry is not None

@@ -20,15 +20,15 @@ class ShowIngestPartitionsArguments(Arguments):
     """The parameters of `show_ingest_partitions`."""
 
     table: str = parameter(help="Hudi table of the metastore, database.name")
-    limit: int = parameter(100, help="at most so many partitions, those with the highest paths")
+    limit: int = parameter(100, help="at most this many partitions, those with the highest paths")
 
 
 @dataclass(frozen=True)
 class IngestPartitionRow:
     """A partition; `split_at` is the instant time of its last split, None if it is not split.
 
-    `foreign_file_groups` have rows of other writers, which are found by look-up. `index_bytes` is what the
-    partition's index took in the memory of the worker at its last commit to it, if the active timeline tells.
+    `foreign_file_groups` have rows of other writers, which are found by look-up. `index_bytes` is the size of
+    the partition's index in the worker's memory at its last commit, if the active timeline has it.
     """
 
     partition: str
@@ -86,7 +86,7 @@ def show_ingest_partitions(
 
 
 def _index_bytes(table: HudiTable) -> Mapping[str, int]:
-    """What the workers' commits of the active timeline say of indexes, the newest of each partition."""
+    """The index sizes in the workers' commits of the active timeline, the newest of each partition."""
     from hudisql.ingest.table_index import INDEX_BYTES_KEY
     from hudisql.table.timeline.instant_files import read_extra_metadata
 

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 class ArchiveCommitsArguments(TableArguments):
     """The parameters of `archive_commits`."""
 
-    min_commits: int = parameter(KEEP_MIN_COMMITS.default_value, help="commits that stay at least")
+    min_commits: int = parameter(KEEP_MIN_COMMITS.default_value, help="least number of commits that stay")
     max_commits: int = parameter(
-        KEEP_MAX_COMMITS.default_value, help="commits above which the oldest are archived"
+        KEEP_MAX_COMMITS.default_value, help="most commits that stay; beyond it the oldest are archived"
     )
     retain_commits: int = parameter(
-        CLEAN_COMMITS.default_value, help="commits that the table's cleans keep readable"
+        CLEAN_COMMITS.default_value, help="commits that the table's cleans retain"
     )
     enable_metadata: bool = parameter(False, help="only false: hudisql does not maintain metadata tables")
 
 
 @dataclass(frozen=True)
 class ArchiveRow:
-    """Hudi's code of success, 0."""
+    """Hudi's success code, 0."""
 
     result: Annotated[int, "int"]
 
@@ -45,7 +45,7 @@ class ArchiveRow:
     row=ArchiveRow,
 )
 def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Iterable[ArchiveRow]:
-    """Hudi's 0, whether there was something to archive or not.
+    """Hudi's 0, even if there was nothing to archive.
 
     Raises InvalidArgumentError, NoSuchTableError, SettingsError, UnsupportedTableError, CorruptTableError,
     TableLockedError, StorageError.

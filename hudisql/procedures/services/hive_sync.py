@@ -1,7 +1,7 @@
-"""The procedure that brings the metastore in step with a Hudi table: `hive_sync`, with Hudi's names.
+"""`hive_sync`, with Hudi's names: syncs the metastore with a Hudi table.
 
-Unlike Hudi's it sets nothing in the session, can show its plan first, and takes the table's directory, so
-that a table which no metastore knows yet can be synced too.
+Unlike Hudi's it sets nothing in the session, can show its plan first, and accepts the table's directory, so
+that a table without a metastore entry can be synced too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
-# Hudi's way of reading values from directory names; hudisql goes by the table's own properties, as these do.
+# Hudi's parsers of directory names; hudisql uses the table's own properties, which say the same.
 _KNOWN_EXTRACTORS = frozenset(
     {
         "MultiPartKeysValueExtractor",
@@ -40,8 +40,8 @@ class HiveSyncArguments(Arguments):
     table: str = parameter(help="name in the metastore, database.name")
     metastore_uri: str = parameter("", help="another metastore than the session's")
     username: str = parameter("", help="user to act as (default: yours)")
-    password: str = parameter("", help="accepted and ignored: the metastore's protocol has no use for it")
-    use_jdbc: str = parameter("", help="only false: hudisql speaks to the metastore itself")
+    password: str = parameter("", help="accepted and ignored: the metastore's protocol does not use it")
+    use_jdbc: str = parameter("", help="only false: hudisql connects to the metastore directly")
     mode: str = parameter("", help="only hms")
     partition_fields: str = parameter("", help="must be the table's own, if given")
     partition_extractor_class: str = parameter("", help="accepted and ignored: values are the table's own")
@@ -54,14 +54,14 @@ class HiveSyncArguments(Arguments):
 
 @dataclass(frozen=True)
 class HiveSyncRow:
-    """Hudi's word of success, or a line of the plan."""
+    """Hudi's success message, or a line of the plan."""
 
     result: str
 
 
 @procedure(
     name="hive_sync",
-    summary="Brings the metastore's entries of a Hudi table in step with the table.",
+    summary="Syncs the metastore's entries of a Hudi table with the table.",
     arguments=HiveSyncArguments,
     row=HiveSyncRow,
 )
@@ -106,7 +106,7 @@ def _options_of(arguments: HiveSyncArguments) -> SyncOptions:
 def _refuse_other_modes(arguments: HiveSyncArguments) -> None:
     if (arguments.mode or "hms").lower() != "hms" or (arguments.use_jdbc or "false").lower() == "true":
         raise InvalidArgumentError(
-            "hive_sync speaks to the metastore itself: of Hudi's modes there is only hms",
+            "hive_sync connects to the metastore directly: it supports only Hudi's mode hms",
             hint="leave out mode and use_jdbc",
         )
     extractor = arguments.partition_extractor_class.rsplit(".", 1)[-1]
@@ -131,7 +131,7 @@ def _check_partition_fields(given: str, table: HudiTable) -> None:
 
 
 def _synced_name(context: Context, arguments: HiveSyncArguments, table: HudiTable) -> tuple[str, str]:
-    """The name without `_ro` or `_rt`, where such an entry of a merge-on-read table was given."""
+    """The name without `_ro` or `_rt`, if it is such an entry of a merge-on-read table."""
     from hudisql.catalog.table_entries import main_name
 
     database, name = context.qualify_table_name(arguments.table)

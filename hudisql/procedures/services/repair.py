@@ -1,8 +1,8 @@
-"""Procedures that repair what a table's files should say; each only looks unless `dry_run => false`.
+"""Procedures that repair a table's files; they only report unless `dry_run => false`.
 
 Names, parameters and columns are those of Hudi 0.15 (`RepairAddpartitionmetaProcedure`,
 `RepairCorruptedCleanFilesProcedure`, `RepairOverwriteHoodiePropsProcedure`); the last two repair at once
-there, and have the parameter `dry_run` here only.
+there, and only here have the parameter `dry_run`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
 
 _TABLE_HELP: Final = "table of the metastore, database.name"
-# Properties that files, meta columns and directories were written by.
+# Properties on which files, meta columns and directories depend.
 _FOLLOWED_BY_FILES: Final = (
     "version",
     "table_type",
@@ -43,7 +43,7 @@ def _dry_run_parameter() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairArguments(Arguments):
-    """The parameters of repairs that need no more than the table."""
+    """The parameters of repairs that need only the table."""
 
     table: str = parameter(help=_TABLE_HELP)
     dry_run: bool = _dry_run_parameter()
@@ -65,7 +65,7 @@ class RepairPartitionRow:
     row=RepairPartitionRow,
 )
 def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> Iterable[RepairPartitionRow]:
-    """A row for each directory; one that can be no partition is left as it is. Raises NoSuchTableError,
+    """A row for each directory; one that cannot be a partition stays unchanged. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
     from hudisql.options.table_call import open_table_call
@@ -93,9 +93,9 @@ def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> I
 
 
 def _choose_partitions(table: HudiTable, marked: Collection[str], unmarked: Iterable[str]) -> list[str]:
-    """Which of the sorted paths can be partitions beside the marked ones.
+    """The sorted paths that can be partitions beside the marked ones.
 
-    Below a partition no other is found: one in the base path would hide all others.
+    There are no partitions below a partition: one in the base path would hide all others.
     """
     around_marked = {above for path in marked for above in _above(path)}
     chosen = set(marked)
@@ -107,13 +107,13 @@ def _choose_partitions(table: HudiTable, marked: Collection[str], unmarked: Iter
 
 
 def _above(path: str) -> list[str]:
-    """The paths of the directories around that of a path, the base path first."""
+    """The paths of the parent directories of a path, the base path first."""
     parts = path.split("/") if path else []
     return ["/".join(parts[:count]) for count in range(len(parts))]
 
 
 def _names_partition(table: HudiTable, path: str) -> bool:
-    """True if the path holds values of the table's partition columns."""
+    """True if the path has values of the table's partition columns."""
     from hudisql.table.partitions.listed_partitions import partition_of
 
     fields = table.properties.partition_fields
@@ -151,7 +151,7 @@ def _mark(table: HudiTable, paths: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class RepairCleanFilesRow:
-    """True if no plan of a pending clean is corrupt (any more)."""
+    """True if no pending clean has a corrupt plan (after the repair)."""
 
     result: bool
 
@@ -204,7 +204,7 @@ class OverwritePropertiesArguments(Arguments):
     """The parameters of `repair_overwrite_hoodie_props`."""
 
     table: str = parameter(help=_TABLE_HELP)
-    new_props_file_path: str = parameter(help="file with all properties that hoodie.properties is to have")
+    new_props_file_path: str = parameter(help="file with all the new properties of hoodie.properties")
     dry_run: bool = _dry_run_parameter()
 
 
@@ -227,7 +227,7 @@ def repair_overwrite_hoodie_props(
     context: Context, arguments: OverwritePropertiesArguments
 ) -> Iterable[OverwrittenPropertyRow]:
     """A row for each property, by name. Raises NoSuchTableError, NoSuchPathError, InvalidArgumentError for a
-    file that makes another table of it, UnsupportedTableError, WriteConflictError, TableLockedError,
+    file that describes another table, UnsupportedTableError, WriteConflictError, TableLockedError,
     StorageError.
     """
     from hudisql.format.table_properties import (

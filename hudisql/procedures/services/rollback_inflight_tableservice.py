@@ -28,7 +28,7 @@ class RollbackTableServiceArguments(TableArguments):
 
 @dataclass(frozen=True)
 class RollbackTableServiceRow:
-    """The compaction or clustering that was undone; `time_cost` in milliseconds."""
+    """The compaction or clustering that was rolled back; `time_cost` in milliseconds."""
 
     instant: str
     time_cost: str
@@ -36,7 +36,7 @@ class RollbackTableServiceRow:
 
 @procedure(
     name="run_rollback_inflight_tableservice",
-    summary="Undoes a pending compaction or clustering: what its run has written, and its plan if asked.",
+    summary="Rolls back a pending compaction or clustering: the files of its run, and its plan on request.",
     arguments=RollbackTableServiceArguments,
     row=RollbackTableServiceRow,
 )

@@ -146,7 +146,7 @@ def rollback_details(table: HudiTable, instant_time: str) -> Iterator[RollbackDe
         if (instant.timestamp, instant.action) == (instant_time, ROLLBACK):
             return _detail_rows(_metadata(table, instant))
     raise NoSuchInstantError(
-        f"{instant_time} is no completed rollback on the active timeline of {table.base_path}",
+        f"{instant_time} is not a completed rollback on the active timeline of {table.base_path}",
         hint="CALL show_rollbacks(table => '…') lists them in its column instant",
     )
 

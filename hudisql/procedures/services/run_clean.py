@@ -38,21 +38,25 @@ class RunCleanArguments(Arguments):
     """The parameters of `run_clean`."""
 
     table: str | None = parameter(None, help="table of the metastore, database.name")
-    schedule_in_line: bool = parameter(True, help="false: only finish cleans that are planned already")
+    schedule_in_line: bool = parameter(True, help="false: only finish pending cleans")
     clean_policy: str | None = parameter(
         None, help="KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS"
     )
-    retain_commits: int | None = parameter(None, help="commits that stay readable")
-    hours_retained: int | None = parameter(None, help="hours that stay readable")
-    file_versions_retained: int | None = parameter(None, help="slices that stay of each file group")
+    retain_commits: int | None = parameter(None, help="commits that are retained")
+    hours_retained: int | None = parameter(None, help="hours that are retained")
+    file_versions_retained: int | None = parameter(
+        None, help="file slices of each file group that are retained"
+    )
     trigger_strategy: str | None = parameter(None, help="only NUM_COMMITS")
-    trigger_max_commits: int | None = parameter(None, help="commits since the last clean for one to be due")
+    trigger_max_commits: int | None = parameter(
+        None, help="commits after the last clean before the next one is due"
+    )
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
     path: str | None = parameter(None, help="the table's directory, instead of table")
     confirm_source_deletion: bool = parameter(
         False, help=f"with {CLEAN_SOURCES.name} = true: source files of the bootstrap are deleted"
     )
-    dry_run: bool = parameter(False, help="only show what a new plan would delete; nothing is changed")
+    dry_run: bool = parameter(False, help="only show what a new plan would delete; change nothing")
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class CleanRow:
 
 @procedure(
     name="run_clean",
-    summary="Deletes old file slices that no state of the table to be kept consists of.",
+    summary="Deletes old file slices that no retained state of the table needs.",
     arguments=RunCleanArguments,
     row=CleanRow,
 )
@@ -201,7 +205,7 @@ class CleanedPartitionRow:
     row=CleanedPartitionRow,
 )
 def show_cleans_metadata(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanedPartitionRow]:
-    """A row for each clean and partition. Raises as `show_cleans`."""
+    """A row for each clean and partition."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         CleanedPartitionRow(
@@ -247,7 +251,7 @@ class CleanPlanRow:
     row=CleanPlanRow,
 )
 def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanPlanRow]:
-    """A row for each plan. Raises as `show_cleans`."""
+    """A row for each plan."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         CleanPlanRow(
@@ -268,7 +272,7 @@ def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterab
 
 
 def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, str | None, CleanMetadata]]:
-    """The completed cleans with the time of their completion, newest first."""
+    """The completed cleans with their completion times, newest first."""
     from hudisql.services.clean.clean_metadata import clean_metadata_of, read_clean_metadata
     from hudisql.table.timeline.archived_timeline import read_archived_entries
 
@@ -282,9 +286,9 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 
 
 def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, CleanPlan]]:
-    """The plans of cleans with the states of these, newest first.
+    """The plans of cleans with the cleans' states, newest first.
 
-    Where archiving was interrupted, or goes on meanwhile, the plan of a completed clean is in the archive.
+    If archiving was interrupted, or is running, the plan of a completed clean is in the archive.
     """
     from hudisql.errors import NoSuchPathError
     from hudisql.services.clean.clean_plan import clean_plan_of, parse_clean_plan

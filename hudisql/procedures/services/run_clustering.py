@@ -74,7 +74,7 @@ class ClusteringRow:
 
 @procedure(
     name="run_clustering",
-    summary="Schedules or runs clusterings: small files become larger ones, sorted if columns are chosen.",
+    summary="Schedules or runs clusterings: rewrites small files as larger ones, optionally sorted.",
     arguments=RunClusteringArguments,
     row=ClusteringRow,
 )
@@ -108,7 +108,7 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
         times = [] if scheduled is None else [scheduled.timestamp]
         if operation == "schedule":
             return _rows(table.reopened(), times, arguments.show_involved_partition)
-    # As in Hudi, what is pending already is executed if there is nothing to schedule.
+    # As in Hudi, pending plans are executed if there is nothing to schedule.
     times = times or _chosen(table.reopened(), arguments)
     for instant_time in times:
         run_clustering(context.spark, table, instant_time, write_options, options.target_file_bytes)
@@ -131,7 +131,7 @@ def show_clustering(context: Context, arguments: ShowClusteringArguments) -> Ite
 
 
 def _operation(arguments: RunClusteringArguments) -> str:
-    """The operation in lower case; instants alone are executed."""
+    """The operation in lower case; with instants the default is execute."""
     operation = (arguments.op or ("execute" if arguments.instants else "scheduleAndExecute")).lower()
     if operation not in _OPERATIONS:
         raise InvalidArgumentError(
@@ -143,7 +143,7 @@ def _operation(arguments: RunClusteringArguments) -> str:
 
 
 def _settings(arguments: RunClusteringArguments) -> dict[str, str]:
-    """The settings that parameters stand for."""
+    """The settings of the parameters."""
     given = {
         CLUSTERING_SORT_COLUMNS.name: arguments.order,
         LAYOUT_STRATEGY.name: arguments.order_strategy,
@@ -176,7 +176,7 @@ def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:
 
 
 def _rows(table: HudiTable, times: Collection[str] | None, shows_partitions: bool) -> Iterator[ClusteringRow]:
-    """Clusterings, pending ones and completed ones whose plan is still there, newest first."""
+    """Pending clusterings, and completed ones whose plan exists, newest first."""
     from hudisql.services.clustering.clustering_plan import read_clustering_plan
 
     for instant in reversed(table.timeline.instants):

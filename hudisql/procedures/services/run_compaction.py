@@ -111,7 +111,7 @@ def _chosen(table: HudiTable, arguments: RunCompactionArguments) -> list[str]:
 
 
 def _compactions(table: HudiTable, times: Collection[str] | None = None) -> Iterator[CompactionRow]:
-    """Pending compactions, and commits that a plan precedes, newest first; only those of `times` if given."""
+    """Pending compactions, and commits with a plan, newest first; only those of `times` if given."""
     from hudisql.services.compaction.compaction_plan import read_compaction_plan
 
     for instant in reversed(table.timeline.instants):

@@ -37,7 +37,7 @@ class TtlRow:
 
 @procedure(
     name="run_ttl",
-    summary="Drops partitions that are older than they are to be kept.",
+    summary="Drops partitions that are older than their retention time.",
     arguments=RunTtlArguments,
     row=TtlRow,
 )

@@ -27,8 +27,8 @@ class CreateSavepointArguments(Arguments):
 
     table: str | None = parameter(None, help=_TABLE_HELP)
     commit_time: str = parameter("", help="instant time of the commit; by default the latest one")
-    user: str = parameter("", help="who makes it, for whom reads the timeline")
-    comments: str = parameter("", help="why, for whom reads the timeline")
+    user: str = parameter("", help="who creates it, for readers of the timeline")
+    comments: str = parameter("", help="why, for readers of the timeline")
     path: str | None = parameter(None, help=_PATH_HELP)
 
 
@@ -41,14 +41,14 @@ class CreateSavepointRow:
 
 @procedure(
     name="create_savepoint",
-    summary="Makes a savepoint of a commit: no clean deletes its files, and the table can be restored to it.",
+    summary="Creates a savepoint of a commit: cleans keep its files, and the table can be restored to it.",
     arguments=CreateSavepointArguments,
     row=CreateSavepointRow,
 )
 def create_savepoint_procedure(
     context: Context, arguments: CreateSavepointArguments
 ) -> Iterable[CreateSavepointRow]:
-    """One row. Raises NoSuchTableError, and as the service's `create_savepoint`."""
+    """One row. Raises NoSuchTableError and the errors of `create_savepoint`."""
     from hudisql.services.rollback.savepoint import create_savepoint
 
     call = _open(context, arguments.table, arguments.path)

@@ -45,12 +45,12 @@ class ServiceRow:
 
 @procedure(
     name="show_services",
-    summary="Shows each table's services: what ran last, what is due and why, and the pending plans.",
+    summary="Shows each table's services: the last run, whether one is due and why, and the pending plans.",
     arguments=ShowServicesArguments,
     row=ServiceRow,
 )
 def show_services(context: Context, arguments: ShowServicesArguments) -> Iterable[ServiceRow]:
-    """Five rows for each table; a table that cannot be opened says so in its rows.
+    """Five rows for each table; the rows of a table that cannot be opened have the error.
 
     Raises InvalidArgumentError, NoSuchTableError, MetastoreError.
     """
@@ -74,7 +74,7 @@ def _rows(context: Context, entry: MetastoreTable) -> list[ServiceRow]:
         states = service_states(call.table, call.config, call.concurrency)
         return [_row(call.table, entry.full_name, state) for state in states]
     except HudisqlError as error:
-        text = f"not known: {error.message}"
+        text = f"unknown: {error.message}"
         return [ServiceRow(entry.full_name, each.value, None, None, False, text, None) for each in Service]
 
 

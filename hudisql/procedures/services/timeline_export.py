@@ -52,7 +52,7 @@ class CommitsCompareArguments(Arguments):
 
 @dataclass(frozen=True)
 class CommitsCompareRow:
-    """By which commits the table is ahead of the other one, or behind it."""
+    """The commits by which the table is ahead of the other one, or behind it."""
 
     compare_detail: str
 
@@ -94,14 +94,14 @@ class ExportInstantsArguments(Arguments):
 
 @dataclass(frozen=True)
 class ExportInstantsRow:
-    """How many instants were written."""
+    """The number of instants that were written."""
 
     export_detail: str
 
 
 @procedure(
     name="export_instants",
-    summary="Writes what completed instants say, archived ones too, as JSON files into a directory.",
+    summary="Writes the contents of completed instants, archived ones too, as JSON files into a directory.",
     arguments=ExportInstantsArguments,
     row=ExportInstantsRow,
 )
@@ -131,7 +131,7 @@ def export_instants(context: Context, arguments: ExportInstantsArguments) -> Ite
 
 
 def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file, in the order of the instants; each is decoded when it is asked for."""
+    """Name and content of each file, in the order of the instants; each is decoded lazily."""
     from hudisql.table.timeline.archived_timeline import ArchiveReader
 
     archive = ArchiveReader(table)
@@ -142,7 +142,7 @@ def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -
             found[time, action] = (f"{time}.{action}", partial(_archived_json, archive, instant, path))
     for instant in table.timeline.completed:
         if instant.action in actions:
-            # Where archiving was interrupted an instant is in the archive, too.
+            # After an interrupted archiving an instant is in the archive, too.
             name = table.timeline.layout.file_name(instant)
             found[instant.timestamp, instant.action] = (name, partial(_active_json, table, instant))
     for key in sorted(found, reverse=newest_first):
@@ -153,7 +153,7 @@ def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -
 
 
 def _active_json(table: HudiTable, instant: Any) -> bytes:
-    """What the instant's file says; commits are JSON already, other actions become the JSON of Avro."""
+    """The content of the instant's file; commits are JSON already, other actions become the JSON of Avro."""
     from hudisql.format.avro.avro_container import load_codec
     from hudisql.table.timeline.instant_files import read_instant
 
@@ -166,7 +166,7 @@ def _active_json(table: HudiTable, instant: Any) -> bytes:
 
 
 def _document_json(content: bytes) -> bytes:
-    """The JSON of commit metadata that timeline layout 2 keeps as Avro."""
+    """The JSON of commit metadata that timeline layout 2 stores as Avro."""
     from hudisql.format.timeline.commit_metadata import parse_commit_document
 
     return json.dumps(parse_commit_document(content), indent=2, ensure_ascii=False).encode()

@@ -64,7 +64,7 @@ def upgrade_table(context: Context, arguments: UpgradeTableArguments) -> Iterabl
     row=VersionChangeRow,
 )
 def downgrade_table(context: Context, arguments: DowngradeTableArguments) -> Iterable[VersionChangeRow]:
-    """A row for each step. Raises as `upgrade_table`."""
+    """A row for each step."""
     return _change(
         context, arguments.table, arguments.to_version, is_upgrade=False, dry_run=arguments.dry_run
     )
@@ -93,11 +93,11 @@ def _change(
 
 
 def _version_of(text: str) -> int:
-    """The number of a version, given it or Hudi's name of it. Raises InvalidArgumentError."""
+    """The number of a version, from the number or Hudi's name."""
     given = text.strip().upper()
     found = _VERSIONS.get(given, int(given) if given.isdigit() else None)
     if found is None:
         raise InvalidArgumentError(
-            f"to_version '{text}' is no table version", hint=f"it is {', '.join(_VERSIONS)} or a number"
+            f"to_version '{text}' is not a table version", hint=f"it is {', '.join(_VERSIONS)} or a number"
         )
     return found

@@ -15,7 +15,7 @@ _SPECIAL = frozenset("*?[{")
 
 
 def find_paths(storage: Storage, pattern: str) -> list[FileInfo]:
-    """What there is at the paths that match, sorted by path; none is no error. Raises StorageError."""
+    """The existing paths that match, sorted; possibly none. Raises StorageError."""
     from hudisql.storage import join
     from hudisql.table.partitions.path_glob import glob_pattern
 

@@ -1,7 +1,7 @@
-"""Procedures that show archived commits, Apache Hudi's as well.
+"""Procedures that show archived commits, those of Apache Hudi too.
 
-Follows `ShowArchivedCommitsProcedure` of Hudi 0.15. Unlike Hudi's, no bound on time holds by default: Hudi
-shows the commits of ten days to one day ago.
+Follows `ShowArchivedCommitsProcedure` of Hudi 0.15, but without its default bounds: Hudi shows only the
+commits between ten days and one day ago.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def show_archived_commits(
 def show_archived_commits_metadata(
     context: Context, arguments: ShowArchivedCommitsArguments
 ) -> Iterable[WriteStatRow]:
-    """A row for each file group that a commit wrote to. Raises as `show_archived_commits`."""
+    """A row for each file group that a commit wrote to."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
         write_stat_row(entry.instant, entry.transition_time, stat)

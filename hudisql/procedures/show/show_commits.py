@@ -1,4 +1,4 @@
-"""Procedures that show what commits of the active timeline wrote, from their metadata.
+"""Procedures that show the metadata of commits on the active timeline.
 
 Names, parameters and columns are those of Hudi 0.15 (`ShowCommitsProcedure`, `ShowCommitFilesProcedure`,
 `ShowCommitPartitionsProcedure`, `ShowCommitWriteStatsProcedure`, `ShowCommitExtraMetadataProcedure`).

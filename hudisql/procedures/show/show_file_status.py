@@ -1,7 +1,7 @@
-"""`show_file_status`: whether a data file is there, and if not, which instant has deleted it.
+"""`show_file_status`: whether a data file exists, and if not, which instant has deleted it.
 
 Follows `ShowFileStatusProcedure` of Hudi 1.2, with its parameters, columns and words. Savepoints and commits
-delete no files: cleans, rollbacks and restores say which they have deleted.
+delete no files: only cleans, rollbacks and restores list deleted files.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _deletion_of(table: HudiTable, partition: str, name: str) -> FileStatusRow |
 
 
 def _deleting_records(table: HudiTable, name: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Action, instant time, timeline and record of what may have deleted a file, newest first."""
+    """Action, instant time, timeline and record of instants that may have deleted a file, newest first."""
     from hudisql.format.avro.avro_container import load_codec
     from hudisql.table.timeline.archived_timeline import read_archived_entries
     from hudisql.table.timeline.instant_files import read_instant

@@ -1,8 +1,8 @@
 """Procedures that show the file slices of a table: `show_fsview_all` and `show_fsview_latest`.
 
 Columns are those of Hudi 0.15 (`ShowFileSystemViewProcedure`), parameters those of 1.2, where a partition
-need not be named. Unlike Hudi 0.15 a partition that does not exist is not made, and log files that were
-written since a compaction was planned are shown by `show_fsview_latest` as readers see them.
+need not be named. Unlike Hudi 0.15 a missing partition is not created, and `show_fsview_latest` shows log
+files written after a compaction was planned as readers see them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class FileSystemViewArguments(TableArguments):
     """The parameters of `show_fsview_all`."""
 
     max_instant: str = parameter("", help="only slices of instants before this one")
-    include_max: bool = parameter(False, help="slices of max_instant, too")
-    include_in_flight: bool = parameter(False, help="slices of instants that are not complete, too")
-    exclude_compaction: bool = parameter(False, help="no slices of pending compactions")
+    include_max: bool = parameter(False, help="include slices of max_instant")
+    include_in_flight: bool = parameter(False, help="include slices of incomplete instants")
+    exclude_compaction: bool = parameter(False, help="exclude slices of pending compactions")
     limit: int = limit_parameter(10)
     path_regex: str = parameter("ALL_PARTITIONS", help="pattern of partition paths, such as dt=2024-*")
     filter: str = filter_parameter()
@@ -44,7 +44,7 @@ class LatestFileSystemViewArguments(FileSystemViewArguments):
     """The parameters of `show_fsview_latest`."""
 
     partition_path: str = parameter("ALL_PARTITIONS", help="only this partition; or a pattern")
-    merge: bool = parameter(True, help="with the log files written since a pending compaction was planned")
+    merge: bool = parameter(True, help="include the log files written after a pending compaction was planned")
     include_inflight: bool = parameter(False, help="include_in_flight, as Hudi 0.15 calls it here")
 
 
@@ -91,7 +91,8 @@ class LatestFileSliceRow:
     row=FileSliceRow,
 )
 def show_fsview_all(context: Context, arguments: FileSystemViewArguments) -> Iterable[FileSliceRow]:
-    """A row for each slice, the newest of a group first; replaced groups are among them until a clean.
+    """A row for each slice, the newest of a group first, including replaced groups until a clean deletes
+    them.
 
     Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError.
     """
@@ -138,7 +139,7 @@ def show_fsview_latest(
 
 
 def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
-    """The table with the instants that the arguments let through; inflight writes count as completed."""
+    """The table restricted to the instants of the arguments; inflight writes count as completed."""
     from hudisql.format.timeline.instant import (
         CLUSTERING,
         COMPACTION,
@@ -172,7 +173,7 @@ def _partitions(table: HudiTable, pattern: str) -> list[str]:
 def _file_groups(
     table: HudiTable, paths: Sequence[str], *, replaced_too: bool = False
 ) -> Iterator[tuple[str, str, FileGroupVersions]]:
-    """Partition path, file id and versions of the file groups, those that later commits replaced if asked."""
+    """Partition path, file id and versions of the file groups, with replaced ones on request."""
     from hudisql.table.files.snapshot import list_file_versions
     from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
@@ -255,7 +256,7 @@ def _latest_row(storage: Storage, found: FileSlice) -> LatestFileSliceRow:
 
 
 def _as_text(storage: Storage, log_files: Sequence[LogFile], separator: str) -> str:
-    """As Java prints a list of Hudi's `HoodieLogFile`, the latest first."""
+    """The text of a Java list of Hudi's `HoodieLogFile`, the latest first."""
     shown = [
         f"HoodieLogFile{{pathStr='{storage.hadoop_uri(each.path)}', fileLen={each.length}}}"
         for each in reversed(log_files)

@@ -1,8 +1,8 @@
-"""Procedures that show what log files hold, and which base files are no parquet files.
+"""Procedures that show the content of log files, and base files that are not parquet files.
 
 Names, parameters and columns are those of Hudi 0.15 (`ShowHoodieLogFileMetadataProcedure`,
 `ShowHoodieLogFileRecordsProcedure`, `ShowInvalidParquetProcedure`); delete blocks, at which Hudi 0.15 fails,
-are counted or passed over.
+are counted or skipped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogFileRecordsArguments(TableArguments):
     """The parameters of `show_logfile_records`."""
 
     log_file_path_pattern: str = parameter(help=_PATTERN_HELP)
-    merge: bool = parameter(False, help="of each record key the latest record that is committed")
+    merge: bool = parameter(False, help="only the latest committed record of each record key")
     limit: int = limit_parameter(10)
 
 
@@ -104,7 +104,7 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
 
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
-    """The log files at the paths that match. Raises InvalidArgumentError if there are none."""
+    """The log files at the paths that match."""
     from hudisql.format.paths.file_names import parse_log_file_name
     from hudisql.procedures.show.path_pattern import find_paths
     from hudisql.storage import join
@@ -153,7 +153,7 @@ def _as_json(metadata: object) -> str:
 
 
 def _count_records(source: pa.NativeFile, block: LogBlockHead) -> int:
-    """How many rows or deletes a block holds; 0 for one whose type is not read."""
+    """The number of rows or deletes in a block; 0 for an unknown block type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,7 +193,7 @@ def _batches(storage: Storage, files: Sequence[LogFile]) -> Iterator[pa.RecordBa
 
 
 def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:
-    """For each file slice the latest committed rows of its log files, without those that are deletes."""
+    """For each file slice the latest committed rows of its log files, without deletes."""
     import numpy as np
 
     from hudisql.read.merge.merge_mode import log_merge_config_of
@@ -221,14 +221,14 @@ class ShowInvalidParquetArguments(Arguments):
 
 @dataclass(frozen=True)
 class InvalidParquetRow:
-    """A file that is no parquet file."""
+    """A file that is not a parquet file."""
 
     path: str
 
 
 @procedure(
     name="show_invalid_parquet",
-    summary="Shows the base files of a table whose bytes are not those of a parquet file.",
+    summary="Shows the base files of a table that are not valid parquet files.",
     arguments=ShowInvalidParquetArguments,
     row=InvalidParquetRow,
 )
@@ -263,7 +263,7 @@ _THREADS = 16
 
 
 def _is_parquet(storage: Storage, file: FileInfo) -> bool:
-    """True if a footer ends the file. The data before it is not read."""
+    """True if the file ends with a footer. The data before it is not read."""
     if file.length < _SMALLEST:
         return False
     with storage.open_input(file.path) as source:

@@ -1,7 +1,7 @@
-"""Procedures that show what a table's own files say: bootstrap index, properties, commits, timeline.
+"""Procedures that show a table's own files: bootstrap index, properties, commits, timeline.
 
-Names, parameters and output columns are those of Hudi's procedures (1.2, which has all that 0.15 has).
-`filter` is a SQL predicate over the output columns, evaluated by Spark. Nothing here writes.
+Names, parameters and output columns are those of Hudi's procedures (1.2, which has all of 0.15). `filter` is
+a SQL predicate over the output columns, evaluated by Spark. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BootstrapMappingRow:
 
 @procedure(
     name="show_bootstrap_mapping",
-    summary="Shows which source file holds the data columns of which bootstrapped file group.",
+    summary="Shows the source file of each bootstrapped file group.",
     arguments=ShowBootstrapMappingArguments,
     row=BootstrapMappingRow,
 )
@@ -116,7 +116,7 @@ class BootstrapPartitionRow:
 
 @procedure(
     name="show_bootstrap_partitions",
-    summary="Shows the partitions that the bootstrap index knows.",
+    summary="Shows the partitions of the bootstrap index.",
     arguments=ShowBootstrapPartitionsArguments,
     row=BootstrapPartitionRow,
 )
@@ -248,7 +248,7 @@ class ShowTimelineArguments(TableArguments):
     """The parameters of `show_timeline`."""
 
     limit: int = limit_parameter(20)
-    showArchived: bool = parameter(False, help="archived instants too")  # noqa: N815 (Hudi's name)
+    showArchived: bool = parameter(False, help="include archived instants")  # noqa: N815 (Hudi's name)
     filter: str = filter_parameter()
     startTime: str = parameter("", help="only instants from this one on")  # noqa: N815
     endTime: str = parameter("", help="only instants up to this one")  # noqa: N815
@@ -275,7 +275,7 @@ class TimelineRow:
     row=TimelineRow,
 )
 def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
-    """A row per instant of the active timeline, then of the archived one if it is asked for."""
+    """A row per instant of the active timeline, then of the archived one on request."""
     table = find_table(context, arguments.table, arguments.path)
     found = [*_timeline_rows(table), *(_archived_rows(table) if arguments.showArchived else ())]
     first, last = arguments.startTime, arguments.endTime

@@ -1,4 +1,4 @@
-"""What the `show_…` procedures share: their parameters `limit` and `filter`, and times of instants.
+"""Shared parts of the `show_…` procedures: their parameters `limit` and `filter`, and times of instants.
 
 `filter` is a SQL predicate over the output columns, evaluated by Spark.
 """
@@ -35,14 +35,14 @@ def filter_parameter() -> Any:
 
 
 def transition_time(info: FileInfo | None) -> str | None:
-    """Hudi's `state_transition_time` (UTC): when the file of the instant was written."""
+    """Hudi's `state_transition_time` (UTC): the modification time of the instant's file."""
     if info is None:
         return None
     return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
 
 
 def completion_text(table: HudiTable, instant: Instant) -> str | None:
-    """Hudi's `state_transition_time` of an instant: by its file's name, else by when the file was written."""
+    """Hudi's `state_transition_time` of an instant: from its file's name, else the modification time."""
     return instant.completion_time or transition_time(table.storage.info(table.instant_path(instant)))
 
 
@@ -54,7 +54,7 @@ def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: s
 
 
 def first_rows(context: Context, rows: Iterable[R], row_type: type[R], predicate: str, limit: int) -> list[R]:
-    """The first `limit` rows for which the predicate holds; without one the others are not made.
+    """The first `limit` rows for which the predicate holds; without a predicate the others are not computed.
 
     Raises InvalidArgumentError.
     """

@@ -1,8 +1,8 @@
-"""Procedures that count: sizes of files, write amplification, directories.
+"""Procedures with statistics: sizes of files, write amplification, directories.
 
 Names, parameters and columns are those of Hudi 0.15 (`StatsFileSizeProcedure`,
-`StatsWriteAmplificationProcedure`, `ShowFsPathDetailProcedure`). Unlike Hudi's, the row of totals is there
-whatever the limit is, after the newest commits.
+`StatsWriteAmplificationProcedure`, `ShowFsPathDetailProcedure`). Unlike Hudi's, the row of totals always
+follows the newest commits, whatever the limit is.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class ShowPathDetailArguments(Arguments):
     """The parameters of `show_fs_path_detail`."""
 
     path: str = parameter(help="path of a file or directory; *, ?, […] and {a,b} match within one level")
-    is_sub: bool = parameter(False, help="what lies directly in the directory instead of the directory")
+    is_sub: bool = parameter(False, help="the directory's children instead of the directory")
     sort: bool = parameter(True, help="largest first; false: most files first")
     limit: int = limit_parameter(100)
     filter: str = filter_parameter()
@@ -230,7 +230,7 @@ def _path_row(storage: Storage, path: FileInfo) -> PathDetailRow:
 
 
 def _levels_below(storage: Storage, path: FileInfo) -> Iterator[list[FileInfo]]:
-    """What lies below the path, level by level; directories of a level are listed in parallel."""
+    """The content of directories, level by level; directories of a level are listed in parallel."""
     level = [path.path] if path.is_directory else []
     while level:
         entries = [each for found in storage.list_directories(level, missing_ok=True) for each in found]
@@ -239,7 +239,7 @@ def _levels_below(storage: Storage, path: FileInfo) -> Iterator[list[FileInfo]]:
 
 
 def _is_checksum(entry: FileInfo) -> bool:
-    """True for a file that Hadoop's local file system keeps for itself, and never shows."""
+    """True for a checksum file of Hadoop's local file system, which it never lists."""
     return entry.name.startswith(".") and entry.name.endswith(".crc")
 
 

@@ -1,7 +1,7 @@
-"""Syncs of tables with the metastore, beside the commits of a worker.
+"""Syncs tables with the metastore in parallel to the commits of a worker.
 
-Most of a sync is waiting for the metastore's answers, five times as long as a small commit takes: a worker
-of many tables commits on meanwhile. A sync that failed is a warning, and the next commit syncs again.
+A sync mostly waits for the metastore, five times as long as a small commit takes: meanwhile a worker of many
+tables goes on committing. A failed sync is a warning, and the next commit syncs again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hudisql.errors import SyncFailedError
 
 _THREADS: Final = 4
 _TIMEOUT_SECONDS: Final = 600.0
-# A worker that leaves tables must be back with Kafka's group in time.
+# A worker that leaves tables must answer Kafka's group in time.
 _SETTLE_SECONDS: Final = 60.0
 
 Sync = Callable[[MetastoreClient], None]
 
 
 class BackgroundSyncs:
-    """Runs syncs in threads with connections of their own, of one table one at a time.
+    """Runs syncs in threads with their own connections, at most one per table at a time.
 
-    A table that commits again before its sync has begun is synced once.
+    Commits of a table whose sync has not begun share that sync.
     """
 
     def __init__(self, metastore: MetastoreClient, console: Console) -> None:
@@ -40,7 +40,7 @@ class BackgroundSyncs:
         self._busy: set[str] = set()
 
     def submit(self, table: str, sync: Sync) -> None:
-        """Run the sync when it is the table's turn."""
+        """Queue the sync of the table."""
         with self._changed:
             self._waiting[table] = sync
             if table not in self._busy:
@@ -48,12 +48,12 @@ class BackgroundSyncs:
                 self._threads.submit(self._run, table)
 
     def settle(self, tables: Collection[str]) -> None:
-        """Wait until the syncs of the tables have ended, at most for a minute."""
+        """Wait for the syncs of the tables, for at most a minute."""
         with self._changed:
             self._changed.wait_for(lambda: self._busy.isdisjoint(tables), _SETTLE_SECONDS)
 
     def close(self) -> None:
-        """Wait until all syncs have ended, and close the connections."""
+        """Wait for all syncs, and close the connections."""
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
         self._threads.shutdown()
@@ -68,7 +68,7 @@ class BackgroundSyncs:
         except SyncFailedError as error:
             self._warn(table, error.message)
         except Exception as error:
-            self._warn(table, f"the metastore could not follow a commit: {error}")
+            self._warn(table, f"the sync with the metastore failed: {error}")
         finally:
             self._ended(table)
 

@@ -1,4 +1,4 @@
-"""Changes to the declaration of a table's events, which is a property of its metastore entry."""
+"""Changes the declaration of a table's events, which is a property of its metastore entry."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ATTEMPTS: Final = 10
 def change_declaration(
     context: Context, name: str, *, paused: bool | None = None, drained: bool | None = None
 ) -> tuple[MetastoreTable, IngestDeclaration]:
-    """Set what is given in the declaration of a table, by its `database.name`.
+    """Change the given fields of a table's declaration, by its `database.name`.
 
-    What another client sets at the same time is kept. Returns the entry as it was read and the declaration
-    that was stored. Raises NoSuchTableError, InvalidArgumentError for a table without a declaration,
+    Concurrent changes of other clients are kept. Returns the entry as it was read and the declaration that
+    was stored. Raises NoSuchTableError, InvalidArgumentError for a table without a declaration,
     MetastoreError.
     """
     for _ in range(_ATTEMPTS - 1):
@@ -65,7 +65,7 @@ def store_declaration(
 
 
 def not_declared(name: str) -> InvalidArgumentError:
-    """The error of a table, by its `database.name`, that has no declaration."""
+    """The error for a table, by its `database.name`, without a declaration."""
     return InvalidArgumentError(
         f"no events are declared for {name}",
         hint="CALL ingest_table(table => …, topic => …), or source => 'push'",

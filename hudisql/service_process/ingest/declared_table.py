@@ -1,4 +1,4 @@
-"""A table of the metastore with a declaration of its events: what a worker needs to feed it.
+"""A table with a declaration of its events, as a worker feeds it.
 
 Settings are looked up as for the table's other writes: the session's, TBLPROPERTIES, `hoodie.properties`.
 """
@@ -70,19 +70,19 @@ SHARED_BY_WRITERS: Final[Mapping[str, str]] = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-    # In minutes: the lock of a worker that was killed while it held it.
+    # In minutes: the expiry of a lock whose holder was killed.
     "hoodie.write.lock.filesystem.expire": "1",
 }
-"""How several writers share a table, as Hudi's documentation has it."""
+"""Settings for several writers of one table, from Hudi's documentation."""
 _LOCK_RETRIES: Final = 2
 
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """What a worker has for the tables that it feeds.
+    """What a worker shares among its tables.
 
     `compact` is called with the name of a table whose compaction is due; `accepted` are the tables that take
-    pushes in this process; `syncs` are run after commits.
+    pushes in this process; `syncs` run after commits.
     """
 
     syncs: BackgroundSyncs
@@ -92,7 +92,7 @@ class WorkerParts:
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """An `IngestTable`; `storage` needs no Spark. One that is fed has a `worker`."""
+    """An `IngestTable`; `storage` needs no Spark. `worker` is set for a table that is fed."""
 
     context: Context
     storage: Storage
@@ -113,7 +113,7 @@ class DeclaredTable:
         return TableFeed(self.name, self.declaration, self.open, make, self.keep_bad_events, owner, add)
 
     def open(self) -> IngestTarget:
-        """The table as it is now, with its properties as they are now, if the metastore answers.
+        """Open the current table with its current properties, if the metastore answers.
 
         Raises NoSuchTableError, UnsupportedTableError, SettingsError.
         """
@@ -138,12 +138,9 @@ class DeclaredTable:
         return open_registered(self.context, entry, self.storage)
 
     def add_columns(self, found: pa.Schema) -> None:
-        """Give the table those of the columns that it can get; a warning names the others.
-
-        Raises what `add_new_columns` raises, but for a sync that failed: the next commit syncs again.
-        """
+        """Add those columns to the table that can be added; a warning names the others."""
         if self.worker is not None:
-            # A sync that began before would take the columns off the entry again.
+            # A sync that began before would remove the columns from the entry again.
             self.worker.syncs.settle([self.name])
         call = self._call()
         concurrency = ingest_options(call, call.write_options()).concurrency
@@ -153,7 +150,7 @@ class DeclaredTable:
             self.context.console.warning(f"{self.name}: columns of events that it does not get: {left}")
 
     def _offer_check(self, accepted: AcceptedTables, target: IngestTarget) -> None:
-        """Let pushes be checked by the table's columns as they are now."""
+        """Let pushes be checked by the table's current columns."""
         current = accepted.check_of(self.name)
         takes_bad_rows = self.declaration.on_bad_record == DEAD_LETTER
         if current is None or not current.is_of(target.table.schema, takes_bad_rows=takes_bad_rows):
@@ -163,10 +160,7 @@ class DeclaredTable:
             accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
-        """Write the events to the table's dead-letter table, which is made and registered if it is not there.
-
-        Raises what `write_bad_events` raises.
-        """
+        """Write the events to the dead-letter table; create and register that table if it is missing."""
         entry = self.entry
         base_path = self.storage.qualify(location_of(entry)) + SUFFIX
         name = entry.name + SUFFIX
@@ -176,7 +170,7 @@ class DeclaredTable:
         self._sync(lambda: sync_table(self.context.metastore, table.reopened(), entry.database, name))
 
     def _after_commit(self, call: TableCall) -> None:
-        """Clean and archive if that is due, then have it synced; what fails is a warning."""
+        """Clean and archive if that is due, then queue the sync; failures are warnings."""
         console = self.context.console
         if self.declaration.services:
             services = AutomaticServices(
@@ -213,7 +207,7 @@ def declared_tables(
 ) -> list[DeclaredTable]:
     """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
 
-    `worker` is that of this process which feeds them. A declaration that cannot be read is a warning.
+    `worker` is the one of this process that feeds them. A declaration that cannot be read is a warning.
     """
     found = []
     clients = read_client_config(context.settings.kafka_config)
@@ -229,10 +223,10 @@ def declared_tables(
 
 
 def ingest_options(call: TableCall, options: WriteOptions) -> WriteOptions:
-    """The options of the table's writes as workers use them.
+    """The options of a worker's writes to the table.
 
-    Unless a codec is set, files are in snappy, which takes half of gzip's CPU time. A lock that another
-    writer holds is not waited for long: the worker has other tables, and comes back.
+    Without a configured codec files use snappy, which takes half of gzip's CPU time. The wait for another
+    writer's lock is short: the worker has other tables, and retries.
     """
     policy = options.concurrency.lock_retry_policy
     policy = replace(policy, retries=min(policy.retries, _LOCK_RETRIES))
@@ -252,7 +246,7 @@ def check_ingestible(table: HudiTable, options: WriteOptions) -> None:
 
 
 def check_splittable(table: HudiTable, options: WriteOptions, declaration: IngestDeclaration) -> None:
-    """Raise InvalidArgumentError for a table whose partitions cannot be split as it is declared."""
+    """Raise InvalidArgumentError for a table whose partitions cannot be split as declared."""
     if declaration.split == SplitKind.NEVER:
         return
     reason = None
@@ -271,7 +265,7 @@ def make_parser(
 ) -> RecordParser:
     """The parser of the declaration's format for the table.
 
-    Raises InvalidArgumentError, UnsupportedTableError for columns that the format has no values for.
+    Raises InvalidArgumentError, UnsupportedTableError for columns whose types the format does not support.
     """
     fields = table.properties.record_key_fields
     key_column = fields[0] if len(fields) == 1 else None

@@ -1,7 +1,7 @@
-"""`hudisql ingest drain` and `resume`: tables that no worker writes to, with all that was read committed.
+"""`hudisql ingest drain` and `resume`: stops writes to tables after everything read is committed.
 
-A drained table is one with a mark in its declaration. Workers that see the mark commit what they have in
-memory, leave the table, and say so to their group; a table that no worker owns has nothing in memory.
+A drained table has a mark in its declaration. Workers that see the mark commit what they have in memory,
+leave the table, and report it to their group; a table without an owner has nothing in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def drain_tables(
     timeout: float = 300.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Drain the declared tables, or those named; gives those that a worker may still write to.
+    """Drain the declared tables, or the named ones; returns those that a worker may still write to.
 
     It waits up to `timeout` seconds, or until `stop` is set. Raises InvalidArgumentError, MetastoreError,
     NoSuchTableError, KafkaError.
@@ -42,7 +42,7 @@ def drain_tables(
     chosen = chosen_tables(context, tables)
     if not chosen:
         return []
-    # Before a table is marked: a group that cannot be asked drains nothing.
+    # Before any table is marked: nothing is drained if the group cannot be asked.
     find_workers(context, chosen, group, coordinator)
     for each in chosen:
         if not each.declaration.drained:
@@ -58,9 +58,9 @@ def drain_tables(
 
 
 def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
-    """Let workers go on with the drained tables, or with those named; gives their names.
+    """Resume the drained tables, or the named ones; returns their names.
 
-    A table that `pause_ingest` has paused stays paused. Raises as `drain_tables`.
+    A table that `pause_ingest` has paused stays paused.
     """
     drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
     for name in drained:

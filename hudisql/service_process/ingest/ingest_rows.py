@@ -1,4 +1,4 @@
-"""How far each declared table has come: its last commit, and the events of its topic that wait.
+"""The progress of each declared table: its last commit, and the events of its topic that wait.
 
 Shown by `CALL show_ingest` and `hudisql ingest status`.
 """
@@ -40,7 +40,7 @@ class IngestRow:
 
 
 def ingest_rows(tables: Iterable[DeclaredTable]) -> list[IngestRow]:
-    """One row for each of the tables; what cannot be looked up is in its `error`."""
+    """One row for each of the tables; `error` says what could not be looked up."""
     sources: dict[str, KafkaSource] = {}
     try:
         return [_row(each, sources) for each in tables]

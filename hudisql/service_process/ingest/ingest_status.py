@@ -1,4 +1,4 @@
-"""`hudisql ingest status`: what `show_ingest` tells, with what the workers of the group say of the tables."""
+"""`hudisql ingest status`: the rows of `show_ingest`, with the reports of the group's workers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_WORKER: Final = "no worker"
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """A declared table; `worker` owns it now, `state` is what that one says.
+    """A declared table; `worker` owns it, `state` is the worker's report.
 
-    `state` is running, starting, failed, paused, `no worker`, or unknown if the worker has said nothing yet.
-    `error` says why it is not well; None if it is.
+    `state` is running, starting, failed, paused, `no worker`, or unknown if the worker has not reported yet.
+    `error` says what is wrong; None if nothing is.
     """
 
     table: str
@@ -39,7 +39,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class IngestStatus:
-    """The tables, and who feeds them."""
+    """The tables, and the workers that feed them."""
 
     rows: tuple[StatusRow, ...]
     feeding: WorkersState
@@ -67,7 +67,7 @@ def find_status(
     coordinator: str | None = None,
     max_lag: int | None = None,
 ) -> IngestStatus:
-    """Look at the declared tables, or at those named; `max_lag` is the most events that may wait.
+    """The status of the declared tables, or of the named ones; `max_lag` is the most events that may wait.
 
     Raises InvalidArgumentError, MetastoreError, NoSuchTableError, KafkaError.
     """
@@ -80,7 +80,7 @@ def find_status(
 
 
 def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]:
-    """The declared tables, or those named, sorted by name.
+    """The declared tables, or the named ones, sorted by name.
 
     Raises MetastoreError, NoSuchTableError, InvalidArgumentError for one without a declaration.
     """

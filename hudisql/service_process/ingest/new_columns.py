@@ -1,4 +1,4 @@
-"""`new_columns => 'add'`: columns that events have and the table lacks are added, as by ALTER TABLE."""
+"""`new_columns => 'add'`: adds columns of events that the table lacks, as ALTER TABLE does."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from hudisql.options.table_call import TableCall
 
 MOST_COLUMNS: Final = 1_000
-"""A table gets no more: events whose names are data would make a column of each."""
+"""The most columns of a table: events with data as field names would add a column for each."""
 _META_PREFIX: Final = "_hoodie_"
 
 
 def add_new_columns(call: TableCall, found: pa.Schema, concurrency: Concurrency) -> list[str]:
-    """Add those of the found columns that can be added, in one commit, and sync the metastore.
+    """Add the columns that can be added in one commit, and sync the metastore.
 
-    Gives the names of the others: a meta column's, one that differs from another column's by its case alone,
-    and what exceeds MOST_COLUMNS. Raises WriteConflictError, TableLockedError, UnsupportedTableError,
-    StorageError; SyncFailedError if only the metastore lags.
+    Returns the names of the others: meta columns, those that differ from another column's name only by case,
+    and those beyond MOST_COLUMNS. Raises WriteConflictError, TableLockedError, UnsupportedTableError,
+    StorageError; SyncFailedError if only the sync failed.
     """
     table = call.table
     known = {name.lower() for name in table.schema.names}

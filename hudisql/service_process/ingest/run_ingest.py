@@ -39,13 +39,13 @@ DEFAULT_MEMORY: Final = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker runs.
+    """The options of a worker.
 
-    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
-    group, by default those of the declared tables. With `push` the tables that are declared for pushes are
-    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT at which metrics
-    and health are served. `compact` is called with the name of a table whose compaction is due,
-    `is_compacting` says whether that is going on.
+    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers of the group, by
+    default those of the declared tables. With `push` the worker also feeds tables that are declared for
+    pushes. Rows in memory take at most about `memory` bytes. Metrics and health are served at `metrics`, a
+    HOST:PORT. `compact` is called with the name of a table whose compaction is due, `is_compacting` says
+    whether that is running.
     """
 
     group: str = DEFAULT_GROUP
@@ -59,9 +59,9 @@ class WorkerOptions:
     push: PushOptions | None = None
 
     def check(self) -> None:
-        """Raise InvalidArgumentError for values that cannot be."""
+        """Raise InvalidArgumentError for invalid values."""
         if self.memory < 1 << 20 or self.refresh_seconds <= 0:
-            raise InvalidArgumentError("memory must be at least 1 MB, and the time between two looks above 0")
+            raise InvalidArgumentError("memory must be at least 1 MB, and the refresh interval above 0")
 
 
 def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
@@ -115,7 +115,7 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
 def _find_tables(
     look: WorkersTables, stop: threading.Event, options: WorkerOptions, health: WorkerHealth
 ) -> bool:
-    """Wait until there is something to feed; False if there is nothing at the end."""
+    """Wait until there is a table to feed; False if there is none at the end."""
     tables = look()
     look.context.console.info(f"{len(tables):,} table{'' if len(tables) == 1 else 's'} with a declaration")
     if look.service is not None and not options.until_caught_up:
@@ -144,12 +144,12 @@ def _open_source(service: PushService | None, clients: ClientConfig, name: str) 
 
 
 def coordinator_of(tables: Sequence[DeclaredTable]) -> str:
-    """The brokers of all tables. Raises InvalidArgumentError if they are not the same."""
+    """The brokers of all tables. Raises InvalidArgumentError if they differ."""
     servers = sorted({each.declaration.bootstrap_servers or "" for each in tables} - {""})
     if len(servers) != 1:
         raise InvalidArgumentError(
-            f"the declared tables have {len(servers)} different bootstrap_servers: which of them knows the "
-            "group of workers?",
+            f"the declared tables have {len(servers)} different bootstrap_servers, and the group of workers "
+            "needs one",
             hint="hudisql ingest worker --coordinator HOST:PORT, the same for all workers",
         )
     return servers[0]

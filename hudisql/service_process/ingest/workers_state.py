@@ -1,6 +1,6 @@
-"""Who writes to the declared tables now: workers of a Kafka group, and holders of leases for pushed tables.
+"""The current writers of declared tables: workers of a Kafka group, and holders of leases for pushed tables.
 
-No worker is asked. One with `--sole-worker` has no leases, and is not seen.
+The workers themselves are not contacted. One with `--sole-worker` has no leases, and is not seen.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class WorkersState:
         return None if found is None else found.name
 
     def said_of(self, table: DeclaredTable) -> str:
-        """What its owner said of it last; a lease says that it is taken care of, and no more."""
+        """The last report of the table's owner; a lease only says that there is one."""
         if table.declaration.source == PUSH:
             return RUNNING
         return self.group.tables.get(table.name, UNKNOWN)
 
     def is_left(self, table: DeclaredTable) -> bool:
-        """True if no worker writes to a drained table: its owner has said so, or there is none."""
+        """True if no worker writes to a drained table: its owner has reported that, or it has no owner."""
         if table.declaration.source == PUSH:
-            # A worker gives the lease up after its last commit.
+            # A worker releases the lease after its last commit.
             return self.owner_of(table) is None
         if not self.group.is_settled:
             return False
@@ -56,7 +56,7 @@ class WorkersState:
 def find_workers(
     context: Context, tables: Sequence[DeclaredTable], group: str, coordinator: str | None
 ) -> WorkersState:
-    """Look who owns the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
+    """Look up the owners of the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
     of_topics = [each for each in tables if each.declaration.source != PUSH]
     state = _NO_GROUP
     if of_topics:

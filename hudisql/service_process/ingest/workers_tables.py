@@ -1,4 +1,4 @@
-"""The declared tables that one worker may feed: those of topics, and those of pushes if it takes pushes."""
+"""The declared tables that one worker may feed: those of topics, and those of pushes if it accepts pushes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class WorkersTables:
-    """Looks for the declared tables that a worker may feed; those of pushes only with a `service`.
+    """Finds the declared tables that a worker may feed; those of pushes only with a `service`.
 
-    `parts` is what the worker has for them. `of_topics` are the tables of
-    topics, as the last look found them.
+    `parts` is shared by the worker's tables. `of_topics` are the tables of topics at the last search.
     """
 
     context: Context
@@ -30,7 +29,7 @@ class WorkersTables:
     of_topics: Sequence[DeclaredTable] = ()
 
     def __call__(self) -> Sequence[DeclaredTable]:
-        """The tables as they are now. Raises MetastoreError, SettingsError."""
+        """The current tables. Raises MetastoreError, SettingsError."""
         service = self.service
         tables = declared_tables(self.context, self.storage, self.parts)
         self.of_topics = [each for each in tables if each.declaration.source != PUSH]
@@ -44,7 +43,7 @@ class WorkersTables:
         return tables
 
     def _discard_rows_of_dropped_tables(self, service: PushService, declared: set[str]) -> None:
-        """Rows of a table that the metastore does not have would keep the log's segments for ever."""
+        """Discard rows of dropped tables, which would keep the log's segments forever."""
         for name in set(service.log.tables()) - declared:
             database, _, table = name.partition(".")
             if self.context.metastore.get_table(database, table) is None:

@@ -1,7 +1,7 @@
-"""A table of the metastore that `hudisql services run` looks after: what is due by its settings, and its run.
+"""A table that `hudisql services run` maintains: which services are due by its settings, and their runs.
 
-Settings are looked up as for the table's writes: the session's, TBLPROPERTIES, `hoodie.properties`. Looking
-at a table that has not changed opens nothing.
+Settings are looked up as for the table's writes: the session's, TBLPROPERTIES, `hoodie.properties`. Checking
+a table that has not changed opens nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class RegisteredTable:
         return self.entry.full_name
 
     def look(self) -> TableLook:
-        """What is due. Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError."""
+        """The services that are due. Raises NoSuchTableError, UnsupportedTableError, CorruptTableError,
+        StorageError.
+        """
         if self._watch is None:
             self._watch = TableWatch(self.storage, self.storage.qualify(location_of(self.entry)))
         signature, known = self._watch.signature(), self._look
@@ -52,10 +54,9 @@ class RegisteredTable:
         return self._look
 
     def run(self, service: Service) -> str | None:
-        """Run the service by the table's settings as they are now, and sync the metastore if it says so.
+        """Run the service by the table's current settings, and sync the metastore if they say so.
 
-        Raises NoSuchTableError for a table that was dropped, and what the service raises; SyncFailedError if
-        only the sync has failed.
+        Raises NoSuchTableError for a table that was dropped; SyncFailedError if only the sync failed.
         """
         entry = self.context.metastore.get_table(self.entry.database, self.entry.name)
         if entry is None:

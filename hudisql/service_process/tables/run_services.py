@@ -1,6 +1,6 @@
-"""`hudisql services run`: finds the tables in the metastore and looks after them by one process.
+"""`hudisql services run`: finds tables in the metastore and runs their table services in one process.
 
-Spark starts when the first service needs it: looks, cleans, archiving and rollbacks need none.
+Spark starts when the first service needs it: checks, cleans, archiving and rollbacks do not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFAULT_PARALLELISM: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ServedTables:
-    """Which tables: those named, those of one database, or, with neither, all of the metastore."""
+    """The selected tables: those named, those of one database, or, with neither, all of the metastore."""
 
     tables: tuple[str, ...] = ()
     database: str | None = None
@@ -45,16 +45,16 @@ def run_services(
     interval: float = DEFAULT_INTERVAL,
     parallelism: int = DEFAULT_PARALLELISM,
 ) -> bool:
-    """Look after the tables until `stop` is set, or `once`; False if a service has failed then.
+    """Run table services until `stop` is set, or `once`; False if a service failed with `once`.
 
-    `interval` is in seconds. Raises InvalidArgumentError, NoSuchTableError for a table that is named and not
-    there, MetastoreError if the metastore does not answer at the start, SettingsError.
+    `interval` is in seconds. Raises InvalidArgumentError, NoSuchTableError for a named table that does not
+    exist, MetastoreError if the metastore does not answer at the start, SettingsError.
     """
     if interval <= 0 or parallelism < 1:
         raise InvalidArgumentError("the interval must be above 0, and the parallelism at least 1")
     registry = TableRegistry(context, served, stop.is_set)
     count = len(registry.tables())
-    context.console.info(f"looking after {count:,} Hudi table{'' if count == 1 else 's'}")
+    context.console.info(f"maintaining {count:,} Hudi table{'' if count == 1 else 's'}")
     loop = ServiceLoop(
         registry.tables,
         context.console,
@@ -71,7 +71,7 @@ def run_services(
 
 @dataclass
 class TableRegistry:
-    """The tables to look after, looked up again from time to time; those that stay keep what was seen."""
+    """The maintained tables, looked up from time to time; known tables keep their state."""
 
     context: Context
     served: ServedTables
@@ -81,10 +81,7 @@ class TableRegistry:
     _looked_up_at: float | None = None
 
     def tables(self) -> Sequence[RegisteredTable]:
-        """The tables by name.
-
-        Raises as `run_services` the first time; afterwards a metastore that does not answer is a warning.
-        """
+        """The tables by name."""
         now = self.clock()
         if self._looked_up_at is not None and now - self._looked_up_at < REFRESH_SECONDS:
             return list(self._tables.values())
@@ -93,7 +90,7 @@ class TableRegistry:
         except (MetastoreError, NoSuchTableError) as error:
             if self._looked_up_at is None:
                 raise
-            self.context.console.warning(f"the list of tables is not renewed: {error.message}")
+            self.context.console.warning(f"the list of tables could not be refreshed: {error.message}")
         else:
             self._renew(entries)
         self._looked_up_at = now

@@ -1,10 +1,10 @@
-"""Archiving: old instants move from the active timeline into archive files.
+"""Archiving: moves old instants from the active timeline into archive files.
 
-Follows `HoodieTimelineArchiver` of Hudi 0.15; with timeline layout 2 `history` writes the files. The archive
-file is created whole before the first instant is deleted, so that a crash leaves some instants in both
-places, which readers take for one; the next run archives them again. Of each instant the pending states go
-first: it never looks pending again. Completed ones go in ascending order: what is older than the active
-timeline counts as committed.
+Follows `HoodieTimelineArchiver` of Hudi 0.15; with timeline layout 2 `history_files` writes the files. The
+archive file is complete before the first instant is deleted: after a crash some instants are in both places,
+which readers count once; the next run archives them again. The pending states of an instant are deleted
+first, so that it never looks pending again. Completed states are deleted in ascending order: what is older
+than the active timeline counts as committed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MERGE_PLAN = "mergeArchivePlan"
 
 
 def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concurrency) -> list[Instant]:
-    """Archive the instants that the plan names, oldest first; gives them.
+    """Archive the instants of the plan, oldest first; returns them.
 
     Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
     """
@@ -61,7 +61,7 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
 def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
     """Archive these completed instants, oldest first, under the caller's lock.
 
-    Raises UnsupportedTableError, CorruptTableError, StorageError, and what `check_lock` raises.
+    Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     has_history = table.timeline.layout.has_completion_times
     if has_metadata_table(table) and not has_history:
@@ -122,7 +122,7 @@ def _transition_time(table: HudiTable, file: FileInfo) -> str:
 
 
 def _write(table: HudiTable, entries: list[ArchivedEntry]) -> None:
-    """Create a new archive file, after all that are there."""
+    """Create a new archive file, after all existing ones."""
     directory = archive_directory(table.base_path, table.properties.archive_directory)
     content = encode_archive_file(entries)
     number = max([_merged_number(table, directory), *(number for number, _ in list_archive_files(table))])
@@ -132,14 +132,15 @@ def _write(table: HudiTable, entries: list[ArchivedEntry]) -> None:
             table.storage.create(join(directory, archive_file_name(number)), content)
             return
         except PathExistsError:
-            # Another process archives without a lock: its instants are another file's.
+            # Another process archives without a lock: its instants are in another file.
             continue
 
 
 def _merged_number(table: HudiTable, directory: str) -> int:
-    """The number of the file into which Apache Hudi was merging others when it was killed; 0 if it was not.
+    """The number of the file into which Apache Hudi was merging others when it was killed; 0 if there is
+    none.
 
-    It may delete that file as it goes on.
+    Hudi may delete that file when it continues.
     """
     path = join(directory, _MERGE_PLAN)
     if not table.storage.exists(path):

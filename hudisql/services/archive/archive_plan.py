@@ -1,9 +1,9 @@
 """Which instants of the active timeline are archived.
 
 Follows `HoodieTimelineArchiver`, `ArchivalUtils`, `CompactionUtils.getOldestInstantToRetainForCompaction` and
-`ClusteringUtils.getOldestInstantToRetainForClustering` of Hudi 0.15. Archiving passes neither what a clean
-has still to look at, nor a savepoint, a pending write, what is being rolled back, the delta commits that the
-next compaction counts, or replaced file groups that are not cleaned yet. Deletes nothing.
+`ClusteringUtils.getOldestInstantToRetainForClustering` of Hudi 0.15. Archiving stops before commits that the
+next clean reads, savepoints, pending writes, instants that are being rolled back, delta commits that the next
+compaction counts, and replaced file groups that are not cleaned yet. Deletes nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ArchiveOptions:
 
 
 def archive_options(config: HudiConfig) -> ArchiveOptions:
-    """The options that Hudi's settings name. Raises SettingsError."""
+    """The options of Hudi's settings. Raises SettingsError."""
     least, most = config.get(KEEP_MIN_COMMITS), config.get(KEEP_MAX_COMMITS)
     if least >= most:
         raise SettingsError(f"{KEEP_MAX_COMMITS} ({most}) must be greater than {KEEP_MIN_COMMITS} ({least})")
@@ -73,7 +73,7 @@ def archive_options(config: HudiConfig) -> ArchiveOptions:
 
 
 def may_archive(timeline: Timeline, options: ArchiveOptions) -> bool:
-    """False if there are certainly too few instants, which the timeline alone says."""
+    """False if the number of instants on the timeline is certainly too small."""
     counts = [sum(each.action == action for each in timeline.completed) for action in (CLEAN, ROLLBACK)]
     return max(len(timeline.commits), *counts) > options.max_commits
 
@@ -128,7 +128,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
         bounds.append(min(savepoints))
     bound = min((each for each in bounds if each is not None), default=None)
     # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
-    # several savepoints: its rows are not seen any more.
+    # several savepoints: its rows become invisible.
     passed = [
         each
         for each in commits[: len(commits) - least]
@@ -138,10 +138,10 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
 
 
 def _oldest_before_pending(table: HudiTable) -> str | None:
-    """The newest commit that the oldest pending write has certainly known, or else that write.
+    """The newest commit that the oldest pending write has certainly read, or else that write.
 
-    It stays, with all after it. Commits that were completed after the write was requested are those that it
-    may conflict with; Hudi archives them.
+    It stays, with all later ones. Commits that completed after the write's request may conflict with it; Hudi
+    archives them.
     """
     pending = next((each for each in table.timeline.pending if each.action in WRITE_ACTIONS), None)
     if pending is None:
@@ -159,7 +159,7 @@ def _oldest_before_pending(table: HudiTable) -> str | None:
 
 
 def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str | None:
-    """The oldest instant that the compaction's trigger counts from."""
+    """The oldest instant that the compaction's trigger counts."""
     counting = (CompactionTrigger.NUM_COMMITS, CompactionTrigger.NUM_AND_TIME)
     if not table.is_merge_on_read or options.trigger not in counting:
         return None
@@ -178,7 +178,7 @@ def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str 
 def _oldest_for_replaced(table: HudiTable) -> str | None:
     """The oldest replacecommit whose replaced file groups may still have files.
 
-    Without its instant their rows would be seen again.
+    Without its instant their rows would become visible again.
     """
     timeline = table.timeline
     replacements = [each for each in timeline.instants if each.completed_action == REPLACE_COMMIT]
@@ -201,7 +201,8 @@ def _oldest_for_replaced(table: HudiTable) -> str | None:
 def until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instant]:
     """The instants before the first replacecommit of which a replaced file group still has files.
 
-    Hudi does not look: a file that a clean could not delete, or a savepoint had protected, is seen again.
+    Hudi does not check: a file that a clean could not delete, or a savepoint protected, becomes visible
+    again.
     """
     for number, instant in enumerate(chosen):
         if instant.action != REPLACE_COMMIT:

@@ -1,8 +1,8 @@
-"""Archived instants of timeline layout 2 are appended to the history, whose files are merged in layers.
+"""Appends archived instants of timeline layout 2 to the history, whose files are merged in layers.
 
 Follows `LSMTimelineWriter` and `MetadataConversionUtils.createLSMTimelineInstant` of Hudi 1.2. A new file of
-layer 0 counts once a new manifest names it, and the version file names the manifest. A crash leaves files
-that no manifest names, or the newest manifest without its version file: the next run writes them again.
+layer 0 is valid once a new manifest lists it, and the version file names the manifest. A crash leaves files
+that no manifest lists, or the newest manifest without its version file: the next run writes them again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hudisql.table.timeline.instant_files import read_instant, read_instants
 _FILES_MERGED: Final = 10
 _MOST_BYTES: Final = 1000 << 20
 _VERSIONS_KEPT: Final = 3
-# The actions of which the history keeps the plan.
+# The actions whose plans are in the history.
 _PLANNED: Final = frozenset({CLEAN, COMPACTION, LOG_COMPACTION, CLUSTERING, REPLACE_COMMIT})
 _NULLABLE_TEXT: Final = ["null", {"type": "string", "avro.java.string": "String"}]
 _AVRO_SCHEMA: Final = {
@@ -75,9 +75,9 @@ _FOOTER: Final = {
 def history_instants(
     table: HudiTable, chosen: Sequence[Instant], pending: Collection[Instant]
 ) -> list[HistoryInstant]:
-    """The completed instants as the history keeps them, those left out that it has already.
+    """The completed instants as rows of the history, without those that it already has.
 
-    `pending` are their pending states that exist. Raises CorruptTableError, StorageError.
+    `pending` are their existing pending states. Raises CorruptTableError, StorageError.
     """
     archived = _archived(table, chosen)
     fresh = [each for each in chosen if (each.timestamp, each.completed_action) not in archived]
@@ -96,7 +96,7 @@ def history_instants(
 
 
 def _archived(table: HudiTable, chosen: Sequence[Instant]) -> set[tuple[str, str]]:
-    """Times and actions of what an archiving that was interrupted has put into the history already."""
+    """Times and actions that an interrupted archiving has already written to the history."""
     times = [each.timestamp for each in chosen]
     files = [each for each in history_files(table) if any(each.first <= time <= each.last for time in times)]
     return {(each.timestamp, each.action) for each in read_history(table.storage, files)}
@@ -153,10 +153,10 @@ def _write(
 
 
 def _publish(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> list[HistoryFile]:
-    """Make these files the newest version of the history."""
+    """Publish these files as the newest version of the history."""
     version = (latest_history_version(storage, directory) or 0) + 1
     named = [{"fileName": each.path.rpartition("/")[2], "fileLen": each.length} for each in files]
-    # A manifest of this number was left by a crash before its version file.
+    # A crash left a manifest of this number without its version file.
     storage.delete_file(manifest_path(directory, version))
     storage.create(manifest_path(directory, version), json.dumps({"files": named}, indent=2).encode())
     storage.delete_file(join(directory, VERSION_FILE))
@@ -165,7 +165,7 @@ def _publish(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> 
 
 
 def _merge_layers(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> int:
-    """Merge the oldest files of each layer that has enough of them; gives the number of merges."""
+    """Merge the oldest files of each layer that has enough of them; returns the number of merges."""
     layer = 0
     while True:
         own = sorted((each for each in files if each.layer == layer), key=lambda each: each.path)
@@ -195,7 +195,7 @@ def _rows(storage: Storage, files: Sequence[HistoryFile]) -> Iterator[pa.Table]:
 
 
 def _delete_superseded(storage: Storage, directory: str, kept: int) -> None:
-    """Delete all manifests but the newest ones, and the files that none of these names."""
+    """Delete all manifests but the newest ones, and the files that none of these lists."""
     entries = storage.list_directory(directory)
     versions = {
         int(matched[1]): each.path

@@ -1,8 +1,8 @@
-"""Clean: old file slices are deleted, as a plan on the timeline says.
+"""Clean: deletes old file slices by a plan on the timeline.
 
 Follows `CleanPlanActionExecutor`, `CleanActionExecutor` and `BaseHoodieTableServiceClient.clean` of Hudi
-0.15: `<t>.clean.requested` with the plan, `<t>.clean.inflight` while files are deleted, `<t>.clean` with what
-was deleted. A clean that was killed is finished by the next one. Source files of a bootstrap are deleted only
+0.15: `<t>.clean.requested` has the plan, `<t>.clean.inflight` exists while files are deleted, `<t>.clean`
+lists the deleted files. The next clean completes a killed one. Source files of a bootstrap are deleted only
 by a caller that has a `SourceDeletion`, whoever planned it.
 """
 
@@ -45,8 +45,8 @@ from hudisql.write.transaction.timeline_files import completed_instant, now_on_t
 
 _AT_ONCE: Final = 1000
 _MOST_REMEMBERED: Final = 10_000
-# As far as plans of this process have found nothing to delete, so that the next one looks at what was written
-# since; a clean that deletes something says so on the timeline.
+# The instants up to which plans of this process have found nothing to delete, so that the next plan only
+# reads later ones; a clean that deletes something records this on the timeline.
 _looked_at_until: Final[dict[tuple[str, CleanOptions, frozenset[str]], str]] = {}
 
 
@@ -56,7 +56,7 @@ def clean_table(
     concurrency: Concurrency,
     sources: SourceDeletion | None = None,
 ) -> CleanMetadata | None:
-    """Finish the pending cleans, then plan and run a new one if it is due; what the last of them did.
+    """Complete the pending cleans, then plan and run a new one if it is due; the result of the last of them.
 
     With `sources` it is due in any case, and deletes source files too. None if there was nothing to do.
     Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError, MetastoreError; a clean
@@ -72,9 +72,9 @@ def clean_table(
 def run_pending_cleans(
     table: HudiTable, concurrency: Concurrency, sources: SourceDeletion | None = None
 ) -> CleanMetadata | None:
-    """Finish the cleans that others have planned or begun, oldest first; what the last of them did.
+    """Complete the pending cleans, oldest first; the result of the last of them.
 
-    None if there were none. Raises as `clean_table`.
+    None if there were none.
     """
     metadata = None
     for pending in [each for each in table.timeline.pending if each.action == CLEAN]:
@@ -90,9 +90,9 @@ def schedule_clean(
 ) -> Instant | None:
     """Put a clean plan on the timeline; None if none is due or there is nothing to delete.
 
-    With the LAZY policy failed writes are rolled back first, as in Hudi. Rollbacks of completed commits are
-    completed with any policy, and while one is running nothing is planned: a plan that counts such a commit
-    would name files of before, which readers need again. Raises as `clean_table`.
+    With the LAZY policy failed writes are rolled back first, as in Hudi. With any policy, rollbacks of
+    completed commits are completed, and nothing is planned while one is running: a plan that counts such a
+    commit would delete older files, which readers need after the rollback.
     """
     check_writable(table, CLEAN)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
@@ -125,10 +125,10 @@ def run_clean(
     concurrency: Concurrency,
     sources: SourceDeletion | None = None,
 ) -> CleanMetadata | None:
-    """Delete what the plan of a pending clean names, and complete it; None for a plan that was never written.
+    """Delete the files of a pending clean's plan, and complete it; None for a plan that was never written.
 
-    Another process may run the same plan. Files that readers see by now, or a savepoint protects, stay.
-    Raises UnsupportedTableError, CorruptTableError for a plan that names files outside of the table,
+    Another process may run the same plan. Files that readers now see, or a savepoint protects, stay. Raises
+    UnsupportedTableError, CorruptTableError for a plan that names files outside of the table,
     TableLockedError, StorageError; the clean then stays pending.
     """
     check_writable(table, CLEAN)
@@ -139,7 +139,7 @@ def run_clean(
     requested = table.instant_path(instant.in_state(InstantState.REQUESTED))
     content = storage.read(requested)
     if not content:
-        # A writer has crashed as it created the plan: as in Hudi, it never was.
+        # A writer crashed while it created the plan: as in Hudi, it does not count.
         for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
             storage.delete_file(table.instant_path(instant.in_state(state)))
         return None
@@ -166,7 +166,7 @@ def run_clean(
 
 
 def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
-    """Drop a metadata table, which cannot be done while a clean of timeline layout 1 is pending."""
+    """Drop a metadata table, which is not possible while a clean of timeline layout 1 is pending."""
     if not has_metadata_table(table):
         return
     if not table.timeline.layout.has_completion_times:
@@ -180,17 +180,14 @@ def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concur
 
 
 def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
-    """The paths of the plan's files, source files left out.
-
-    Raises CorruptTableError for one that is no data file of the table.
-    """
+    """The paths of the plan's files, without source files."""
     found: dict[str, tuple[str, ...]] = {}
     for partition, files in plan.files.items():
         paths = tuple(table.storage.qualify(each.uri) for each in files if not each.is_source)
         for path in paths:
             if not is_inside(path, table.base_path) or is_inside(path, metadata_directory(table.base_path)):
                 raise CorruptTableError(
-                    f"a clean plan of {table.base_path} names {path}, which is no data file of the table",
+                    f"a clean plan of {table.base_path} names {path}, which is not a data file of the table",
                     hint="nothing was deleted; find out who wrote that plan, and remove it by hand",
                 )
         found[partition] = paths
@@ -208,9 +205,9 @@ def _source_paths(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...
 def _delete_sources(
     table: HudiTable, paths: Mapping[str, Sequence[str]], deletion: SourceDeletion | None
 ) -> frozenset[str]:
-    """Delete the source files that nothing needs, if the caller may; the ones that are still there.
+    """Delete the source files that are no longer needed, if the caller may; returns those that still exist.
 
-    Their skeletons are gone by now, so that a clean that is killed leaves no skeleton without its file.
+    Their skeletons are already deleted, so that a killed clean leaves no skeleton without its file.
     """
     planned = [path for some in paths.values() for path in some]
     there = {
@@ -223,7 +220,7 @@ def _delete_sources(
 def _delete_files(
     table: HudiTable, paths: Mapping[str, Sequence[str]], kept: Collection[str]
 ) -> frozenset[str]:
-    """Delete the files but those to keep; the ones that are still there."""
+    """Delete the files except those to keep; returns those that still exist."""
     chosen = [path for some in paths.values() for path in some if path not in kept]
     failed: set[str] = {path for some in paths.values() for path in some if path in kept}
     for start in range(0, len(chosen), _AT_ONCE):
@@ -244,7 +241,7 @@ def _is_deleted(storage: Storage, path: str) -> bool:
 
 
 def _files_in_use(table: HudiTable, paths: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Of the planned files those that readers see, or a savepoint protects, since the plan was made."""
+    """The planned files that readers see, or a savepoint protects, since the plan was written."""
     directories = {path: join(table.base_path, path) for path in paths}
     infos = table.storage.infos(list(directories.values()))
     existing = [path for path, info in zip(directories, infos, strict=True) if info is not None or not path]
@@ -260,7 +257,7 @@ def _files_in_use(table: HudiTable, paths: Mapping[str, Sequence[str]]) -> froze
 
 
 def _delete_partitions(table: HudiTable, partitions: Collection[str]) -> frozenset[str]:
-    """Delete the directories of partitions that hold nothing but their marker; which of them are gone.
+    """Delete the directories of partitions that contain only their marker; returns the deleted ones.
 
     None is deleted while a write is pending, which may be about to write there.
     """

@@ -1,4 +1,4 @@
-"""What a completed clean says: which files it deleted, and how far back the table can still be read.
+"""The metadata of a completed clean: the files it deleted, and the earliest commit that is still readable.
 
 Follows `HoodieCleanMetadata` and `HoodieCleanPartitionMetadata` of Hudi 0.15. Values and bytes.
 """
@@ -35,7 +35,7 @@ class CleanedPartition:
 class CleanMetadata:
     """The content of `<t>.clean`; `earliest_retained` is empty if the policy counts file versions.
 
-    `sources` are the external files of bootstrapped slices, which Apache Hudi deletes if told to.
+    `sources` are the external files of bootstrapped slices, which Apache Hudi deletes if configured.
     """
 
     start_time: str
@@ -91,7 +91,7 @@ def clean_metadata_of(found: Mapping[str, Any]) -> CleanMetadata:
 
 
 def read_clean_metadata(table: HudiTable, instant: Instant) -> CleanMetadata | None:
-    """What a completed clean says; None for an empty file, which a crash of some writers leaves.
+    """The metadata of a completed clean; None for an empty file, which some writers leave after a crash.
 
     Raises CorruptTableError, TimelineChangedError, StorageError.
     """

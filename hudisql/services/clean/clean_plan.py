@@ -44,7 +44,7 @@ _AT_ONCE: Final = 500
 
 
 class CleanPolicy(StrEnum):
-    """What a clean keeps besides the newest slice of each file group (Hudi's `HoodieCleaningPolicy`)."""
+    """What a clean retains besides the newest slice of each file group (Hudi's `HoodieCleaningPolicy`)."""
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
@@ -53,7 +53,7 @@ class CleanPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CleanOptions:
-    """When a clean is due and what it keeps; the defaults are those of the settings."""
+    """When a clean is due and what it retains; the defaults are those of the settings."""
 
     policy: CleanPolicy = CleanPolicy[CLEAN_POLICY.default_value]
     commits_retained: int = CLEAN_COMMITS.default_value
@@ -64,7 +64,7 @@ class CleanOptions:
 
 
 def clean_options(config: HudiConfig) -> CleanOptions:
-    """The options that Hudi's settings name. Raises SettingsError."""
+    """The options of Hudi's settings. Raises SettingsError."""
     config.get(CLEAN_TRIGGER)
     return CleanOptions(
         policy=CleanPolicy(config.get(CLEAN_POLICY)),
@@ -86,10 +86,10 @@ class FileToClean:
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """The files that one clean deletes, by partition, and the partitions of which nothing is left.
+    """The files that one clean deletes, by partition, and the partitions that become empty.
 
     `earliest_retained` is the oldest commit whose state can be read afterwards; None with
-    KEEP_LATEST_FILE_VERSIONS. `last_completed` is the newest commit that the plan has seen.
+    KEEP_LATEST_FILE_VERSIONS. `last_completed` is the newest commit that the plan has read.
     """
 
     earliest_retained: Instant | None
@@ -126,7 +126,7 @@ class CleanPlan:
 
 
 def parse_clean_plan(content: bytes, path: str, table: HudiTable) -> CleanPlan:
-    """A plan of hudisql's or of Apache Hudi's, version 1 or 2. Raises CorruptTableError."""
+    """A plan of hudisql or Apache Hudi, version 1 or 2. Raises CorruptTableError."""
     found = load_codec("HoodieCleanerPlan").decode(content, path)
     try:
         return clean_plan_of(found, table)
@@ -135,7 +135,7 @@ def parse_clean_plan(content: bytes, path: str, table: HudiTable) -> CleanPlan:
 
 
 def clean_plan_of(found: Mapping[str, Any], table: HudiTable) -> CleanPlan:
-    """The Avro record of a plan. Raises KeyError for a field or value that is missing or unknown."""
+    """The Avro record of a plan. Raises KeyError for a missing field or an unknown value."""
     earliest = found.get("earliestInstantToRetain")
     by_path = found.get("filePathsToBeDeletedPerPartition") or {}
     files = {
@@ -161,13 +161,15 @@ def clean_plan_of(found: Mapping[str, Any], table: HudiTable) -> CleanPlan:
 
 
 def read_clean_plan(table: HudiTable, instant: Instant) -> CleanPlan:
-    """The plan of a clean that is pending or completed. Raises as `parse_clean_plan` and `read_instant`."""
+    """The plan of a clean that is pending or completed."""
     requested = instant.in_state(InstantState.REQUESTED)
     return parse_clean_plan(read_instant(table, requested), table.instant_path(requested), table)
 
 
 def last_clean(table: HudiTable) -> CleanMetadata | None:
-    """What the newest completed clean of the active timeline says. Raises CorruptTableError, StorageError."""
+    """The metadata of the newest completed clean of the active timeline. Raises CorruptTableError,
+    StorageError.
+    """
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN:
             return read_clean_metadata(table, instant)
@@ -179,14 +181,14 @@ def earliest_commit_to_retain(
 ) -> Instant | None:
     """The oldest commit whose state stays readable (`CleanerUtils.getEarliestCommitToRetain`).
 
-    None if there are not enough commits, or the policy counts file versions. `now` is the present moment on
-    the timeline's clock. A pending write, and with `counts_compactions` a pending compaction, keeps the
-    commit before it.
+    None if there are not enough commits, or the policy counts file versions. `now` is the current time on the
+    timeline's clock. A pending write, and with `counts_compactions` a pending compaction, keeps the commit
+    before it.
     """
     commits = timeline.commits
     if options.policy is CleanPolicy.KEEP_LATEST_COMMITS and len(commits) > options.commits_retained:
         number = len(commits) - options.commits_retained
-        # With none to retain Hudi, too, finds no commit.
+        # Without a commit to retain Hudi does not find one, either.
         chosen = commits[number] if number < len(commits) else None
         pending = [
             each.timestamp
@@ -213,7 +215,7 @@ def is_clean_due(table: HudiTable, options: CleanOptions) -> bool:
 
 
 def commits_since_clean(table: HudiTable) -> int:
-    """The number of completed commits that the last clean has not seen. Raises as `is_clean_due`."""
+    """The number of commits that completed after the last clean."""
     last = last_clean(table)
     since = "" if last is None else last.last_completed
     return sum(each.timestamp > since for each in table.timeline.commits)
@@ -226,11 +228,11 @@ def plan_clean(
     looked_at_until: str = "",
     sources: SourceDeletion | None = None,
 ) -> CleanPlan | None:
-    """What a clean of the table as it was opened deletes; None if there is nothing to delete.
+    """The files that a clean of the opened table deletes; None if there is nothing to delete.
 
     `looked_at_until` is an earlier plan's earliest commit to retain, if that plan found nothing to delete.
-    With `sources` the plan names the source files that nothing needs afterwards. Raises CorruptTableError,
-    StorageError, MetastoreError.
+    With `sources` the plan includes the source files that are not needed afterwards. Raises
+    CorruptTableError, StorageError, MetastoreError.
     """
     earliest = earliest_commit_to_retain(table.timeline, options, now)
     if earliest is None and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
@@ -260,7 +262,7 @@ def plan_clean(
 def _superfluous_files(
     table: HudiTable, partitions: Sequence[str], options: CleanOptions, earliest: Instant | None
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """The paths of the files to delete by partition, and the partitions of which nothing is left then."""
+    """The paths of the files to delete by partition, and the partitions that become empty."""
     files: dict[str, list[str]] = {}
     emptied: list[str] = []
     if not partitions:
@@ -303,12 +305,12 @@ def _partitions_to_look_at(
     }
     respected = frozenset() if last is None else last.savepoints
     for instant_time in respected - table.timeline.savepoints:
-        # What a deleted savepoint has protected is looked at again.
+        # Partitions that a deleted savepoint protected are checked again.
         commit = next((each for each in table.timeline.commits if each.timestamp == instant_time), None)
         if commit is None:
             return list_partition_paths(table)
         written[instant_time] = commit
-    # What the last clean could not delete is tried again.
+    # Files that the last clean could not delete are tried again.
     found = set() if last is None else {each.partition_path for each in last.partitions if each.failed}
     for commit in written.values():
         metadata = read_commit(table, commit)
@@ -318,7 +320,7 @@ def _partitions_to_look_at(
 
 
 class _Planner:
-    """What holds for all partitions of one plan: savepoints, replacements and pending compactions."""
+    """The state that all partitions of one plan share: savepoints, replacements and pending compactions."""
 
     def __init__(self, table: HudiTable, options: CleanOptions, earliest: Instant | None) -> None:
         self._table = table
@@ -357,7 +359,7 @@ class _Planner:
         return groups if self._slicing is None else self._slicing.slice_partition(partition, groups)
 
     def is_emptied(self, partition: str, entries: Collection[FileInfo], deleted: Collection[str]) -> bool:
-        """True if all data files of the partition, also uncommitted ones, are among those `deleted`."""
+        """True if all data files of the partition, also uncommitted ones, are in `deleted`."""
         gone = set(deleted)
         return partition not in self._replaced_lately and all(
             gone.issuperset(version.paths)
@@ -366,7 +368,7 @@ class _Planner:
         )
 
     def _is_over(self, replaced_at: str) -> bool:
-        """True if no state that stays readable needs the groups that were replaced at that time."""
+        """True if no retained state needs the groups that were replaced at that time."""
         return self._earliest is None or replaced_at < self._earliest
 
     def _committed(self, versions: FileGroupVersions) -> list[str]:
@@ -383,13 +385,13 @@ class _Planner:
     ) -> list[str]:
         compaction = self._compacted.get((partition, file_id))
         if compaction is not None and compaction[0] not in committed:
-            # As in Hudi's view: the compaction's slice is there before its first log file.
+            # As in Hudi's view: the compaction's slice exists before its first log file.
             committed = sorted([*committed, compaction[0]], reverse=True)
         if self._earliest is None:
             chosen = self._beyond_versions(committed, compaction)
         else:
             chosen = self._before_earliest(committed, compaction, self._earliest)
-        # Whatever the timeline says: what readers see now stays.
+        # Whatever the timeline says: files that readers see now stay.
         latest = latest_slice(self._table, partition, file_id, versions) if chosen else None
         return [
             time
@@ -402,7 +404,7 @@ class _Planner:
     def _before_earliest(
         self, committed: list[str], compaction: tuple[str, str] | None, earliest: str
     ) -> list[str]:
-        """All slices that no state since the earliest retained commit consists of."""
+        """All slices that no state since the earliest retained commit needs."""
         older = [time for time in committed if time < earliest]
         kept = {committed[0], older[0]} if older else set()
         return [time for time in older if time not in kept and not _is_needed(time, compaction)]

@@ -2,8 +2,8 @@
 
 Follows `CleanPlanner` and `CleanActionExecutor` of Hudi 0.15 with its setting
 `hoodie.cleaner.delete.bootstrap.base.file`. Hudi deletes the source file of each skeleton that a clean
-deletes; this deletes none that is still named, and those, too, whose skeleton an earlier clean has deleted.
-Knows of other tables only what its caller tells.
+deletes; hudisql keeps files that are still in use, and also deletes those whose skeleton an earlier clean has
+deleted. The caller provides what it needs to know of other tables.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from hudisql.table.timeline.replaced_groups import FileGroupId
 class SourceDeletion:
     """The confirmation that a clean may delete source files.
 
-    `named_elsewhere` gives those of the paths that another table of the metastore names, each with that
-    table; `tell_kept` takes the source files that stay although their skeletons go, each with the reason.
+    `named_elsewhere` returns the paths that another table of the metastore uses, each with that table;
+    `tell_kept` receives the source files that stay although their skeletons are deleted, each with the
+    reason.
     """
 
     named_elsewhere: Callable[[Collection[str]], Mapping[str, str]]
@@ -65,10 +66,10 @@ def deletable_sources(
     deletion: SourceDeletion,
     going: Collection[FileGroupId] = frozenset(),
 ) -> frozenset[str]:
-    """Of the source files `wanted` (paths) those that nothing needs without the skeletons of `going`.
+    """The source files of `wanted` (paths) that are not needed without the skeletons of `going`.
 
-    They are there, as they were at the bootstrap, and neither another skeleton of the table nor another
-    table names them. Raises as `plan_source_files`.
+    They exist unchanged since the bootstrap, and neither another skeleton of the table nor another table uses
+    them.
     """
     resolve = _file_resolver(table.storage)
     mappings: dict[str, list[BootstrapMapping]] = {resolve(path): [] for path in wanted}
@@ -131,7 +132,7 @@ def _present_skeletons(table: HudiTable, partitions: Collection[str]) -> set[Fil
 
 
 def _cleaned_before(table: HudiTable) -> set[FileGroupId]:
-    """The file groups whose skeleton a completed clean, perhaps an archived one, has deleted."""
+    """The file groups whose skeleton a completed clean, possibly an archived one, has deleted."""
     return {
         (each.partition_path, file_id)
         for metadata in _completed_cleans(table)
@@ -150,6 +151,6 @@ def _completed_cleans(table: HudiTable) -> Iterator[CleanMetadata]:
 
 
 def _file_resolver(storage: Storage) -> Callable[[str], str]:
-    """Gives a file's path as it is compared with others; asks once for each directory."""
+    """A function that returns a file's path in comparable form; resolves each directory once."""
     resolve = cache(storage.resolve)
     return lambda path: join(resolve(parent_of(path)), path.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""What a call of `run_clean` needs to delete source files: Hudi's setting, and the user's confirmation.
+"""Confirmation of a `run_clean` call that deletes source files: Hudi's setting, and the user's parameter.
 
 The one exception of "source files are never deleted" (docs/architecture.md, rule 4).
 """
@@ -25,7 +25,7 @@ _SHOWN = 3
 
 
 def source_deletion(context: Context, base_path: str) -> SourceDeletion:
-    """What a clean of the table at `base_path` asks before it deletes source files."""
+    """The confirmation for a clean of the table at `base_path`."""
 
     def tell_kept(kept: Mapping[str, str]) -> None:
         reasons = sorted(set(kept.values()))

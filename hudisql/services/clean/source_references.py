@@ -1,6 +1,7 @@
-"""Which tables of the metastore name source files: by their location, a partition's, or a bootstrap index.
+"""Finds the tables of the metastore that use source files: by their location, a partition's, or a bootstrap
+index.
 
-Asks for every table and partition of the metastore, so only a call that deletes source files uses it.
+Reads every table and partition of the metastore, so only a call that deletes source files uses it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def tables_that_name(context: Context, base_path: str, paths: Collection[str]) -> dict[str, str]:
-    """Those of the files that another table than the one at `base_path` names, each with that table.
+    """The files that another table than the one at `base_path` uses, each with that table.
 
-    A location names all files below it. Raises MetastoreError, and UnsupportedTableError for a bootstrapped
-    table whose index cannot be read.
+    A location includes all files below it. Raises MetastoreError, and UnsupportedTableError for a
+    bootstrapped table whose index cannot be read.
     """
     search = _Search(context, base_path, paths)
     client = context.metastore
@@ -46,7 +47,7 @@ def tables_that_name(context: Context, base_path: str, paths: Collection[str]) -
 
 @dataclass
 class _Search:
-    """The files that are looked for, by their own path and each directory above them, and what was found."""
+    """The files to find, by their own path and each directory above them, and the tables found."""
 
     context: Context
     base_path: str
@@ -63,11 +64,11 @@ class _Search:
 
     @property
     def is_over(self) -> bool:
-        """True if every file is named by some table."""
+        """True if a table was found for every file."""
         return len(self.found) == len(self.paths)
 
     def look_at(self, entry: MetastoreTable) -> None:
-        """Take the files that this table names."""
+        """Collect the files that this table uses."""
         location = hudi_base_path(entry) or entry.serde_properties.get("path") or entry.location
         resolved = self._resolve(location)
         if resolved is None or resolved != self._own:
@@ -94,8 +95,8 @@ class _Search:
             }
         except HudisqlError as error:
             raise UnsupportedTableError(
-                f"cannot tell which source files the Hudi table {entry.full_name} reads: {error.message}; "
-                "no source file was deleted",
+                f"cannot find out which source files the Hudi table {entry.full_name} reads: {error.message};"
+                " no source file was deleted",
                 hint="repair that table, or drop its entry, then run this again",
             ) from error
 
@@ -114,7 +115,7 @@ class _Search:
         try:
             return self._resolved(self.context.storage.qualify(location)) if location else None
         except (StorageError, InvalidArgumentError):
-            # Where hudisql has no access to, none of its source files lies.
+            # A table that hudisql cannot access has none of its source files.
             return None
 
     def _resolve_file(self, path: str) -> str:

@@ -1,11 +1,11 @@
-"""Clustering: small files of a partition become larger ones, their rows sorted if columns are chosen.
+"""Clustering: rewrites small files of a partition as larger ones, sorted if columns are chosen.
 
 Follows `ClusteringPlanActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
 `HoodieClusteringConfig` of Hudi 0.15: a plan on the timeline (`<t>.replacecommit.requested`), an inflight
 instant while it runs, and a replacecommit of the operation CLUSTER that replaces the file groups by new ones.
-With timeline layout 2 the plan is one of the action `clustering`, as in Hudi 1.2.
-Rows keep their meta columns. Until it is complete no writer changes these file groups (Hudi's
-`SparkRejectUpdateStrategy`). A run that was killed leaves its plan pending; the next run starts again.
+With timeline layout 2 the plan has the action `clustering`, as in Hudi 1.2. Rows keep their meta columns.
+Until it is complete no writer changes these file groups (Hudi's `SparkRejectUpdateStrategy`). A killed run
+leaves its plan pending; the next run starts again.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 _PLAN_PACKAGE: Final = "org.apache.hudi.client.clustering.plan.strategy."
 _RUN_PACKAGE: Final = "org.apache.hudi.client.clustering.run.strategy."
 _UPDATE_PACKAGE: Final = "org.apache.hudi.client.clustering.update.strategy."
-# Each plan strategy with the partition filter that it stands for; None: the one that is set.
+# Each plan strategy with its partition filter; None: the configured filter.
 _STRATEGIES: Final[dict[str, PartitionFilter | None]] = {
     "SparkSizeBasedClusteringPlanStrategy": None,
     "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
@@ -105,7 +105,7 @@ _STRATEGIES: Final[dict[str, PartitionFilter | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClusteringResult:
-    """A clustering that has completed: its instant time, the file groups it replaced, and what it wrote."""
+    """A completed clustering: its instant time, the file groups it replaced, and the files it wrote."""
 
     instant_time: str
     replaced: int
@@ -114,7 +114,7 @@ class ClusteringResult:
 
 
 def clustering_options(config: HudiConfig) -> ClusteringOptions:
-    """The options that Hudi's settings name. Raises SettingsError."""
+    """The options of Hudi's settings. Raises SettingsError."""
     strategy = _short_name(config, CLUSTERING_PLAN_STRATEGY, _PLAN_PACKAGE, tuple(_STRATEGIES))
     for key, package in (
         (CLUSTERING_EXECUTION_STRATEGY, _RUN_PACKAGE),
@@ -164,7 +164,7 @@ def schedule_clustering(
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
         check_bucket_index_declared(table, slices)
-        # The hash buckets of an ingest worker stay as they are.
+        # The hash buckets of an ingest worker are not clustered.
         slices = [each for each in slices if split_bucket_of(each.file_id) is None]
         plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
@@ -252,7 +252,7 @@ def _positive(config: HudiConfig, key: ConfigKey[Any]) -> int:
 
 
 def _check_sort_columns(table: HudiTable, order: RowOrder) -> None:
-    """Raise InvalidArgumentError for columns that the table lacks, or whose values have no such order."""
+    """Raise InvalidArgumentError for columns that the table lacks, or whose values cannot be sorted."""
     types = {field.name: field.type for field in table.schema}
     for name in order.columns:
         if name not in types:
@@ -292,7 +292,7 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
 
 
 def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> list[SliceGroup]:
-    """The plan's slices as they are now. Raises WriteConflictError if they are not those of the plan."""
+    """The plan's slices in their current state."""
     paths = set(plan.partitions)
     partitions = [each for each in list_partitions(table) if each.path in paths]
     # Not the listing of a statement: others may have written since.

@@ -1,4 +1,4 @@
-"""Clustering plans: which file slices become new file groups together, and in which order of their rows.
+"""Clustering plans: groups of file slices that are written together, and the sort order of their rows.
 
 Follows `HoodieClusteringPlan`, `PartitionAwareClusteringPlanStrategy`, `SparkSizeBasedClusteringPlanStrategy`
 and `ClusteringPlanPartitionFilter` of Hudi 0.15. Values and bytes; knows neither Spark nor settings.
@@ -43,7 +43,7 @@ _HOURS_A_DAY: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ClusteringSlice:
-    """One file slice of a plan, its files as URIs; without `base_file` it consists of log files alone."""
+    """One file slice of a plan, its files as URIs; without `base_file` it consists of log files only."""
 
     partition_path: str
     file_id: str
@@ -110,7 +110,7 @@ class ClusteringPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringOptions:
-    """Which slices a plan takes and how their rows are sorted; the defaults are Hudi's.
+    """Which slices a plan includes and how their rows are sorted; the defaults are Hudi's.
 
     Sizes in bytes. `selected` are partition paths, None for all; `first` and `last` bound them in the mode
     SELECTED_PARTITIONS. `lookback` and `skip_latest` count partitions in the mode RECENT_DAYS.
@@ -134,9 +134,9 @@ class ClusteringOptions:
 
 
 def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: datetime) -> list[str]:
-    """The partitions that a plan looks at, as `ClusteringPlanPartitionFilter` chooses them.
+    """The partitions of a plan, as `ClusteringPlanPartitionFilter` chooses them.
 
-    Raises InvalidArgumentError for a pattern that is no regular expression.
+    Raises InvalidArgumentError for an invalid regular expression.
     """
     found = list(paths)
     if options.selected is not None:
@@ -146,7 +146,7 @@ def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: dat
             pattern = re.compile(options.pattern)
         except re.error as error:
             raise InvalidArgumentError(
-                f"'{options.pattern}' is no regular expression of partition paths: {error}"
+                f"'{options.pattern}' is not a regular expression of partition paths: {error}"
             ) from error
         found = [each for each in found if pattern.fullmatch(each)]
     if options.partition_filter == "RECENT_DAYS":
@@ -185,13 +185,13 @@ def plan_clustering(
 
 
 def read_clustering_plan(table: HudiTable, instant_time: str) -> ClusteringPlan | None:
-    """The plan of a replacecommit; None if it is no clustering. Raises CorruptTableError, StorageError."""
+    """The plan of a replacecommit; None if it is not a clustering. Raises CorruptTableError, StorageError."""
     found = read_requested_replace(table, instant_time)
     return parse_clustering_plan(*found) if found is not None and found[0] else None
 
 
 def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
-    """A plan of hudisql's or of Apache Hudi's; None if it is no clustering. Raises CorruptTableError."""
+    """A plan of hudisql or Apache Hudi; None if it is not a clustering. Raises CorruptTableError."""
     found = load_codec("HoodieRequestedReplaceMetadata").decode(content, path)
     plan = found.get("clusteringPlan")
     if found.get("operationType") != OPERATION_TYPE or plan is None:
@@ -239,7 +239,7 @@ def _groups_of_partition(
 
 
 def _base_bytes(file_slice: FileSlice, options: ClusteringOptions) -> int:
-    """What the slice will weigh; a skeleton's rows are in its external file."""
+    """The expected size of the slice's new base file; a skeleton's rows are in its external file."""
     base = file_slice.base_file.length if file_slice.base_file else options.max_base_file_bytes
     return base + (file_slice.external_file.length if file_slice.external_file else 0)
 

@@ -1,9 +1,9 @@
-"""Compaction: the log files of a merge-on-read table are merged into base files.
+"""Compaction: merges the log files of a merge-on-read table into base files.
 
 Follows `ScheduleCompactionActionExecutor`, `RunCompactionActionExecutor` and `HoodieCompactor` of Hudi 0.15:
 a plan on the timeline (`<t>.compaction.requested`), `<t>.compaction.inflight` while it runs, and a commit of
-the operation COMPACT when it is done. Rows keep their meta columns. Writers go on meanwhile: their log files
-belong to the slices that the compaction starts. A run that was killed leaves its plan pending; the next run
+the operation COMPACT when it is done. Rows keep their meta columns. Writers continue meanwhile: their log
+files belong to the slices that the compaction starts. A killed run leaves its plan pending; the next run
 deletes what it has written and starts again.
 """
 
@@ -105,7 +105,7 @@ class CompactionTrigger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """When a compaction is due and which slices it takes; the defaults are those of the settings."""
+    """When a compaction is due and which slices it merges; the defaults are those of the settings."""
 
     trigger: CompactionTrigger = CompactionTrigger[COMPACTION_TRIGGER.default_value]
     max_delta_commits: int = MAX_DELTA_COMMITS.default_value
@@ -119,7 +119,7 @@ class CompactionOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """A compaction that has completed: its instant time, the slices it merged, and what it wrote."""
+    """A completed compaction: its instant time, the slices it merged, and the files it wrote."""
 
     instant_time: str
     operations: int
@@ -128,7 +128,7 @@ class CompactionResult:
 
 
 def compaction_options(config: HudiConfig) -> CompactionOptions:
-    """The options that Hudi's settings name. Raises SettingsError."""
+    """The options of Hudi's settings. Raises SettingsError."""
     name = config.get(COMPACTION_STRATEGY)
     strategy = _STRATEGIES.get(name.removeprefix(_STRATEGY_PACKAGE))
     if strategy is None:
@@ -151,14 +151,14 @@ def compaction_options(config: HudiConfig) -> CompactionOptions:
 def is_compaction_due(timeline: Timeline, options: CompactionOptions, now: datetime) -> bool:
     """True if the trigger's condition holds (`ScheduleCompactionActionExecutor.needCompact`).
 
-    `now` is the present moment on the timeline's clock.
+    `now` is the current time on the timeline's clock.
     """
     deltas = delta_commits_since_compaction(timeline, options.trigger)
     if not deltas:
         return False
     last = _last_compaction(timeline)
     enough = len(deltas) >= options.max_delta_commits
-    # As in Hudi, time runs from the last compaction, or from the first delta commit.
+    # As in Hudi, time counts from the last compaction, or from the first delta commit.
     elapsed = (now - _moment(last or deltas[0].timestamp)).total_seconds() >= options.max_delta_seconds
     return {
         CompactionTrigger.NUM_COMMITS: enough,
@@ -208,7 +208,7 @@ def schedule_compaction(
 
 
 def _candidates(table: HudiTable, options: CompactionOptions) -> list[FileSlice]:
-    """The slices of the partitions that the strategy chooses, these in its order."""
+    """The slices of the partitions that the strategy chooses, in the strategy's order of partitions."""
     strategy = options.strategy
     if not chooses_partitions(strategy):
         return load_file_slices(table)
@@ -303,7 +303,7 @@ def _metadata(commit: OpenCommit, plan: CompactionPlan, files: Sequence[WrittenF
 
 
 def _moment(instant_time: str) -> datetime:
-    # Hudi takes the fixed instants of bootstraps for the epoch.
+    # Hudi treats the fixed instants of bootstraps as the epoch.
     if instant_time in BOOTSTRAP_INSTANT_TIMES:
         return datetime.fromtimestamp(0, UTC)
     return datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

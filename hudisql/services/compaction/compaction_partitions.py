@@ -1,8 +1,8 @@
-"""Which partitions a compaction takes by the day that their paths name.
+"""Chooses the partitions of a compaction by the day in their paths.
 
 Follows `DayBasedCompactionStrategy`, `BoundedPartitionAwareCompactionStrategy` and
-`UnBoundedPartitionAwareCompactionStrategy` of Hudi 0.15. Hudi knows days as `yyyy/MM/dd`, with or without
-names (`year=2024/month=03/day=01`); here `yyyy-MM-dd` is a day, too, for which Hudi's plans stay empty.
+`UnBoundedPartitionAwareCompactionStrategy` of Hudi 0.15. Hudi recognizes days as `yyyy/MM/dd`, with or
+without names (`year=2024/month=03/day=01`); hudisql also `yyyy-MM-dd`, for which Hudi's plans stay empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def partitions_to_compact(
 
     `day_based` chooses the latest `target_partitions` of all, `bounded_partitions` those from
     `target_partitions` days before `today` on, `unbounded_partitions` all others. Raises SettingsError for a
-    path that names no day.
+    path without a day.
     """
     latest_first = sorted(((_day_of(path), path) for path in paths), reverse=True)
     if strategy == "day_based":

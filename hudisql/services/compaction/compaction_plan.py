@@ -35,7 +35,7 @@ class CompactionOperation:
     """One file slice to compact; file names are relative to the partition's directory.
 
     `bootstrap_file` is the URI of the external file that a skeleton points to. Without `base_file` the slice
-    consists of log files alone. `metrics` are Hudi's: sizes in bytes or MB, as their names say.
+    consists of log files only. `metrics` are Hudi's: sizes in bytes or MB, as their names say.
     """
 
     partition_path: str
@@ -84,7 +84,7 @@ def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:
 
 
 def parse_compaction_plan(content: bytes, path: str) -> CompactionPlan:
-    """A plan of hudisql's or of Apache Hudi's, plan version 1 or 2. Raises CorruptTableError."""
+    """A plan of hudisql or Apache Hudi, plan version 1 or 2. Raises CorruptTableError."""
     found = load_codec("HoodieCompactionPlan").decode(content, path)
     return CompactionPlan(
         tuple(
@@ -112,9 +112,9 @@ def plan_compaction(
     least_log_bytes: int = 0,
     least_log_files: int = 0,
 ) -> CompactionPlan:
-    """The slices with log files in the order of the strategy, up to its bound on what is read and written.
+    """The slices with log files in the order of the strategy, up to its limit of bytes to read and write.
 
-    The strategy by the bytes, or the number, of log files leaves out slices that have fewer than the least.
+    Strategies by the bytes, or the number, of log files exclude slices below their minimum.
 
     A strategy that chooses partitions keeps the order of `slices`, which are those of its partitions.
     `excluded` file groups, as (partition path, file id), belong to another pending table service.
@@ -136,10 +136,10 @@ def plan_compaction(
 
 
 def slice_of(table: HudiTable, operation: CompactionOperation, external: ExternalFile | None) -> FileSlice:
-    """The file slice that an operation names, log files added since left out.
+    """The file slice of an operation, without log files that were added since.
 
     `external` is the external file of a bootstrapped slice. Raises CorruptTableError for file names that are
-    none of Hudi's.
+    not Hudi's.
     """
     directory = (
         join(table.base_path, operation.partition_path) if operation.partition_path else table.base_path
@@ -155,7 +155,7 @@ def slice_of(table: HudiTable, operation: CompactionOperation, external: Externa
 
 
 def _name_of(path: str | None) -> str | None:
-    # Plans of version 1 hold absolute URIs.
+    # Plans of version 1 have absolute URIs.
     return path.rpartition("/")[2] if path else None
 
 

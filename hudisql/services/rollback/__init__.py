@@ -1,1 +1,1 @@
-"""Rollbacks, savepoints, restores and the undoing of pending plans."""
+"""Rollbacks, savepoints, restores and the rollback of pending plans."""

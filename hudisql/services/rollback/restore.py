@@ -1,8 +1,8 @@
-"""Restoring a table to a savepoint: everything after it is rolled back, newest first.
+"""Restores a table to a savepoint: rolls back everything after it, newest first.
 
 Follows `RestorePlanActionExecutor`, `BaseRestoreActionExecutor` and `restoreToSavepoint` of Hudi 0.15: the
 plan is requested on the timeline, each instant gets a rollback, and the completed restore replaces these.
-While it is pending nothing else is written; calling it again, here or in Apache Hudi, completes it.
+While it is pending nothing else is written; another call, here or in Apache Hudi, completes it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _SHOWN: Final = 3
 def restore_to_savepoint(
     table: HudiTable, instant_time: str | None = None, concurrency: Concurrency = SINGLE_WRITER
 ) -> RestorePlan:
-    """Restore the table to a savepoint, the latest by default; gives the plan that was run.
+    """Restore the table to a savepoint, the latest by default; returns the plan that was run.
 
     A restore that was interrupted is completed. Failed writes are rolled back first, and a metadata table is
     dropped. Raises NoSuchInstantError if there is no such savepoint, InvalidArgumentError if a restore to
-    another one is pending, RollbackRefusedError if a later savepoint or the bootstrap would be undone or
-    later commits are archived, CorruptTableError if files of the savepoint are gone, WriteConflictError
-    while another writer is active, UnsupportedTableError, TableLockedError, StorageError.
+    another one is pending, RollbackRefusedError if a later savepoint or the bootstrap would be rolled back or
+    later commits are archived, CorruptTableError if files of the savepoint are gone, WriteConflictError while
+    another writer is active, UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table, RESTORE)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -86,8 +86,8 @@ def restore_to_savepoint(
 def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
     """The instants after the savepoint, newest first, pending clusterings before the others.
 
-    With timeline layout 2 those are after it that were completed after its commit, but compactions go by
-    their requests: the log files of later commits belong to them (`RestoreInstantComparatorFactory`).
+    With timeline layout 2 instants are ordered by their completion, but compactions by their requests: the
+    log files of later commits belong to them (`RestoreInstantComparatorFactory`).
     """
     later = _writes_after(table, savepoint_time)
     clusterings = [each for each in later if not each.is_completed and is_clustering(table, each)]
@@ -100,13 +100,13 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
 
 
 def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
-    """The writes after the savepoint, the latest request first, which Hudi's checks of each rollback want."""
+    """The writes after the savepoint, the latest request first, as Hudi's checks of each rollback require."""
     timeline = table.timeline
     writes = [each for each in reversed(timeline.instants) if each.action in WRITE_ACTIONS]
     if not timeline.layout.has_completion_times:
         return [each for each in writes if each.timestamp > savepoint_time]
     completions = completion_times(table, timeline.commits)
-    # Missing if the end of a savepoint was interrupted: its commit is archived.
+    # Missing if the deletion of a savepoint was interrupted: its commit is archived.
     kept = next((each for each in timeline.commits if each.timestamp == savepoint_time), None)
 
     def is_later(each: Instant) -> bool:
@@ -199,7 +199,8 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
     """Raise RollbackRefusedError if commits after the savepoint have left the active timeline."""
     active = {each.timestamp for each in table.timeline.instants}
     written = {each.base_instant_time for each in load_file_slices(table)} - active
-    # What an interrupted archiving has left on the timeline could not be taken out of the archive, either.
+    # After an interrupted archiving the instants are on the timeline, too, but could not be removed from the
+    # archive.
     archived = written | commits_in_archive(table)
     later = sorted(each for each in archived if each > savepoint_time)
     if later:
@@ -213,7 +214,7 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
 def _run(
     table: HudiTable, restore: Instant, plan: RestorePlan, held: HeldLock, concurrency: Concurrency
 ) -> None:
-    """Roll the planned instants back, complete the restore, and remove the rollbacks that it stands for."""
+    """Roll the planned instants back, complete the restore, and remove the rollbacks that it replaces."""
     started = time.monotonic()
     storage = table.storage
     inflight = restore.in_state(InstantState.INFLIGHT)
@@ -226,7 +227,7 @@ def _run(
             roll_back_instant(table, present, undoes_completed=True)
             delete_heartbeat(storage, table.base_path, target.timestamp)
     table = table.reopened()
-    # A run that was killed may have deleted the instant, but not completed its rollback.
+    # A killed run may have deleted the instant, but not completed its rollback.
     for each in pending_rollbacks(table, table.timeline):
         if each.instant.timestamp > restore.timestamp:
             roll_back_instant(table, each.target, undoes_completed=True)
@@ -260,7 +261,7 @@ def _rollbacks(table: HudiTable, restore_time: str) -> dict[str, Mapping[str, An
 
 
 def _delete_rollbacks(table: HudiTable, savepoint_time: str) -> None:
-    """Delete the rollbacks after the savepoint, as Hudi does: there is nothing left that they refer to."""
+    """Delete the rollbacks after the savepoint, as Hudi does: what they refer to is gone."""
     for each in table.timeline.instants:
         if each.action == ROLLBACK and each.timestamp > savepoint_time:
             # The completed file last: a rollback must not look pending again.

@@ -1,4 +1,4 @@
-"""Rolling back the latest commit, as `CALL rollback_to_instant` asks for it.
+"""Rolls back the latest commit, for `CALL rollback_to_instant`.
 
 Follows `RollbackToInstantTimeProcedure` and the checks of `BaseRollbackActionExecutor` of Hudi 0.15. Beyond
 Hudi, a commit whose predecessors' files are gone is not rolled back: its rows would be lost.
@@ -41,11 +41,11 @@ _SHOWN: Final = 3
 def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurrency = SINGLE_WRITER) -> None:
     """Roll back the latest completed commit of the table; a rollback of it that was interrupted is completed.
 
-    Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for what
-    is no completed commit of the active timeline, RollbackRefusedError for a commit that later ones, a
-    savepoint or a planned table service build on, that is the bootstrap's, or whose predecessors were
-    cleaned, are being cleaned or are all archived; WriteConflictError while another writer is active,
-    UnsupportedTableError, TableLockedError, StorageError.
+    Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for an
+    instant that is not a completed commit of the active timeline, RollbackRefusedError for a commit that
+    later ones, a savepoint or a planned table service build on, that is the bootstrap's, or whose
+    predecessors were cleaned, are being cleaned or are all archived; WriteConflictError while another writer
+    is active, UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table, ROLLBACK)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -92,7 +92,7 @@ def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
             "CALL run_rollback_inflight_tableservice",
         )
     raise NoSuchInstantError(
-        f"{instant_time} is no completed commit on the active timeline of {table.base_path}",
+        f"{instant_time} is not a completed commit on the active timeline of {table.base_path}",
         hint="CALL show_commits(table => '…') lists them; archived commits cannot be rolled back",
     )
 
@@ -139,7 +139,7 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
 
 
 def check_nobody_writes(table: HudiTable) -> None:
-    """Raise WriteConflictError if writes are pending that are no planned table services."""
+    """Raise WriteConflictError for pending writes that are not planned table services."""
     for each in table.timeline.pending:
         if each.action in WRITE_ACTIONS and each.action != COMPACTION and not is_clustering(table, each):
             raise WriteConflictError(
@@ -164,7 +164,7 @@ def _check_not_planned(table: HudiTable, commit: Instant, touched: Collection[Fi
 
 
 def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetadata) -> None:
-    """Raise RollbackRefusedError if slices that the commit has changed or replaced are no longer whole."""
+    """Raise RollbackRefusedError if slices that the commit changed or replaced are no longer complete."""
     replaced = metadata.partition_to_replace_file_ids or {}
     needed = {(partition, file_id): "" for partition, file_ids in replaced.items() for file_id in file_ids}
     needed |= {
@@ -225,7 +225,7 @@ def _check_no_pending_clean(table: HudiTable, commit: Instant) -> None:
 
 
 def existing_partitions(table: HudiTable, partitions: Collection[str]) -> list[str]:
-    """The partitions (paths) whose directories exist: a clean deletes those that it empties."""
+    """The partitions (paths) whose directories exist: a clean deletes empty ones."""
     paths = sorted(partitions)
     infos = table.storage.infos([join(table.base_path, path) for path in paths])
     return [path for path, info in zip(paths, infos, strict=True) if info is not None or not path]

@@ -1,6 +1,6 @@
-"""Savepoints: a commit whose files no clean deletes, and to which a restore can go back.
+"""Savepoints: a commit whose files no clean deletes, and to which a restore can return.
 
-Follows `SavepointActionExecutor` and `SavepointHelpers` of Hudi 0.15: `<t>.savepoint` names the files of the
+Follows `SavepointActionExecutor` and `SavepointHelpers` of Hudi 0.15: `<t>.savepoint` lists the files of the
 latest slices as of the commit `t`.
 """
 
@@ -45,13 +45,13 @@ def create_savepoint(
     comments: str = "",
     concurrency: Concurrency = SINGLE_WRITER,
 ) -> str:
-    """Make a savepoint of a commit, the latest by default; gives its time.
+    """Create a savepoint of a commit, the latest by default; returns its time.
 
-    A savepoint that was interrupted is completed. Raises NoSuchInstantError for what is no completed commit
-    of the active timeline, InvalidArgumentError for a second savepoint of a commit or one whose files a
-    clean may have deleted, NoSuchStateError if one has deleted them, WriteConflictError while an older write
-    is pending (a restore would keep it, but not the files that it wrote), UnsupportedTableError during a
-    restore, TableLockedError, StorageError.
+    A savepoint that was interrupted is completed. Raises NoSuchInstantError for an instant that is not a
+    completed commit of the active timeline, InvalidArgumentError for a second savepoint of a commit or one
+    whose files a clean may have deleted, NoSuchStateError if one has deleted them, WriteConflictError while
+    an older write is pending (a restore would keep it, but not the files that it wrote),
+    UnsupportedTableError during a restore, TableLockedError, StorageError.
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
@@ -74,10 +74,10 @@ def create_savepoint(
 def delete_savepoint(
     table: HudiTable, instant_time: str | None = None, concurrency: Concurrency = SINGLE_WRITER
 ) -> str:
-    """Delete the savepoint of a commit, the latest by default; gives its time. The commit stays.
+    """Delete the savepoint of a commit, the latest by default; returns its time. The commit stays.
 
-    If later commits are archived the commit is archived first. What an interrupted call left of a savepoint
-    is deleted, too. Raises NoSuchInstantError, InvalidArgumentError if the commit cannot be archived,
+    If later commits are archived the commit is archived first. Files of an interrupted savepoint are deleted,
+    too. Raises NoSuchInstantError, InvalidArgumentError if the commit cannot be archived,
     UnsupportedTableError during a restore, TableLockedError, StorageError.
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -97,8 +97,8 @@ def delete_savepoint(
 def _archive_if_later_ones_are(table: HudiTable, instant_time: str, check_lock: Callable[[], None]) -> None:
     """Archive the savepointed commit if commits after it are archived.
 
-    The active timeline would else begin with it, and the rows of the archived ones not be seen. Raises
-    InvalidArgumentError if it must stay, UnsupportedTableError for versions whose instants are not archived.
+    Otherwise the active timeline would begin with it, and the rows of the archived commits would become
+    invisible.
     """
     later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
     if not later:
@@ -134,13 +134,13 @@ def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:
 
 
 def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
-    """What a completed savepoint says. Raises CorruptTableError, TimelineChangedError, StorageError."""
+    """The content of a completed savepoint. Raises CorruptTableError, TimelineChangedError, StorageError."""
     savepoint = _completed(table, instant_time)
     return parse_savepoint_metadata(read_instant(table, savepoint), table.instant_path(savepoint))
 
 
 def _completed(table: HudiTable, instant_time: str) -> Instant:
-    """The completed savepoint, as it is on the timeline if it is there."""
+    """The completed savepoint on the timeline, if it exists."""
     found = Instant(instant_time, SAVEPOINT, InstantState.COMPLETED)
     return next((each for each in table.timeline.completed if each == found), found)
 
@@ -152,7 +152,7 @@ def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:
     chosen = commits[-1] if commit_time is None else commit_time
     if chosen not in commits:
         raise NoSuchInstantError(
-            f"{chosen} is no completed commit on the active timeline of {table.base_path}",
+            f"{chosen} is not a completed commit on the active timeline of {table.base_path}",
             hint="CALL show_commits(table => '…') lists them",
         )
     if chosen in table.timeline.savepoints:
@@ -166,7 +166,8 @@ def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:
 def _check_no_older_write(table: HudiTable, commit_time: str) -> None:
     """Raise WriteConflictError if a write before the commit is pending.
 
-    Compactions may be: the savepoint holds what they merge, so that a restore loses none of it.
+    Pending compactions are allowed: the savepoint includes the files that they merge, so that a restore loses
+    no rows.
     """
     for each in table.timeline.pending:
         if each.action not in WRITE_ACTIONS - {COMPACTION} or each.timestamp > commit_time:
@@ -195,7 +196,7 @@ def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
 
 
 def _earliest_retained(table: HudiTable, clean: Instant) -> str:
-    """The earliest commit whose files the clean keeps; empty if it goes by file versions."""
+    """The earliest commit whose files the clean retains; empty if its policy counts file versions."""
     instant = clean if clean.is_completed else clean.in_state(InstantState.REQUESTED)
     path = table.instant_path(instant)
     try:

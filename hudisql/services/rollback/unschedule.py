@@ -1,8 +1,8 @@
-"""Undo a pending compaction or clustering: a run that was killed, and the plan too if that is asked for.
+"""Rolls back a pending compaction or clustering: a killed run, and on request the plan too.
 
 Follows `RunRollbackInflightTableServiceProcedure` of Hudi 1.x and `CompactionAdminClient` of Hudi 0.15 (its
 command line's `compaction unschedule`). Hudi renames the log files that belong to the slices of an
-unscheduled compaction; here such a compaction is refused, for its rows could be lost in between.
+unscheduled compaction; hudisql refuses such a compaction, since its rows could be lost in between.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SHOWN: Final = 3
 def undo_service(
     table: HudiTable, instant_time: str, concurrency: Concurrency, *, deletes_plan: bool = False
 ) -> Instant:
-    """Delete what a run of a pending compaction or clustering has left; with `deletes_plan` the plan as well.
+    """Delete the files of a pending compaction's or clustering's run; with `deletes_plan` the plan as well.
 
-    Gives the plan's instant. Raises NoSuchInstantError if no such service is pending, or only planned and
-    the plan is to stay; RollbackRefusedError for the plan of a compaction whose slices have log files
-    already; WriteConflictError while another process runs it, or writes; UnsupportedTableError,
-    TableLockedError, CorruptTableError, StorageError.
+    Returns the plan's instant. Raises NoSuchInstantError if no such service is pending, or it has not run and
+    the plan stays; RollbackRefusedError for the plan of a compaction whose slices have log files already;
+    WriteConflictError while another process runs it, or writes; UnsupportedTableError, TableLockedError,
+    CorruptTableError, StorageError.
     """
     check_writable(table, ROLLBACK)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:

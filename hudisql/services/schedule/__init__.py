@@ -1,1 +1,1 @@
-"""Which services are due, and running them."""
+"""Decides which services are due, and runs them."""

@@ -1,8 +1,8 @@
 """The table services that are due after a commit: clean, archiving, compaction, clustering, in Hudi's order.
 
 Follows `BaseHoodieWriteClient.mayBeCleanAndArchive` and `runTableServicesInline` of Hudi 0.15. The commit
-stands whatever happens here: a service that fails is a warning. What is due is decided by the timeline alone,
-and nothing is listed where nothing is due. Knows neither SQL text nor the metastore.
+stands in any case: a failed service is a warning. Only the timeline decides what is due; nothing is listed if
+nothing is due. Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 class AutomaticServices:
     """The services of one table after one commit.
 
-    `table` is as the commit has left it, `options` gives the options of writes, `warn` takes what failed and
-    what to do about it, `label` is the table's name in warnings.
+    `table` is the table after the commit, `options` returns the options of writes, `warn` receives failures
+    with advice, `label` is the table's name in warnings.
     """
 
     table: HudiTable
@@ -66,13 +66,13 @@ class AutomaticServices:
     label: str
 
     def run(self, spark: SparkSession) -> bool:
-        """Run what is due; True if something was. Raises no error of hudisql's or Spark's."""
+        """Run the services that are due; True if there was one. Does not raise errors of hudisql or Spark."""
         done = self.run_without_spark()
         done = self._attempt("compaction", "CALL run_compaction", lambda: self._compact(spark)) or done
         return self._attempt("clustering", "CALL run_clustering", lambda: self._cluster(spark)) or done
 
     def run_without_spark(self) -> bool:
-        """Run the clean and the archiving if they are due; True if something was. Raises as `run`."""
+        """Run the clean and the archiving if they are due; True if one was."""
         done = self._attempt("clean", "CALL run_clean", self._clean)
         return self._attempt("archiving", "CALL archive_commits", self._archive) or done
 
@@ -153,7 +153,7 @@ class AutomaticServices:
 def _pending_compactions(timeline: Timeline, options: WriteOptions) -> list[str]:
     """The pending compactions to run first, oldest first, as Hudi's inline compaction does.
 
-    With several writers one that has begun may be running elsewhere.
+    With several writers a compaction that has begun may be running elsewhere, and is not included.
     """
     return [
         each.timestamp

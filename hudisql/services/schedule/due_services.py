@@ -1,9 +1,9 @@
 """Which services are due on a table, and why: what `hudisql services run` runs and `show_services` shows.
 
-The triggers are those of the services that run after a commit (`automatic`). What runs beside writers is more
-careful: a write or a service that may still be running is not touched, and on a table without optimistic
-concurrency control nothing is planned while a write is pending (`ScheduleCompactionActionExecutor` of Hudi
-0.15). Reads the timeline, plans and heartbeats; knows neither SQL text nor the metastore.
+The triggers are those of the services that run after a commit (`automatic`). Services that run beside writers
+are more careful: they leave a write or a service alone that may still be running, and on a table without
+optimistic concurrency control nothing is planned while a write is pending (`ScheduleCompactionActionExecutor`
+of Hudi 0.15). Reads the timeline, plans and heartbeats; knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Service(StrEnum):
 class ServiceState:
     """Whether a service is due on a table, with the reason either way.
 
-    `pending` are the instant times of its plans, or of the failed writes. `basis` is what else a run without
-    effect depended on. A state that `changes_with_time` may become another one although nothing is written.
-    `error` is why nothing can be said.
+    `pending` are the instant times of its plans, or of the failed writes. `basis` is further state on which a
+    run without effect depended. A state with `changes_with_time` may change although nothing is written.
+    `error` is why the state is unknown.
     """
 
     service: Service
@@ -93,7 +93,7 @@ class ServiceState:
 def service_states(
     table: HudiTable, config: HudiConfig, concurrency: Callable[[], Concurrency]
 ) -> tuple[ServiceState, ...]:
-    """The state of each service, the most urgent first. Raises no error of a single service's."""
+    """The state of each service, the most urgent first; its errors become part of the state."""
     seen = ObservedTable(table, config, concurrency, now_on_timeline(table), time.time() * 1000)
     states = []
     for service, find in _FINDERS.items():
@@ -101,7 +101,7 @@ def service_states(
             reason = seen.reason_to_leave
             states.append(ServiceState(service, False, reason) if reason else find(seen))
         except HudisqlError as error:
-            states.append(ServiceState(service, False, f"not known: {error.message}", error=error))
+            states.append(ServiceState(service, False, f"unknown: {error.message}", error=error))
     return tuple(states)
 
 
@@ -125,7 +125,7 @@ class ObservedTable:
 
     @cached_property
     def concurrency(self) -> Concurrency:
-        """How the table is shared with writers. Raises SettingsError, UnsupportedTableError."""
+        """The concurrency mode of the table. Raises SettingsError, UnsupportedTableError."""
         return self.make_concurrency()
 
     @cached_property
@@ -135,7 +135,7 @@ class ObservedTable:
 
     @cached_property
     def reason_to_leave(self) -> str | None:
-        """Why no service of hudisql's runs on the table, if so."""
+        """Why hudisql runs no services on the table; empty if it does."""
         if not self.config.get(TABLE_SERVICES):
             return f"{TABLE_SERVICES} is false"
         if has_metadata_table(self.table):
@@ -162,7 +162,7 @@ class ObservedTable:
 
     @cached_property
     def running_write(self) -> Instant | None:
-        """The first pending write that must not have plans made beside it."""
+        """The first pending write during which nothing may be planned."""
         if self.concurrency.optimistic or not self.pending_writes:
             return None
         return self.pending_writes[0]
@@ -204,7 +204,7 @@ def _rollback(seen: ObservedTable) -> ServiceState:
     waits_for = [*running, *alive]
     if not times and not waits_for:
         return none
-    # An eager rollback takes all pending writes.
+    # An eager rollback includes all pending writes.
     is_due = bool(times) and (policy is FailedWrites.LAZY or not waits_for)
     reason = (
         f"{_count(len(times), 'failed write')}: {', '.join(times)}"
@@ -294,7 +294,7 @@ def _clustering(seen: ObservedTable) -> ServiceState:
 
 
 def _of_plans(seen: ObservedTable, service: Service) -> ServiceState | None:
-    """The state of a service with pending plans, None without. Other plans are made once these are done."""
+    """The state of a service with pending plans, None without. New plans wait for these."""
     plans = seen.plans_of(service)
     if not plans:
         return None
@@ -312,7 +312,7 @@ def _of_plans(seen: ObservedTable, service: Service) -> ServiceState | None:
 
 
 def _planned(seen: ObservedTable, state: ServiceState) -> ServiceState:
-    """The state of a service that makes a plan, which waits for writers that know nothing of it."""
+    """The state of a service that writes a plan, which waits for writers that do not know of it."""
     write = seen.running_write if state.is_due else None
     if write is None:
         return state

@@ -1,8 +1,7 @@
-"""Runs one due service of one table beside its writers, and says what it did.
+"""Runs one due service of one table beside its writers, and reports the result.
 
-Plans that are pending are run; else a plan is made and run. Failed writes are rolled back by the service of
-that name alone: making a plan never touches a write that may be running. Knows neither SQL text nor the
-metastore.
+Pending plans are run; otherwise a plan is written and run. Only the rollback service rolls back failed
+writes: planning never touches a write that may be running. Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServiceRun:
-    """What a service needs: the table as it was opened, its settings, and Spark, which may start only now.
+    """The inputs of a service: the opened table, its settings, and Spark, which may start only now.
 
-    `options` gives the options of writes, `is_stopping` is true when nothing more is to begin.
+    `options` returns the options of writes, `is_stopping` is true when nothing more should start.
     """
 
     table: HudiTable
@@ -52,10 +51,7 @@ class ServiceRun:
     is_stopping: Callable[[], bool]
 
     def run(self, service: Service) -> str | None:
-        """What was done, None if there was nothing to do.
-
-        Raises what the service raises; a plan then stays pending.
-        """
+        """What was done; None if there was nothing to do. A plan stays pending if the service fails."""
         return {
             Service.ROLLBACK: self._roll_back,
             Service.COMPACTION: self._compact,
@@ -68,7 +64,7 @@ class ServiceRun:
         concurrency = self.concurrency()
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table = self.table.reopened()
-            # Under the lock again: a writer may have begun, or been faster.
+            # Check again under the lock: a writer may have begun or finished meanwhile.
             states = service_states(table, self.config, self.concurrency)
             (state,) = [each for each in states if each.service is Service.ROLLBACK]
             if not state.is_due or not roll_back_failed_writes(table, concurrency):
@@ -123,7 +119,7 @@ class ServiceRun:
 
 
 def _beside_writers(concurrency: Concurrency) -> Concurrency:
-    """The same for making a plan: without heartbeats a pending write may be running, and is left alone."""
+    """The options for planning: a pending write without heartbeats may be running, and is not rolled back."""
     if concurrency.failed_writes is FailedWrites.LAZY:
         return concurrency
     return replace(concurrency, failed_writes=FailedWrites.NEVER)

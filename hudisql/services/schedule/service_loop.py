@@ -1,8 +1,8 @@
-"""Looks after many tables: what is due runs, the most urgent first, again and again until it is stopped.
+"""Maintains many tables: runs due services, the most urgent first, repeatedly until it is stopped.
 
-A table has one service at a time. After a service its table is looked at again. A service that fails is
-reported, and tried again after a time that doubles; the other services and tables go on. Knows tables by a
-protocol only, and neither SQL text nor the metastore.
+A table has one service at a time. After a service its table is checked again. A failed service is reported,
+and retried after a delay that doubles; the other services and tables go on. Knows tables only by a protocol,
+and neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ _POLL_SECONDS: Final = 0.2
 _LONGEST_BACKOFF: Final = 3600.0
 _LOOKS_AT_ONCE: Final = 8
 LOOK: Final = "look"
-"""What fails when a table cannot be looked at."""
+"""The errors of checking a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLook:
-    """What was seen of a table: `signature` changes with its timeline."""
+    """The state of a table at a check: `signature` changes with its timeline."""
 
     signature: int
     states: tuple[ServiceState, ...]
 
     @property
     def changes_with_time(self) -> bool:
-        """True if a later look may see something else although nothing was written."""
+        """True if a later check may have another result although nothing was written."""
         return any(state.changes_with_time for state in self.states)
 
 
 class MaintainedTable(Protocol):
-    """A table that is looked after."""
+    """A table that the loop maintains."""
 
     @property
     def name(self) -> str:
-        """Its name in messages, of which no two tables have the same."""
+        """Its name in messages, unique among the tables."""
 
     def look(self) -> TableLook:
-        """What is due now; cheap if nothing has changed. Raises HudisqlError."""
+        """The services that are due now; cheap if nothing has changed. Raises HudisqlError."""
 
     def run(self, service: Service) -> str | None:
-        """Run the service; what was done, None for nothing. Raises errors of hudisql's and Spark's."""
+        """Run the service; a description of what was done, None for nothing. Raises errors of hudisql and
+        Spark.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,10 @@ class _Failure:
 
 @dataclass
 class ServiceLoop:
-    """`tables` gives the tables, `cancel` ends Spark's jobs once `stop` is set.
+    """`tables` returns the tables, `cancel` ends Spark's jobs once `stop` is set.
 
-    `interval` is the time between two looks in seconds, `parallelism` how many tables are served at once.
+    `interval` is the time between two checks of a table in seconds, `parallelism` the number of tables served
+    at once.
     """
 
     tables: Callable[[], Sequence[MaintainedTable]]
@@ -89,7 +92,7 @@ class ServiceLoop:
     _is_repeated: bool = True
 
     def run(self) -> None:
-        """Look and serve until `stop` is set; the service that runs then ends or is undone."""
+        """Check tables and run services until `stop` is set; the last one then ends or is rolled back."""
         with self._pools() as (looks, services):
             while not self.stop.is_set():
                 started = self.clock()
@@ -97,7 +100,7 @@ class ServiceLoop:
                 self.stop.wait(max(self.interval - (self.clock() - started), 0))
 
     def run_once(self) -> bool:
-        """Look at each table and serve until nothing is due; True if nothing has failed."""
+        """Check each table and run services until nothing is due; True if nothing has failed."""
         self._is_repeated = False
         with self._pools() as (looks, services):
             self._serve_all(looks, services)
@@ -119,7 +122,7 @@ class ServiceLoop:
                 due = waiting.pop(min(waiting.values(), key=lambda each: each.order).table.name)
                 running[services.submit(self._serve, due)] = due.table.name
             if self._is_repeated and self.clock() - looked_at >= self.interval:
-                # A service may run for hours: the other tables need theirs meanwhile.
+                # A service may run for hours: the other tables are served meanwhile.
                 waiting |= self._look_at_all(looks, running.values())
                 looked_at = self.clock()
             done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -131,12 +134,12 @@ class ServiceLoop:
                     waiting[name] = following
 
     def _look_at_all(self, looks: ThreadPoolExecutor, busy: Collection[str]) -> dict[str, _Due]:
-        """What is due on each table that is not busy."""
+        """The due services of each table that has none running."""
         tables = [each for each in self.tables() if each.name not in busy]
         return {due.table.name: due for due in looks.map(self._next_due, tables) if due is not None}
 
     def _serve(self, due: _Due) -> _Due | None:
-        """Run the service; what is due on its table then."""
+        """Run the service; then check its table again."""
         table, service = due.table, due.state.service
         self._without_effect[table.name, service] = (due.signature, due.state)
         started = self.clock()
@@ -152,7 +155,7 @@ class ServiceLoop:
         return self._next_due(table)
 
     def _next_due(self, table: MaintainedTable) -> _Due | None:
-        """The most urgent service that is due on the table, and can be expected to do something."""
+        """The most urgent service that is due on the table and can have an effect."""
         if self.stop.is_set() or self._waits(table.name, LOOK):
             return None
         try:
@@ -169,7 +172,7 @@ class ServiceLoop:
         return None
 
     def _report_unknown(self, name: str, states: Sequence[ServiceState]) -> None:
-        """Warn of services of which nothing can be said, once for each reason."""
+        """Warn of services whose state is unknown, once for each reason."""
         by_reason = {state.reason: state for state in reversed(states) if state.error is not None}
         for state in by_reason.values():
             if state.error is not None and not self._waits(name, state.service):
@@ -180,7 +183,7 @@ class ServiceLoop:
         return failure is not None and self.clock() < failure.not_before
 
     def _report(self, name: str, service: str, error: Exception) -> None:
-        """Warn of the failure, and note when the next attempt may be."""
+        """Warn of the failure, and record when the next attempt may start."""
         if self.stop.is_set():
             self.console.info(f"{name}: the {service} was stopped; the next run repeats it")
             return
@@ -188,7 +191,7 @@ class ServiceLoop:
         attempts = 1 if known is None else known.attempts + 1
         seconds = min(self.interval * 2 ** min(attempts - 1, 20), _LONGEST_BACKOFF)
         self._failures[name, service] = _Failure(attempts, self.clock() + seconds)
-        # What had no effect may have one after a failure.
+        # Services without an effect may have one after a failure.
         for each in Service:
             if each == service:
                 self._without_effect.pop((name, each), None)

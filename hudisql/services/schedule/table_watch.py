@@ -1,7 +1,7 @@
-"""Finds out whether a table's timeline or properties have changed, at the least cost.
+"""Detects changes of a table's timeline or properties at low cost.
 
-Where directories have modification times (local, HDFS) an unchanged table costs one look at `.hoodie`, else
-one listing of it.
+Where directories have modification times (local, HDFS) an unchanged table costs one status call for
+`.hoodie`, else one listing of it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TableWatch:
     _seen: _Seen | None = field(default=None, repr=False)
 
     def signature(self) -> int:
-        """A number that stays as long as no file directly in `.hoodie` changes.
+        """A number that stays the same until a file directly in `.hoodie` changes.
 
-        0 for a table that is not there. Raises StorageError.
+        0 for a missing table. Raises StorageError.
         """
         directory = metadata_directory(self.base_path)
         modified = self._modification_time(directory)
@@ -52,13 +52,13 @@ class TableWatch:
         files = [
             (each.name, each.length, each.modification_time_ms) for each in entries if not each.is_directory
         ]
-        # A change within the clock's resolution of the listing leaves the modification time as it is.
+        # A change within the clock's resolution of the listing does not change the modification time.
         is_settled = modified > 0 and listed_at - modified > _UNSETTLED_MS
         self._seen = _Seen(modified, is_settled, hash(tuple(files)) or 1)
         return self._seen.signature
 
     def _modification_time(self, directory: str) -> int:
-        """0 where directories have none."""
+        """The modification time; 0 where directories have none."""
         if scheme_of(directory) in S3_SCHEMES:
             return 0
         info = self.storage.info(directory)

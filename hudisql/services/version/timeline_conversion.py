@@ -1,8 +1,9 @@
-"""The timeline of a table in the layout of another table version: names, contents, archived instants.
+"""Converts the timeline of a table to the layout of another table version: names, contents, archived
+instants.
 
 Follows `SevenToEightUpgradeHandler` and `EightToSevenDowngradeHandler` of Hudi 1.2. The new files are written
-beside the old ones, which count until `hoodie.properties` names the new version; a run that was killed is
-begun again. Knows nothing of locks, writers and properties.
+beside the old ones, which are valid until `hoodie.properties` has the new version; a killed run is started
+again. Knows nothing of locks, writers and properties.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _FILES_READ: Final = 64
 
 
 def write_timeline_of_layout_2(table: HudiTable, layout: TimelineLayoutV2) -> None:
-    """Write the active instants of a table of version 6 as layout 2 has them.
+    """Write the active instants of a table of version 6 in layout 2.
 
-    What an earlier run has left there is deleted first. Raises CorruptTableError, StorageError.
+    Files of an earlier run are deleted first. Raises CorruptTableError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
     delete_timeline(storage, base_path, layout)
@@ -50,10 +51,10 @@ def write_timeline_of_layout_2(table: HudiTable, layout: TimelineLayoutV2) -> No
 
 
 def write_timeline_of_layout_1(table: HudiTable) -> None:
-    """Write the active instants of a table of version 8 or 9 as layout 1 has them.
+    """Write the active instants of a table of version 8 or 9 in layout 1.
 
-    Completed files look written when the action was completed: Hudi 1.x goes by that. Raises
-    UnsupportedTableError if the store cannot say so, CorruptTableError, StorageError.
+    The modification times of completed files are set to the completion times, since Hudi 1.x reads those.
+    Raises UnsupportedTableError if the store does not support that, CorruptTableError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
     delete_timeline(storage, base_path, LAYOUT_V1)
@@ -95,7 +96,7 @@ def _files_of(storage: Storage, base_path: str, layout: TimelineLayout) -> list[
 
 
 def _read(storage: Storage, files: Sequence[tuple[Instant, FileInfo]]) -> Iterator[tuple[Instant, bytes]]:
-    """The instants with their files' contents, of which some are in memory at a time."""
+    """The instants with their files' contents, a few of which are in memory at a time."""
     for start in range(0, len(files), _FILES_READ):
         some = files[start : start + _FILES_READ]
         contents = storage.read_files([info.path for _, info in some])
@@ -103,14 +104,14 @@ def _read(storage: Storage, files: Sequence[tuple[Instant, FileInfo]]) -> Iterat
 
 
 def _completions(table: HudiTable) -> Mapping[Instant, str]:
-    """When each completed instant of a table of version 6 was completed, before the next one's request.
+    """The completion time of each completed instant of a table of version 6, before the next one's request.
 
-    Modification times say so, unless the files were copied: an instant must not seem to be completed after a
+    These are modification times, unless the files were copied: an instant must not seem to complete after a
     later base file, to which its log files would belong then.
     """
     times = completion_times(table, table.timeline.completed)
     requests = sorted({each.timestamp for each in table.timeline.instants} - BOOTSTRAP_INSTANT_TIMES)
-    # The times of bootstraps are constants, and no moments.
+    # The times of bootstraps are constants.
     following = dict(pairwise(requests))
     if requests:
         following |= dict.fromkeys(BOOTSTRAP_INSTANT_TIMES, requests[0])
@@ -123,7 +124,7 @@ def _completions(table: HudiTable) -> Mapping[Instant, str]:
 
 
 def _converted(instant: Instant, content: bytes, render: Callable[[CommitMetadata], bytes]) -> bytes:
-    """The content of the instant's file; commits are rendered anew, and their workload profiles left out."""
+    """The content of the instant's file; commits are written again without their workload profiles."""
     if instant.action not in COMMIT_ACTIONS:
         return content
     if instant.is_completed:

@@ -1,9 +1,9 @@
-"""Upgrade a table to version 9, or downgrade it to version 6, as Hudi 1.2 does when it is told to.
+"""Upgrades a table to version 9, or downgrades it to version 6, as Hudi 1.2 does on request.
 
 Follows `UpgradeDowngrade.run` of Hudi 1.2: failed writes are rolled back, log files compacted, the timeline
-is written in its new layout, then `hoodie.properties` names the new version in one step. A run that is killed
-before that step leaves a table of the old version, one that is killed after it a table of the new one with
-files of the old timeline; the next call deletes these, or begins again.
+is written in its new layout, then `hoodie.properties` gets the new version in one step. A run that is killed
+before that step leaves a table of the old version; one that is killed after it leaves a table of the new
+version with files of the old timeline. The next call deletes these, or starts again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NEWEST_VERSION: Final = 9
-# Compacts whatever has log files.
+# Compacts all slices with log files.
 _COMPACT_ALL: Final = CompactionOptions(CompactionTrigger.NUM_COMMITS, 1, strategy="unbounded")
 _EVENT_TIME_NOTE: Final = (
     "from then on rows are ordered by event time: a stored row stays where a row of its key comes with a "
@@ -66,7 +66,7 @@ _EVENT_TIME_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class VersionChangePlan:
-    """What changes the version of a table.
+    """The steps that change the version of a table.
 
     `compacted_slices` file slices have log files; `changes` are those of `hoodie.properties`. `remains` is
     true if the table has the version, and an earlier run has left files of the old timeline.
@@ -81,7 +81,7 @@ class VersionChangePlan:
     remains: bool = False
 
     def steps(self) -> Iterator[str]:
-        """What is done, in order, and what users should know about it."""
+        """The steps in order, and what users should know about them."""
         table = self.table
         if self.changes is None:
             if self.remains:
@@ -102,14 +102,16 @@ class VersionChangePlan:
 
     @property
     def changes_who_wins(self) -> bool:
-        """True if late rows lose from then on, and did not before."""
+        """True if late rows lose after the change, but not before."""
         properties, changes = self.table.properties, self.changes or {}
         by_event_time = changes.get(RECORD_MERGE_MODE) == EVENT_TIME
         return by_event_time and bool(self.table.ordering_fields) and not properties.keeps_later_event_times
 
 
 def _check_plain_keys(table: HudiTable) -> None:
-    """Raise UnsupportedTableError if keys of one column are pairs, which the properties need not say."""
+    """Raise UnsupportedTableError if keys of one column are stored as pairs, which the properties may not
+    show.
+    """
     fields = table.properties.record_key_fields
     if len(fields) == 1 and uses_complex_key_encoding(table):
         raise key_pairs_error(fields[0])
@@ -124,7 +126,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     """
     if to_version not in (WRITTEN_VERSION, NEWEST_VERSION):
         raise InvalidArgumentError(
-            f"hudisql changes no table to version {to_version}", hint="to_version => 'NINE' or 'SIX'"
+            f"hudisql cannot change a table to version {to_version}", hint="to_version => 'NINE' or 'SIX'"
         )
     if table.version == to_version:
         return VersionChangePlan(table, to_version, remains=_old_timeline(table) is not None)
@@ -162,10 +164,10 @@ def _changes_of(properties: TableProperties, to_version: int) -> dict[str, str |
 def run_version_change(
     plan: VersionChangePlan, options: WriteOptions, spark: Callable[[], SparkSession | None]
 ) -> HudiTable:
-    """Change the version; gives the table as it is then. `spark` is asked if there is something to compact.
+    """Change the version; returns the table afterwards. `spark` is only called for a compaction.
 
     Raises WriteConflictError if other writers are active, TableLockedError, UnsupportedTableError,
-    CorruptTableError, StorageError: the table then has its old version, and its rows are as before.
+    CorruptTableError, StorageError: the table then has its old version and its rows.
     """
     table, concurrency = plan.table, options.concurrency
     if plan.changes is not None and plan.compacted_slices:
@@ -228,14 +230,14 @@ def _changes_layout(table: HudiTable, to_version: int) -> bool:
 
 
 def _old_timeline(table: HudiTable) -> TimelineLayout | None:
-    """The layout that the table does not have, if a run that was killed has left instants in it."""
+    """The layout of the other version, if a killed run has left instants in it."""
     other = LAYOUT_V1 if table.timeline.layout.has_completion_times else TimelineLayoutV2()
     has_files = has_timeline(table.storage, table.base_path, other)
     return other if has_files else None
 
 
 def _check_archive(table: HudiTable, to_version: int) -> None:
-    """Raise UnsupportedTableError for archived instants, whose times the other version could not tell."""
+    """Raise UnsupportedTableError for archived instants, whose times the other version could not know."""
     needs_archive = table.is_merge_on_read or to_version > WRITTEN_VERSION
     if _changes_layout(table, to_version) and needs_archive and list_archive_files(table):
         raise UnsupportedTableError(
@@ -246,7 +248,7 @@ def _check_archive(table: HudiTable, to_version: int) -> None:
 
 
 def _check_savepoints(table: HudiTable, to_version: int) -> None:
-    """Raise UnsupportedTableError if version 6 could not read the log files that a savepoint keeps."""
+    """Raise UnsupportedTableError if version 6 could not read the log files of a savepoint."""
     savepoints = sorted(table.timeline.savepoints)
     if to_version == WRITTEN_VERSION and table.is_merge_on_read and savepoints:
         raise UnsupportedTableError(
@@ -259,5 +261,5 @@ def _check_savepoints(table: HudiTable, to_version: int) -> None:
 def _not_quiet(table: HudiTable, pending: Instant) -> WriteConflictError:
     return WriteConflictError(
         f"the {pending.action} {pending.timestamp} of the Hudi table at {table.base_path} is not complete",
-        hint="complete or undo it, then run the statement again",
+        hint="complete or roll it back, then run the statement again",
     )

@@ -1,7 +1,8 @@
-"""The options of a DataFrame's write, by Hudi's names: what they say of the table, and how to write.
+"""The options of a DataFrame's write, by Hudi's names: properties of the table, and how to write.
 
 Follows `DataSourceWriteOptions` and the check of Hudi 0.15 that a writer's configuration agrees with the
-table's (`HoodieWriterUtils.validateTableConfig`), but names both values, and leaves nothing out silently.
+table's (`HoodieWriterUtils.validateTableConfig`), but errors name both values, and no option is ignored
+silently.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LOADS: Final[Mapping[str, Overwrite | None]] = {
     "insert_overwrite": Overwrite("touched"),
     "insert_overwrite_table": Overwrite("table"),
 }
-"""The operations that look no stored row up, with what they overwrite."""
+"""The operations that do not look up stored rows, with what they overwrite."""
 _DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
 _OF_THE_TABLE: Final = frozenset(
@@ -55,7 +56,7 @@ _OF_THE_TABLE: Final = frozenset(
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """`definition` says what the table is, `settings` (of the session's kind) how it is written."""
+    """`definition` has the properties of the table, `settings` (as those of a session) how it is written."""
 
     operation: str
     path: str | None
@@ -64,9 +65,9 @@ class FrameOptions:
 
 
 def read_frame_options(operation: str | None, options: Mapping[str, str]) -> FrameOptions:
-    """The options by what they mean; `operation` is the caller's, which the option of that name may give.
+    """Parse the options; `operation` is the caller's argument, which an option may also give.
 
-    Raises InvalidArgumentError for names that are no options, for unknown operations and contradictions.
+    Raises InvalidArgumentError for unknown options and operations, and for contradictions.
     """
     definition, settings = {}, {}
     for name, value in options.items():
@@ -76,12 +77,12 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
         if lower in _OF_THE_TABLE:
             definition[name] = str(value)
             if lower in PARTITIONS and ":" in str(value):
-                # A custom key generator's fields with their kinds, which its tables do not keep.
+                # A custom key generator's fields with their kinds, which its tables do not store.
                 settings[name] = str(value)
         elif not lower.startswith(("hoodie.", "hudisql.")):
             meant = misspelt_properties([name]).get(name)
             raise InvalidArgumentError(
-                f"'{name}' is no option of a write",
+                f"'{name}' is not an option of a write",
                 hint=f"did you mean '{meant}'?" if meant else "options begin with hoodie. or hudisql.",
             )
         else:
@@ -91,10 +92,10 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
 
 
 def check_agreement(options: FrameOptions, table: HudiTable, table_label: str) -> None:
-    """Raise InvalidArgumentError if the options say something else of the table than it says itself.
+    """Raise InvalidArgumentError if the options contradict the table's properties.
 
-    `table_label` is the table's name in the metastore. Raises UnsupportedTableError for a table
-    configuration that hudisql makes no tables with.
+    `table_label` is the table's name in the metastore. Raises UnsupportedTableError for a table configuration
+    that hudisql does not support in new tables.
     """
     if options.path is not None and table.storage.qualify(options.path) != table.base_path:
         raise _contradiction(PATH, options.path, table_label, table.base_path)
@@ -127,7 +128,7 @@ def _operation_of(given: str | None, options: Mapping[str, str]) -> str:
 
 
 def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]:
-    """What the table says where the option speaks; any of several names of it will do."""
+    """The table's value for the option, under any of its names."""
     properties = table.properties
     if name in PRIMARY_KEY:
         return (",".join(properties.record_key_fields),)

@@ -1,8 +1,8 @@
-"""Pulls that keep their place: each takes what was committed since the one before.
+"""Incremental pulls that store their position: each reads what was committed since the one before.
 
-The place of a `DirectoryPull` is a file `<end instant>.json` for each pull in the checkpoint directory,
-created in one atomic step; the newest counts. Follows the checkpoint of Hudi's `HoodieIncrSource`.
-`target_pull` keeps it in the commits of the table that the rows go to.
+A `DirectoryPull` stores its position as a file `<end instant>.json` in the checkpoint directory, created
+atomically; the newest counts. Follows the checkpoint of Hudi's `HoodieIncrSource`. `target_pull` stores it in
+the commits of the table that receives the rows.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _KEPT = 10
 class IncrementalPull:
     """The changes of a table after `begin` up to and with `end` (instant times; equal if nothing is new).
 
-    `df` has the rows that were written, as they are at the end. It is evaluated lazily, and gives the same
-    rows until the files are cleaned.
+    `df` has the rows that were written, as of `end`. It is evaluated lazily, and returns the same rows until
+    the files are cleaned.
     """
 
     table: str
@@ -54,16 +54,16 @@ class IncrementalPull:
 
     @property
     def is_empty(self) -> bool:
-        """True if no commit came after the last pull."""
+        """True if there is no commit after the last pull."""
         return self.begin == self.end
 
     @property
     def cdc(self) -> DataFrame:
-        """Each change of each commit, deletes among them: the rows of `hudi_table_changes(…, 'cdc', …)`."""
+        """Each change of each commit, including deletes: the rows of `hudi_table_changes(…, 'cdc', …)`."""
         return _changes(self._context, self.table, "cdc", self.begin, self.end)
 
     def commit(self) -> None:
-        """Record that everything up to `end` was taken."""
+        """Record that everything up to `end` was read."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -78,17 +78,17 @@ class IncrementalPull:
 
 @dataclass
 class DirectoryPull(IncrementalPull):
-    """A pull that keeps its place in the directory `checkpoint`; `bootstrap` is that of its `Place`.
+    """A pull that stores its position in the directory `checkpoint`; `bootstrap` is that of its `Place`.
 
-    A context manager: its end records the place, unless an exception left it, so that a failed pull is
-    repeated.
+    A context manager: its end stores the position, unless the block raised an exception, so that a failed
+    pull is repeated.
     """
 
     checkpoint: str = ""
     bootstrap: str = ""
 
     def commit(self) -> None:
-        """Record that everything up to `end` was taken. Raises WriteConflictError if another pull did."""
+        """Record that everything up to `end` was read. Raises WriteConflictError if another pull did."""
         if self.is_empty:
             return
         storage = self._context.storage
@@ -106,11 +106,11 @@ class DirectoryPull(IncrementalPull):
 
 
 def directory_pull(context: Context, table: str, checkpoint: str, begin: str = EARLIEST) -> DirectoryPull:
-    """What has changed in a Hudi table since the last pull with this checkpoint (a directory).
+    """The changes of a Hudi table since the last pull with this checkpoint (a directory).
 
-    The first pull takes the changes after `begin`. Raises NoSuchTableError, InvalidArgumentError,
-    HollowCommitError, NoSuchStateError if files of the changes were cleaned, the last commit taken was undone
-    or the table was made again, CorruptTableError for a checkpoint of another table.
+    The first pull starts after `begin`. Raises NoSuchTableError, InvalidArgumentError, HollowCommitError,
+    NoSuchStateError if files of the changes were cleaned, the last pulled commit was rolled back or the table
+    was created again, CorruptTableError for a checkpoint of another table.
     """
     source = open_source(context, table)
     directory = context.storage.qualify(checkpoint)
@@ -133,10 +133,9 @@ def open_source(context: Context, table: str) -> HudiTable:
 def pull_window(
     context: Context, source: HudiTable, begin: str, place: Place | None
 ) -> tuple[TimelineWindow, DataFrame]:
-    """The commits after the place of the pull, or before the first pull after `begin`; and their rows.
+    """The commits after the position of the pull, or, in the first pull, after `begin`; and their rows.
 
-    Raises NoSuchStateError if the commit of the place was undone or the table made again, and what
-    `changes_window` raises.
+    Raises NoSuchStateError if the commit of the position was rolled back or the table created again.
     """
     if place is not None:
         check_not_undone(source, place)
@@ -150,7 +149,7 @@ def _changes(context: Context, base_path: str, form: str, begin: str, end: str) 
 
 
 def _last_place(context: Context, directory: str, base_path: str) -> Place | None:
-    """The end of the newest pull; None before the first. Raises CorruptTableError."""
+    """The end of the newest pull; None before the first."""
     names = _places(context, directory)
     if not names:
         return None
@@ -159,7 +158,7 @@ def _last_place(context: Context, directory: str, base_path: str) -> Place | Non
         found = json.loads(context.storage.read(path))
         table, end = str(found["table"]), Place(str(found["end"]), str(found.get("bootstrap", "")))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptTableError(f"{path} is no checkpoint of a pull: {error}") from error
+        raise CorruptTableError(f"{path} is not a checkpoint of a pull: {error}") from error
     if table != base_path:
         raise CorruptTableError(
             f"the checkpoint {directory} belongs to the Hudi table at {table}, not to {base_path}",

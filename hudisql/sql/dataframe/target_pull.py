@@ -1,7 +1,7 @@
-"""Pulls from one Hudi table into another that keep their place in the other's commits: exactly once.
+"""Incremental pulls that store their position in the commits of the target table: exactly once.
 
-Rows and place become visible by one commit, so that a pull that is killed is neither lost nor repeated.
-`write.transaction.pull_checkpoint` says how the place is kept.
+Rows and position become visible by one commit, so that a killed pull is neither lost nor repeated.
+`write.transaction.pull_checkpoint` describes how the position is stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHANGES = (st.InsertStatement, st.MergeStatement, st.UpdateStatement, st.Delete
 
 @dataclass
 class TargetPull(IncrementalPull):
-    """A pull into the table `into`: one call of `write` or `sql` takes the changes and keeps the place.
+    """A pull into the table `into`: one call of `write` or `sql` writes the changes and the position.
 
     A context manager, whose end checks that this was done. Without changes both do nothing.
     """
@@ -44,10 +44,11 @@ class TargetPull(IncrementalPull):
     _is_written: bool = field(default=False, repr=False)
 
     def write(self, df: DataFrame | None = None, operation: str | None = None, **options: str) -> WriteResult:
-        """Write rows made of the changes (by default `df`, all of them) as one commit, with the place.
+        """Write rows derived from the changes (by default `df`, all of them) as one commit, with the
+        position.
 
-        Operations and options are those of `Session.write`; a commit without rows is made, too. Raises
-        WriteConflictError if another pull has taken the changes meanwhile, and what `Session.write` raises.
+        Operations and options are those of `Session.write`; a commit is made even without rows. Raises
+        WriteConflictError if another pull has written the changes meanwhile.
         """
         if not self._begin_write():
             return WriteResult(None)
@@ -57,11 +58,10 @@ class TargetPull(IncrementalPull):
         return result
 
     def sql(self, text: str) -> Result:
-        """Run one MERGE, INSERT, UPDATE or DELETE on the table as one commit, with the place.
+        """Run one MERGE, INSERT, UPDATE or DELETE on the table as one commit, with the position.
 
-        `df.createOrReplaceTempView("changes")` gives the changes a name for it. Raises InvalidArgumentError
-        for other statements, WriteConflictError if another pull has taken the changes meanwhile, and what the
-        statement raises.
+        `df.createOrReplaceTempView("changes")` makes the changes available to it. Raises InvalidArgumentError
+        for other statements, WriteConflictError if another pull has written the changes meanwhile.
         """
         statement = self._parse_statement(text)
         if not self._begin_write():
@@ -76,7 +76,7 @@ class TargetPull(IncrementalPull):
         """Check that the changes were written. Raises InvalidArgumentError."""
         if not self.is_empty and not self._is_written:
             raise InvalidArgumentError(
-                f"the pull from {self.table} into {self.into} was not written: its place stays",
+                f"the pull from {self.table} into {self.into} was not written: its position stays",
                 hint="pull.write(pull.df) or pull.sql('MERGE INTO …') writes rows and place in one commit",
             )
 
@@ -112,17 +112,17 @@ class TargetPull(IncrementalPull):
 
 
 def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) -> TargetPull:
-    """What has changed in a Hudi table since the last pull from it into the table `into`.
+    """The changes of a Hudi table since the last pull from it into the table `into`.
 
-    The first pull takes the changes after `begin`; the first write may make the table. Raises
-    NoSuchTableError, InvalidArgumentError, HollowCommitError, NoSuchStateError if files of the changes were
-    cleaned, the last commit taken was undone or the source was made again, CorruptTableError.
+    The first pull starts after `begin`; the first write may create the table. Raises NoSuchTableError,
+    InvalidArgumentError, HollowCommitError, NoSuchStateError if files of the changes were cleaned, the last
+    pulled commit was rolled back or the source was created again, CorruptTableError.
     """
     source = open_source(context, table)
     name = ".".join(context.qualify_table_name(into))
     entry = find_entry(context, _table_name(name))
     if entry is not None and not is_hudi_table(entry):
-        raise NoSuchTableError(f"{name} is no Hudi table", hint="choose another name")
+        raise NoSuchTableError(f"{name} is not a Hudi table", hint="choose another name")
     target = None if entry is None else open_hudi_entry(context, entry)
     if target is not None and target.base_path == source.base_path:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Writing a DataFrame into a Hudi table, with Hudi's names for operations and options.
+"""Writes a DataFrame into a Hudi table, with Hudi's names for operations and options.
 
 Rows are matched by record key. Columns are found by name and cast as in INSERT; missing ones are null, new
 ones are added to the table.
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 def write_frame(
     context: Context, frame: DataFrame, name: str, operation: str | None, options: Mapping[str, str]
 ) -> WriteResult:
-    """Write the rows as one commit and sync the metastore; a table that is not there is made.
+    """Write the rows as one commit and sync the metastore; a missing table is created.
 
     `options` have Hudi's names; those about the table must agree with it. Raises InvalidArgumentError,
-    NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
+    NoSuchTableError, WriteRefusedError.
     """
     given = read_frame_options(operation, options)
     warn_of_settings(context.console, given.settings, f"options of a write to {name}")
@@ -58,7 +58,7 @@ def write_frame(
         if entry is None:
             return _write_new_table(context, frame, name, given)
         if not is_hudi_table(entry):
-            raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
+            raise NoSuchTableError(f"{entry.full_name} is not a Hudi table", hint="choose another name")
         check_changeable(entry, given.operation)
 
         def change(scope: StatementScope) -> WriteResult:
@@ -69,7 +69,7 @@ def write_frame(
 
 
 def _plan_write(scope: StatementScope, frame: DataFrame, operation: str) -> DmlPlan:
-    """The plan of a write into a table that is there. Raises WriteRefusedError, SettingsError."""
+    """The plan of a write into an existing table."""
     context, table, label = scope.context, scope.table, scope.table_label
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, label)
@@ -87,15 +87,15 @@ def _plan_rows(scope: StatementScope, table: HudiTable, rows: DataFrame, operati
 
 
 def _write_new_table(context: Context, frame: DataFrame, name: str, given: FrameOptions) -> WriteResult:
-    """Make a table of the rows' columns by the options, and write them into it.
+    """Create a table from the rows' columns and the options, and write the rows.
 
-    Without a record key its keys are generated; an upsert, which is the default, must name one.
+    Without a record key its keys are generated; an upsert, which is the default, needs one.
     """
     has_key = record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is not None
     if given.operation == "delete" or (given.operation == "upsert" and not has_key):
         raise NoSuchTableError(
             f"there is no Hudi table {name} in the metastore",
-            hint="hoodie.datasource.write.recordkey.field among the options makes one of the rows, so does "
+            hint="hoodie.datasource.write.recordkey.field among the options creates it, so does "
             "the operation 'insert', with generated record keys; "
             "CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
         )
@@ -149,7 +149,7 @@ def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, table_l
 
 @contextmanager
 def _settings(context: Context, options: Mapping[str, str]) -> Iterator[None]:
-    """The options as settings of the session, as long as the write runs."""
+    """Apply the options as settings of the session during the write."""
     conf = context.spark.conf
     before = {key: conf.get(key, None) for key in options}
     for key, value in options.items():

@@ -58,10 +58,10 @@ _EXTERNAL: Final = "EXTERNAL"
 
 
 def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeStatement) -> Result:
-    """Run the statement on the Hudi table; it gives no rows.
+    """Run the statement on the Hudi table; it returns no rows.
 
     Raises UnsupportedStatementError, UnsupportedTableError, InvalidArgumentError, WriteConflictError: nothing
-    has changed then. SyncFailedError says that only the metastore lags.
+    has changed then. SyncFailedError means that only the sync with the metastore failed.
     """
     check_is_main_name(context, entry, statement.verb)
     alteration = al.read_alteration(context, statement.text)
@@ -99,9 +99,9 @@ def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming:
 
 
 def _rename_entry(context: Context, entry: MetastoreTable, name: str) -> None:
-    """Rename an entry without the move by which the metastore renames a managed table.
+    """Rename an entry without the metastore's move of a managed table's files.
 
-    That one is an external table meanwhile, whose DROP TABLE deletes its files all the same.
+    The entry is external during the rename; DROP TABLE still deletes the files of such a table.
     """
     if entry.is_external:
         context.metastore.alter_table(replace(entry, name=name), name=entry.name)
@@ -140,7 +140,7 @@ def _set_properties(
 
 
 def _without_purge(values: Mapping[str, str]) -> dict[str, str]:
-    """The properties without that by which DROP TABLE of one of a table's further names deletes files."""
+    """The properties without the one by which DROP TABLE of a table's `_ro` or `_rt` name deletes files."""
     return {name: value for name, value in values.items() if name.lower() != PURGE_PROPERTY}
 
 
@@ -165,18 +165,18 @@ def _unset_properties(
 def _update_configuration(
     context: Context, entry: MetastoreTable, table: HudiTable, changes: Mapping[str, str | None]
 ) -> None:
-    """Change `hoodie.properties` under the table's lock. Raises TableLockedError, StorageError."""
+    """Change `hoodie.properties` under the table's lock."""
     with _configuration_lock(context, entry, table):
         update_table_properties(context.storage, table.base_path, changes)
 
 
 @contextmanager
 def _configuration_lock(context: Context, entry: MetastoreTable, table: HudiTable) -> Iterator[None]:
-    """Hold the table's lock while the block runs. Raises TableLockedError, StorageError."""
+    """Hold the table's lock while the block runs."""
     try:
         concurrency = writer_concurrency(context, table, settings_of(context, table, entry.parameters))
     except (SettingsError, UnsupportedTableError):
-        # The statement may be the one that corrects these settings.
+        # The statement may correct these settings.
         concurrency = Concurrency(lock=default_lock(context.storage, table.base_path))
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         yield
@@ -188,7 +188,7 @@ def _commit(
     table: HudiTable,
     alteration: al.AddColumns | al.ChangeColumns | al.DropPartitions,
 ) -> None:
-    """Change columns or partitions by a commit; there is none if nothing changes."""
+    """Change columns or partitions by a commit; no commit if nothing changes."""
     table_label = entry.full_name
     settings = settings_of(context, table, entry.parameters)
     concurrency = writer_concurrency(context, table, settings)
@@ -218,9 +218,9 @@ def _commit(
 
 
 def make_external(context: Context, statement: st.AlterTableStatement, plan: Any) -> bool:
-    """SET TBLPROPERTIES ('EXTERNAL' = 'TRUE') on another than a Hudi table; False for other statements.
+    """Run SET TBLPROPERTIES ('EXTERNAL' = 'TRUE') on a non-Hudi table; False for other statements.
 
-    Spark refuses that property, and Hive takes it: it keeps a source's files from a DROP TABLE. Sets the
+    Spark refuses that property, and Hive accepts it: it protects a source's files from DROP TABLE. Sets the
     other properties, too. `plan` is the statement's unresolved plan.
     """
     if class_name(plan) != "SetTableProperties":

@@ -77,11 +77,11 @@ COMMENT: Final = "comment"
 
 
 def create_table(context: Context, statement: st.CreateTableStatement) -> Result:
-    """Make the table, or register the one that lies at the given place, and give no rows.
+    """Create the table, or register the one at the given location; returns no rows.
 
-    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError,
-    UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
-    the table is there and only the metastore lags.
+    Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError, UnsupportedStatementError,
+    InvalidArgumentError; nothing is then left behind. SyncFailedError means that the table exists and only
+    the sync with the metastore failed.
     """
     definition = _definition_of(context, statement)
     found = _free_name(context, statement, definition)
@@ -103,10 +103,9 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 
 
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
-    """Make the table of the query's columns, fill it with the query's rows, and register it.
+    """Create the table with the query's columns, insert the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `bulk_insert_rows` raise; nothing is then left
-    behind.
+    Returns the row of an INSERT. If it fails, nothing is left behind.
     """
     planned = plan_table_as(context, statement, source)
     definition, target = planned.definition, planned.target
@@ -127,7 +126,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
 
 
 def register_table_as(context: Context, statement: st.CreateTableAsStatement, table: HudiTable) -> None:
-    """Make the metastore entries of a CREATE TABLE AS SELECT that ended behind its commit.
+    """Create the metastore entries of a CREATE TABLE AS SELECT that was killed after its commit.
 
     Raises SyncFailedError, SqlSyntaxError.
     """
@@ -139,7 +138,7 @@ def register_table_as(context: Context, statement: st.CreateTableAsStatement, ta
 
 @dataclass(frozen=True)
 class TableTarget:
-    """Where a table is going to be made, and as what."""
+    """The location and properties of a table that is going to be created."""
 
     database: str
     name: str
@@ -150,7 +149,9 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and that is allowed."""
+    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and IF NOT EXISTS was
+    given.
+    """
 
     definition: TableDefinition
     frame: DataFrame
@@ -161,7 +162,7 @@ class PlannedTable:
 def plan_table_as(
     context: Context, statement: st.CreateTableAsStatement, source: SourceText, *, count_all: bool = False
 ) -> PlannedTable:
-    """Analyze the query and check the definition; nothing is made.
+    """Analyze the query and check the definition; nothing is created.
 
     Raises TableExistsError, NoSuchDatabaseError, UnsupportedTableError, UnsupportedStatementError,
     InvalidArgumentError, QueryError, SettingsError.
@@ -195,10 +196,7 @@ def _query_source(statement: st.CreateTableAsStatement, source: SourceText) -> S
 def create_table_of_rows(
     context: Context, definition: TableDefinition, database: str, name: str
 ) -> HudiTable:
-    """Make an empty table for rows that come along; it is registered by `register_table` afterwards.
-
-    Raises what `create_table` raises.
-    """
+    """Create an empty table for rows that are written next; `register_table` registers it afterwards."""
     check_properties(definition.properties)
     _check_name(database, name)
     path = _place_of(context, definition, database, name)
@@ -209,16 +207,16 @@ def create_table_of_rows(
 
 
 def begun_table(context: Context, definition: TableDefinition, database: str, name: str) -> HudiTable | None:
-    """The table that lies where the new one would, if it is what the definition says; None otherwise.
+    """The table at the location of the new one, if it has the same definition; None otherwise.
 
-    So a killed CREATE leaves it. Raises TableExistsError for a directory inside another table.
+    A killed CREATE leaves it. Raises TableExistsError for a directory inside another table.
     """
     found = _find_table(context, _place_of(context, definition, database, name))
     return None if found is None or any(_differences(definition, found)) else found
 
 
 def drop_incomplete_table(context: Context, table: HudiTable) -> None:
-    """Take back a new table whose rows could not be written; what is not its own stays, with a warning.
+    """Delete a new table whose rows could not be written; a warning names files of others, which stay.
 
     Raises StorageError.
     """
@@ -247,10 +245,7 @@ def _definition_of(
 def _free_name(
     context: Context, statement: st.CreateTableStatement, definition: TableDefinition
 ) -> tuple[str, str] | None:
-    """Database and name of the new table; None if it exists and the statement allows that.
-
-    Raises TableExistsError, InvalidArgumentError.
-    """
+    """Database and name of the new table; None if it exists and IF NOT EXISTS was given."""
     check_properties(definition.properties)
     warn_of_properties(context.console, definition.properties, f"CREATE TABLE {statement.table}")
     database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
@@ -268,9 +263,9 @@ def _free_name(
 def register_table(
     context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
 ) -> None:
-    """Make the table's metastore entries: those of a managed table, if the definition has no LOCATION.
+    """Create the table's metastore entries: those of a managed table, if the definition has no LOCATION.
 
-    Raises SyncFailedError: the table is there all the same.
+    Raises SyncFailedError: the table exists nevertheless.
     """
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
     parameters = {**definition.properties, **comment}
@@ -308,7 +303,7 @@ def _make_table(
     try:
         publish_properties(storage, path, values, datetime.now(UTC))
     except PathExistsError as error:
-        raise TableExistsError(f"another table was made at {path} meanwhile") from error
+        raise TableExistsError(f"another table was created at {path} meanwhile") from error
     return open_session_table(context, path)
 
 
@@ -339,7 +334,7 @@ def _check_name(database: str, name: str) -> None:
 
 
 def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
-    """The table's directory: the given one, or that of its name in the database's directory."""
+    """The table's directory: the given location, or that of its name in the database's directory."""
     if context.metastore.get_database(database) is None:
         raise NoSuchDatabaseError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
     home = database_directory(context.storage, context.metastore, context.warehouse, database)
@@ -360,12 +355,12 @@ def _find_table(context: Context, path: str) -> HudiTable | None:
 
 
 def _is_begun(table: HudiTable, name: str) -> bool:
-    """True for a table of this name without commits, as a CREATE TABLE leaves it that was killed."""
+    """True for a table of this name without commits, as a killed CREATE TABLE leaves it."""
     return not (table.timeline.commits or table.is_bootstrapped) and table.name.lower() == name
 
 
 def _table_is_there(context: Context, table: HudiTable, database: str, name: str) -> TableExistsError:
-    """The error of a new table whose directory holds `table`, which may have been renamed."""
+    """The error for a new table whose directory already contains `table`, which may have been renamed."""
     path = table.base_path
     for own_database, own_name in names_of_table(table):
         entry = context.metastore.get_table(own_database, own_name)
@@ -383,7 +378,7 @@ def _table_is_there(context: Context, table: HudiTable, database: str, name: str
 
 
 def _check_free(context: Context, path: str) -> None:
-    """Raise TableExistsError if the directory holds anything but the beginnings of a table."""
+    """Raise TableExistsError if the directory contains anything but an unfinished table."""
     storage = context.storage
     complete_removal(storage, path)
     info = storage.info(path)
@@ -411,7 +406,7 @@ def _check_names_free(context: Context, database: str, name: str) -> None:
 
 
 def _check_agreement(definition: TableDefinition, table: HudiTable) -> None:
-    """Raise TableExistsError if what the statement says differs from the table that lies there."""
+    """Raise TableExistsError if the statement contradicts the table at the location."""
     differences = list(_differences(definition, table))
     if differences:
         raise TableExistsError(

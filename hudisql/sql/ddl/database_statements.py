@@ -1,8 +1,8 @@
 """DROP DATABASE, which keeps the database's directory; the metastore itself would delete it with its files.
 
-Files of external tables, or the files that bootstrapped tables read, may lie in that directory. So each Hudi
-table is dropped as by DROP TABLE, each other one by Spark, which deletes a managed table's files, the
-database's entry is removed alone, and the directory goes only if it is empty.
+That directory may contain files of external tables, or files that bootstrapped tables read. So each Hudi
+table is dropped as by DROP TABLE, each other one by Spark, which deletes a managed table's files; then the
+database's entry is removed, and the directory only if it is empty.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
     Raises NoSuchDatabaseError if it is missing, UnsupportedStatementError if it has tables (without CASCADE)
-    or is the database default, SourceProtectedError if files would be deleted that bootstrapped tables read,
-    and what DROP TABLE of one of its Hudi tables raises: nothing was dropped then.
+    or is the database default, SourceProtectedError if files would be deleted that bootstrapped tables read:
+    nothing was dropped then.
     """
     name = statement.database.lower()
     if name == "default":

@@ -1,11 +1,11 @@
 """DROP TABLE of a Hudi table: its metastore entries, and of a managed table or with PURGE its own files.
 
-A managed table is one that was made without LOCATION (MANAGED_TABLE in the metastore), or has the property
-`external.table.purge`, which Hive 3 and later follow. A DROP TABLE is a plan first, so that DROP DATABASE …
+A managed table is one that was created without LOCATION (MANAGED_TABLE in the metastore), or has the property
+`external.table.purge`, which Hive 3 and later follow. DROP TABLE is planned first, so that DROP DATABASE …
 CASCADE refuses before it drops anything.
 
-Hudi's own (DropHoodieTableCommand) takes the names `_ro` and `_rt` along with PURGE only. Here CREATE TABLE
-makes them, so DROP TABLE always does. A bootstrap's source files are never removed:
+Hudi's DropHoodieTableCommand drops the names `_ro` and `_rt` only with PURGE. Here CREATE TABLE creates them,
+so DROP TABLE always drops them. A bootstrap's source files are never removed:
 `bootstrap.rollback.table_removal` says which files a table has made.
 """
 
@@ -69,7 +69,7 @@ def plan_drop(context: Context, entry: MetastoreTable, *, purge: bool = False) -
         _refuse_files(entry, base_path, _some_file(context, base_path))
         return TableDropPlan(entries_of_table(context, entry))
     removal = plan_removal(context, base_path, state, _names_to_drop(context, entry, base_path, state))
-    # A removal that has begun is completed, whatever has come into the directory since.
+    # An interrupted removal is completed, even if files were added to the directory since.
     if is_managed and state is TargetState.TABLE:
         _refuse_files(entry, base_path, next(iter(removal.kept_files), None))
     return TableDropPlan((), removal)
@@ -80,7 +80,7 @@ def run_drop(context: Context, plan: TableDropPlan) -> None:
 
     Raises StorageError, MetastoreError.
     """
-    # The named entry goes last: a DROP that was killed is ended by running it again.
+    # The named entry goes last: a killed DROP is completed by running it again.
     for entry in reversed(plan.entries):
         context.metastore.drop_table(entry.database, entry.name, delete_data=False)
         files = "there are no files" if loses_files_when_dropped(entry) else "the files stay"
@@ -102,7 +102,7 @@ def run_drop(context: Context, plan: TableDropPlan) -> None:
 def _names_to_drop(
     context: Context, entry: MetastoreTable, base_path: str, state: TargetState
 ) -> set[tuple[str, str]]:
-    """The `(database, name)` by which the metastore may know the table. Raises RollbackRefusedError."""
+    """The `(database, name)` by which the metastore may know the table."""
     names = {(entry.database, entry.name)}
     if state is TargetState.ROLLBACK:
         return names | names_of_interrupted_removal(context.storage, base_path)
@@ -120,7 +120,7 @@ def _some_file(context: Context, directory: str) -> str | None:
 
 
 def _refuse_files(entry: MetastoreTable, base_path: str, path: str | None) -> None:
-    """Raise RollbackRefusedError if there is a file, at `path`, that the managed table has not made."""
+    """Raise RollbackRefusedError if there is a file, at `path`, that the managed table has not written."""
     if path is not None:
         raise RollbackRefusedError(
             f"DROP TABLE {entry.full_name} would delete the directory of the managed table, {base_path}, "

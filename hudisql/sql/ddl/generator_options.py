@@ -1,8 +1,8 @@
 """Key generators of new tables: the settings that they need, and those that the table keeps.
 
 Follows `HoodieTableConfig.PERSISTED_CONFIG_LIST` of Hudi 0.15: `hoodie.properties` takes formats, time zones
-and unit, but neither the type of the values nor the kinds of a custom generator's fields; those stay with the
-metastore's entry. Knows no files.
+and unit, but neither the type of the values nor the kinds of a custom generator's fields; those are stored in
+the metastore's entry. Knows no files.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _OF_ENTRY: Final = tuple(prefix + "timestamp.type" for prefix in KEY_GENERATOR_P
 
 
 def with_generator_settings(definition: TableDefinition, session: RuntimeConfig) -> TableDefinition:
-    """The definition of a new table, with what the session says of its key generator and itself does not.
+    """The definition of a new table, completed by the session's settings of its key generator.
 
-    Whoever writes to the table later finds these settings with it.
+    Later writers find these settings with the table.
     """
     given = {name.lower(): value.strip() for name, value in definition.properties.items()}
     generators = [given[name].rsplit(".", 1)[-1] for name in KEY_GENERATOR if name in given]
@@ -58,10 +58,10 @@ def kept_generator_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_generator(definition: TableDefinition, values: Mapping[str, str], table_label: str) -> list[str]:
-    """The columns but texts that the generator of a table with these `hoodie.properties` makes dates of.
+    """The non-text columns of which the generator of a table with these `hoodie.properties` makes dates.
 
-    Raises UnsupportedTableError if it can't be followed: if settings are missing or unknown, or don't fit the
-    types of the partition columns.
+    Raises UnsupportedTableError if the generator is not supported: if settings are missing or unknown, or
+    don't fit the types of the partition columns.
     """
     generator = key_generator_from(TableProperties(dict(values)), table_label, definition.properties.get)
     if generator is None:

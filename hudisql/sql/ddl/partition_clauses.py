@@ -1,7 +1,7 @@
 """The partitions that a PARTITION clause selects: in SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
 
-Values count as the partition columns have them, and not by their texts; a clause that leaves columns out
-means all partitions with the values it names. Rows are not its matter: INSERT reads its own clause.
+Values are compared by the types of the partition columns, not as text; a clause without some of the columns
+selects all partitions with the given values. INSERT parses its own clause.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def partitions_to_drop(
 ) -> tuple[TablePartition, ...]:
     """The partitions with the given values, all of them without any; `table_label` names the table in errors.
 
-    Raises InvalidArgumentError for columns that are none, values that are none of their type, and partitions
-    that are not there (but with IF EXISTS).
+    Raises InvalidArgumentError for columns that are not partition columns, values of another type, and
+    partitions that do not exist (unless IF EXISTS is given).
     """
     partitions = list_non_empty_partitions(table)
     if not dropped.specifications:
@@ -46,9 +46,9 @@ def select_partitions(
     specification: Mapping[str, str | None],
     table_label: str,
 ) -> list[TablePartition]:
-    """Those of the table's `partitions` with the specification's values (by column; None is NULL).
+    """The table's `partitions` that match the specification (value by column; None is NULL).
 
-    Raises InvalidArgumentError for columns that are none and values that are none of their type.
+    Raises InvalidArgumentError for columns that are not partition columns and values of another type.
     """
     wanted = _typed(table, specification, table_label)
     values_of = [(each, directory_values(table, each)) for each in partitions]
@@ -60,7 +60,7 @@ def select_partitions(
 
 
 def _typed(table: HudiTable, specification: Mapping[str, str | None], table_label: str) -> dict[int, object]:
-    """The values as the partition columns have them, by the columns' places."""
+    """The values in the types of the partition columns, by the columns' positions."""
     columns = directory_columns(table)
     places = {column.name.lower(): number for number, column in enumerate(columns)}
     wanted: dict[int, object] = {}
@@ -77,7 +77,7 @@ def _typed(table: HudiTable, specification: Mapping[str, str | None], table_labe
             wanted[number] = parse_partition_value(value, columns[number].type)
         except (ValueError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"'{text}' is no value of the partition column {name} of {table_label} "
+                f"'{text}' is not a value of the partition column {name} of {table_label} "
                 f"({columns[number].type})"
             ) from error
     return wanted

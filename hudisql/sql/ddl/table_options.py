@@ -1,8 +1,8 @@
 """TBLPROPERTIES of CREATE TABLE: keys, type, ordering, payload, layout; others are kept as given.
 
 Follows `HoodieOptionConfig` and `HoodieCatalogTable.parseSchemaAndConfigs` of Hudi 0.15: Hudi's SQL names
-(`primaryKey`, `type` …), its writers' options and its table configurations all say the same things. What
-hudisql could not write afterwards is refused by name.
+(`primaryKey`, `type` …), its writers' options and its table configurations are synonyms. Properties of tables
+that hudisql could not write are refused by name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ORDERING: Final = (
 PAYLOAD: Final = ("payloadclass", f"{_WRITE}.payload.class", keys.PAYLOAD_CLASS)
 PARTITIONS: Final = (f"{_WRITE}.partitionpath.field", keys.PARTITION_FIELDS)
 KNOWN_PROPERTIES: Final = (PRIMARY_KEY, TYPE, ORDERING, PAYLOAD, PARTITIONS, KEY_GENERATOR)
-"""The names of what a table's own properties say, by meaning, in lower case."""
+"""The names of the table's own properties, by meaning, in lower case."""
 TABLE_TYPES: Final = {
     "cow": keys.COPY_ON_WRITE,
     "mor": keys.MERGE_ON_READ,
@@ -48,7 +48,7 @@ TABLE_TYPES: Final = {
 }
 _CLASSES: Final = "org.apache.hudi.keygen"
 _TRANSFORMING: Final = (f"{_CLASSES}.{TIMESTAMP_GENERATOR}", f"{_CLASSES}.{CUSTOM_GENERATOR}")
-# Each of these has one value that hudisql makes tables with.
+# Each of these has one value that hudisql supports in new tables.
 _FIXED: Final = {
     keys.VERSION: "6",
     keys.TIMELINE_LAYOUT_VERSION: "1",
@@ -72,7 +72,7 @@ _OF_THE_METASTORE: Final = (
         "numFilesErasureCoded",
     ),
 )
-# These are written by hudisql itself.
+# hudisql itself writes these.
 _OWN: Final = (
     *(keys.NAME, keys.DATABASE_NAME, keys.CHECKSUM, keys.CREATE_SCHEMA, keys.METADATA_PARTITIONS),
     *(keys.MERGER_STRATEGY, keys.KEY_GENERATOR_TYPE),
@@ -93,11 +93,13 @@ def check_property(name: str, value: str) -> None:
             hint="leave it out",
         )
     if _is_reserved(name):
-        raise UnsupportedTableError(f"{name} is no property to be set on a Hudi table", hint="leave it out")
+        raise UnsupportedTableError(
+            f"{name} cannot be set as a property of a Hudi table", hint="leave it out"
+        )
 
 
 def user_properties(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Of a metastore entry's parameters those that a user may have set."""
+    """The parameters of a metastore entry that a user may have set."""
     return {
         name: value
         for name, value in parameters.items()
@@ -112,7 +114,9 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_purge(table: HudiTable, properties: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedTableError if DROP TABLE by Hive is to delete files of a bootstrapped table."""
+    """Raise UnsupportedTableError if the property would let Hive's DROP TABLE delete files of a bootstrapped
+    table.
+    """
     for name, value in properties.items():
         if name.lower() == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
             raise UnsupportedTableError(
@@ -123,10 +127,10 @@ def check_purge(table: HudiTable, properties: Mapping[str, str | None]) -> None:
 
 
 def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> dict[str, str | None]:
-    """What setting these properties (None: unsetting) changes in the table's own `hoodie.properties`.
+    """The changes of `hoodie.properties` by setting these properties (None: unset).
 
-    Ordering column and payload class can change. Raises UnsupportedTableError for what makes the table what
-    it is, InvalidArgumentError for an ordering column that is none.
+    Ordering column and payload class can change. Raises UnsupportedTableError for properties that cannot
+    change, InvalidArgumentError for an ordering column that the table lacks.
     """
     check_purge(table, values)
     changes: dict[str, str | None] = {}
@@ -209,17 +213,17 @@ def _version_of(properties: Mapping[str, str]) -> int:
 
 
 def _escapes_directories(definition: TableDefinition, generator: str | None) -> bool:
-    """True where directories are the values of partition columns: escaped, any text can be one.
+    """True if directories are named by the values of partition columns: escaped, any text can be one.
 
-    Directories that a key generator makes may be meant to have several levels (`yyyy/MM`).
+    Directories of a key generator may have several levels on purpose (`yyyy/MM`).
     """
     return bool(definition.partition_columns) and generator not in _TRANSFORMING
 
 
 def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
-    """The record key's columns; None if no property names one: keys are generated then.
+    """The columns of the record key; None if no property names one: keys are generated then.
 
-    Raises InvalidArgumentError, also for a property that names none.
+    Raises InvalidArgumentError, also for an empty property.
     """
     found = _value(definition.properties, PRIMARY_KEY)
     if found is None:
@@ -234,9 +238,9 @@ def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
 
 
 def with_plain_key(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with a record key that is written as a list, `['id', 'region']`, as Hudi reads it.
+    """The properties with a record key that is written as a list, `['id', 'region']`, in Hudi's form.
 
-    So dbt-spark writes it.
+    dbt-spark writes such lists.
     """
     return {
         name: ",".join(_names_in(value)) if name.lower() in PRIMARY_KEY and _is_list(value) else value
@@ -312,7 +316,7 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
 
 
 def _transforming_generator(definition: TableDefinition, record_key: tuple[str, ...], name: str) -> str:
-    """The class of a generator that makes directory names of values, checked against keys and partitions."""
+    """The class of a generator that computes directory names, checked against keys and partitions."""
     partitions = definition.partition_columns
     if name == TIMESTAMP_GENERATOR and (max(len(record_key), 1), len(partitions)) != (1, 1):
         raise UnsupportedTableError(
@@ -356,7 +360,7 @@ def _check_partitions(definition: TableDefinition, *, is_transformed: bool) -> N
 
 
 def _check_required(definition: TableDefinition, record_key: tuple[str, ...]) -> None:
-    """NOT NULL holds for key columns anyway; for others nobody would check it."""
+    """NOT NULL holds for key columns anyway; for others it would not be enforced."""
     others = sorted(definition.required - set(record_key))
     if others:
         raise UnsupportedTableError(
@@ -391,7 +395,7 @@ def _type_of(definition: TableDefinition, name: str) -> pa.DataType:
 
 
 def _value(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """The one value that these names are given. Raises InvalidArgumentError if they contradict each other."""
+    """The one value of these names."""
     found = {name: value for name, value in properties.items() if name.lower() in names}
     if len({value.strip() for value in found.values()}) > 1:
         listed = ", ".join(f"{name} = '{value}'" for name, value in found.items())

@@ -1,7 +1,7 @@
 """SHOW and DESCRIBE of Hudi tables, answered from the table itself.
 
-Same columns as Spark's own statements give; the rows say what the table's timeline says, so that they are
-right whether or not the metastore has followed the last commit.
+The columns are those of Spark's own statements; the rows follow the table's timeline, so that they are
+correct even if the metastore lags behind the last commit.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ def show_partitions(
     """The partitions as `column=value/…`, sorted; a given specification selects among them.
 
     An unpartitioned table has none, as for Hudi's `ShowHoodieTablePartitionsCommand`. Raises
-    InvalidArgumentError if the table has not the columns of the specification, or for a value that does not
-    fit its column's type.
+    InvalidArgumentError for columns that the table lacks, or for a value that does not fit its column's type.
     """
     table = open_hudi_entry(context, entry)
     names = [column.name for column in directory_columns(table)]
@@ -84,7 +83,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
 
 
 def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str, str | None]]:
-    """Name, type and comment of each column, meta columns first; a comment of the metastore goes first."""
+    """Name, type and comment of each column, meta columns first; a comment of the metastore has priority."""
     comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
     return [
         (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
@@ -93,7 +92,7 @@ def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
-    """What a Hudi table is, as name and text: place, kind, keys, source, latest commit."""
+    """The properties of a Hudi table, as name and text: location, type, keys, source, latest commit."""
     properties = table.properties
     latest = table.timeline.latest_commit
     details: list[tuple[str, object]] = [
@@ -115,7 +114,7 @@ def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str,
 
 
 def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
-    """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL.
+    """The CREATE TABLE of the table, for hudisql and engines with Hudi's own DDL.
 
     As in Spark, that of a managed table has no LOCATION.
     """
@@ -143,7 +142,7 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
 def show_properties(
     context: Context, entry: MetastoreTable, statement: ShowPropertiesStatement
 ) -> LocalResult:
-    """Properties as CREATE TABLE takes them, or the one that is asked for."""
+    """Properties as CREATE TABLE accepts them, or only the requested one."""
     options = _options(open_hudi_entry(context, entry), entry)
     if statement.key is not None:
         none = f"Table {entry.full_name} does not have property: {statement.key}"
@@ -162,7 +161,7 @@ def _options(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
 
 
 def _own_options(table: HudiTable) -> dict[str, str]:
-    """What the table's own properties say, by the names that CREATE TABLE takes; no defaults but the type."""
+    """The table's own properties by their names in CREATE TABLE; no defaults but the type."""
     properties = table.properties
     options = {"type": "mor" if table.is_merge_on_read else "cow"}
     if properties.record_key_fields:
@@ -170,7 +169,7 @@ def _own_options(table: HudiTable) -> dict[str, str]:
     if properties.precombine_field:
         options["preCombineField"] = properties.precombine_field
     payload = properties.payload_class or properties.get(LEGACY_PAYLOAD_CLASS)
-    # In version 9 no payload class means another rule than this one.
+    # In version 9 a missing payload class means another rule than this one.
     if payload is not None and (payload != DEFAULT_PAYLOAD or table.version > WRITTEN_VERSION):
         options["payloadClass"] = payload
     if table.version > WRITTEN_VERSION:
@@ -206,7 +205,7 @@ def _describe_column(
 
 
 def _partition_name(table: HudiTable, names: Sequence[str], partition: TablePartition) -> str:
-    """As the metastore names it."""
+    """The partition's name in the metastore."""
     texts = [
         render_partition_value(value, column.type)
         for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)

@@ -1,6 +1,6 @@
-"""What a statement does after its commit: the table services that are due, then the metastore's sync.
+"""The steps after a statement's commit: the table services that are due, then the metastore's sync.
 
-The only place where a statement comes to table services. It also warns of a dropped metadata table.
+The only place where statements run table services. It also warns of a dropped metadata table.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def after_commit(
     syncs: bool,
     dropped_metadata_table: bool,
 ) -> None:
-    """Warn of a metadata table that is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
+    """Warn if the metadata table is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
 
-    `table` may be as it was before the commit, `settings` are those of its writes. A service that fails is a
-    warning, and so is a table that cannot be opened any more. Raises SyncFailedError (the commit stands).
+    `table` may be the one from before the commit, `settings` are those of its writes. A failed service is a
+    warning, and so is a table that can no longer be opened. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
@@ -56,7 +56,7 @@ def _opened(context: Context, table: HudiTable) -> HudiTable:
 
 
 def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
-    """Run the services that are due; the table as they have left it. Raises what `open_table` raises."""
+    """Run the services that are due; the table afterwards."""
     services = AutomaticServices(
         table,
         settings,
@@ -71,7 +71,7 @@ def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, setting
 def warn_if_metadata_table_dropped(
     context: Context, entry: MetastoreTable, table: HudiTable
 ) -> Iterator[None]:
-    """Warn if what runs within fails and has dropped the metadata table that `table` had."""
+    """Warn if the block fails after it has dropped the metadata table of `table`."""
     try:
         yield
     except Exception:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 VIEW_PREFIX: Final = "__hudisql_source_"
-# Of the cached source; its columns of the join condition are what is sent to all tasks.
+# The limit of the cached source; its columns of the join condition are sent to all tasks.
 _SMALL_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
 class CachedMergeSource:
-    """The source's rows, also as a temporary view; `is_small` if all tasks can have them.
+    """The source's rows, also as a temporary view; `is_small` if they can be sent to all tasks.
 
-    `few` are the same rows on the driver, if these are few.
+    `few` are the same rows on the driver, below a limit.
     """
 
     rows: DataFrame
@@ -67,12 +67,12 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
 
 
 def leaves_other_targets(merge: MergeClauses) -> bool:
-    """True if target rows without a match stay as they are."""
+    """True if target rows without a match stay unchanged."""
     return all(action.matched != "not_matched_by_source" for action in merge.actions)
 
 
 def target_alias(merge: MergeClauses, statement: str) -> str | None:
-    """The name by which the target's columns can be found behind a subquery, or None if there is none.
+    """The name of the target's columns outside of a subquery, or None if there is none.
 
     Without an alias that is the table's plain name, unless the statement says `database.table.column`.
     """

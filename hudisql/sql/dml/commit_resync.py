@@ -1,4 +1,4 @@
-"""Commits the plan of a resync or a lift; then services and the metastore's sync, as after a statement."""
+"""Commits the plan of a resync or a lift; then runs services and the sync, as after a statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes that run again after a conflict with another writer, as in Hudi's `HoodieSparkSqlWriter`."""
+"""Repeats changes after a conflict with another writer, as Hudi's `HoodieSparkSqlWriter` does."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def retry_on_conflict(
     change: Callable[[StatementScope], T],
     retries: int | None = None,
 ) -> T:
-    """Do `change` with the table as it stands, again after a conflict with another writer.
+    """Run `change` on the current table, and repeat it after a conflict with another writer.
 
-    As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
-    `HoodieSparkSqlWriter`, after pauses that become longer. Raises what `change` raises,
-    UnsupportedTableError.
+    At most `retries` times, by default `hoodie.write.num.retries.on.conflict.failures`, after growing pauses.
+    Raises UnsupportedTableError.
     """
     conflicts = 0
     lifted: set[str] = set()
@@ -58,13 +57,13 @@ def retry_on_conflict(
 
 
 def _pause(conflicts: int) -> None:
-    """The other writer may still be at work."""
+    """Pause, since the other writer may still be at work."""
     longest = min(_FIRST_PAUSE_SECONDS * 2**conflicts, _LONGEST_PAUSE_SECONDS)
     time.sleep(random.uniform(0.5, 1) * longest)
 
 
 def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:
-    """Lift register-only partitions, by one commit, for the write that comes next."""
+    """Lift register-only partitions, by one commit, for the following write."""
     from hudisql.sql.dml.commit_resync import lift_partitions
 
     context.console.info(f"{entry.full_name}: lifting {len(partitions):,} register-only partitions first")

@@ -1,6 +1,6 @@
 """Runs the plans of INSERT, UPDATE, DELETE, MERGE and DataFrame writes on Hudi tables.
 
-changes → `write.execution.apply`, new rows that nothing stored concerns → `write.execution.bulk_insert`;
+Changes go to `write.execution.apply`, new rows without stored counterparts to `write.execution.bulk_insert`;
 then the metastore is synced.
 """
 
@@ -18,7 +18,7 @@ from hudisql.result import LocalResult, Result
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.conflict_retries import retry_on_conflict
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml, touched_register_only
+from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, RowChanges, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.statement_scope import check_changeable
 from hudisql.sql.query.query_plan import bound_errors
@@ -56,7 +56,8 @@ def run_dml(
     """Run the statement on the Hudi table and give one row that says what it did.
 
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError,
-    WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
+    WriteConflictError; the table is then as before. SyncFailedError means that only the sync with the
+    metastore failed.
     """
     check_changeable(entry, statement.verb)
     result = retry_on_conflict(context, entry, lambda scope: execute(plan_dml(scope, statement, source)))
@@ -66,8 +67,7 @@ def run_dml(
 def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     """Run the plan as one commit, and sync the metastore if the settings (or `syncs`) say so.
 
-    Raises what `apply_changes` and `bulk_insert_rows` raise, RepeatedKeysError, SettingsError,
-    SyncFailedError (the commit then stands).
+    Raises RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
     """
     scope = plan.scope
     syncs = scope.syncs if syncs is None else syncs
@@ -98,10 +98,10 @@ def _commit(plan: DmlPlan) -> WriteResult:
     return _apply(plan, plan.write.rows, plan.write.operation_type)
 
 
-def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
-    """Commit what a MERGE changes; of several rows that it inserts with one key the newest stays.
+def _commit_unique(plan: DmlPlan, changes: RowChanges) -> WriteResult:
+    """Commit the changes of a MERGE; of several inserted rows with one key the newest stays.
 
-    The tasks find repeated keys as they write, so the newest rows are looked for only then.
+    The tasks find repeated keys while they write; only then the newest rows are determined.
     """
     if changes.looks_up_new_keys:
         changes = _with_new_keys(plan, changes)
@@ -121,11 +121,8 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
             raise repeated from error
 
 
-def _with_new_keys(plan: DmlPlan, changes: Changes) -> Changes:
-    """The changes, computed once, if no new row that is looked up has a stored record key.
-
-    Raises WriteRefusedError.
-    """
+def _with_new_keys(plan: DmlPlan, changes: RowChanges) -> RowChanges:
+    """The changes, computed once; refuses new rows whose record key is stored, where they are looked up."""
     scope = plan.scope
     cached = cache_rows(plan.frame)
     scope.resources.callback(cached.release)
@@ -154,7 +151,7 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
     spark = scope.context.spark
     if given.operation != "upsert" and given.combine_before_insert:
         given = replace(given, rows=precombined_rows(given.rows, table, options))
-    # A bucket has one file group, which a bulk insert would not look for.
+    # A bucket has one file group, which a bulk insert would not look up.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation == "bulk_insert" and not fills_buckets:
         with warn_if_metadata_table_dropped(scope.context, scope.entry, table):
@@ -177,7 +174,7 @@ def _apply(
 
 
 def result_row(result: WriteResult) -> tuple[object, ...]:
-    """The row of `OUTPUT`."""
+    """The row with the columns of `OUTPUT`."""
     return (
         result.instant_time,
         result.inserted,

@@ -1,8 +1,8 @@
 """The plan of an INSERT, UPDATE, DELETE, MERGE or DataFrame write on a Hudi table.
 
 text → clauses → one SELECT (`dml_rewrite`) → changes with the table's types. `dml_execution` runs the plan,
-`explain_dml` shows it. Casts follow Spark's ANSI store assignment, and the statements mean what
-standard SQL says where Hudi's own differ from it.
+`explain_dml` shows it. Casts follow Spark's ANSI store assignment; the statements follow standard SQL where
+Hudi's own differ from it.
 """
 
 from __future__ import annotations
@@ -76,14 +76,15 @@ if TYPE_CHECKING:
 
 _CACHED_SOURCE: Final = re.compile(rf"{VIEW_PREFIX}[0-9a-f]+")
 CACHED_SOURCE_LABEL: Final = "cached_source"
-"""Stands in a plan's text for the cached source of a MERGE, whose view has another name each time."""
+"""Replaces in a plan's text the name of the cached source of a MERGE, whose view has another name each time.
+"""
 
 Clauses = cl.InsertClauses | cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses
 
 
 @dataclass(frozen=True)
-class Changes:
-    """Changes of stored rows (columns of `change_schema`), and Hudi's word for their commit.
+class RowChanges:
+    """Changes of stored rows (columns of `change_schema`), and Hudi's operation type of their commit.
 
     Rows of the driver are an Arrow table. With `unique_new_keys` new rows must differ in record key or
     partition, with `looks_up_new_keys` also from the stored rows that stay: all new rows, or those that are
@@ -108,7 +109,8 @@ class KeysToDelete:
 class MatchingPartitions:
     """The query for the partitions whose rows a statement may change, with the table at `target_at`.
 
-    `predicate` is what must hold for the rows of the table that are needed; `origin` places the text.
+    `predicate` holds for all rows of the table that are needed; `origin` maps offsets of the text to the
+    script.
     """
 
     text: str
@@ -121,9 +123,9 @@ class MatchingPartitions:
 class PlannedQuery:
     """The query behind a statement's rows.
 
-    `prepared` is the query that Spark runs, in whose text the changed table stands at `target_at` (not for
-    INSERT); `origin` places that text in the script. A change of one of `relocation_columns` moves a row.
-    `matching` is None if the statement may change all rows.
+    `prepared` is the query that Spark runs, in whose text the changed table is at `target_at` (not for
+    INSERT); `origin` maps offsets of that text to the script. A change of one of `relocation_columns` moves a
+    row to another partition or file group. `matching` is None if the statement may change all rows.
     """
 
     clauses: Clauses
@@ -135,7 +137,7 @@ class PlannedQuery:
 
     @property
     def target_scan(self) -> query.PlannedRelation | None:
-        """What is read of the table that is changed, to find the rows."""
+        """The scan of the changed table that finds the rows."""
         found = (scan for scan in self.prepared.scans if scan.relation.at == self.target_at)
         return None if self.target_at is None else next(found, None)
 
@@ -147,16 +149,17 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class DmlPlan:
-    """What an INSERT, UPDATE, DELETE, MERGE or a DataFrame's write does: EXPLAIN shows it, `execute` runs it.
+    """The plan of an INSERT, UPDATE, DELETE, MERGE or a DataFrame's write: EXPLAIN shows it, `execute` runs
+    it.
 
-    `table` has the schema that the commit makes the table's, `options` say how files are written. `query` is
-    None for a DataFrame. The scope's resources must be open while the plan is used.
+    `table` has the schema after the commit, `options` say how files are written. `query` is None for a
+    DataFrame. The scope's resources must be open while the plan is used.
     """
 
     scope: StatementScope
     table: HudiTable
     options: WriteOptions
-    write: RowsToInsert | Changes | KeysToDelete
+    write: RowsToInsert | RowChanges | KeysToDelete
     query: PlannedQuery | None = None
 
     @property
@@ -174,7 +177,7 @@ def plan_dml(
     """Read and analyze the statement; `count_all` also counts what scans leave out, for EXPLAIN.
 
     The source of a MERGE is computed and cached: the query that is planned depends on its size and values.
-    Small file slices are read. Nothing else is run. Raises SqlSyntaxError, QueryError, WriteRefusedError,
+    Small file slices are read; nothing else is run. Raises SqlSyntaxError, QueryError, WriteRefusedError,
     SettingsError, UnsupportedStatementError, UnsupportedTableError.
     """
     planner = _Planner(scope, source, count_all)
@@ -201,7 +204,7 @@ def plan_merge(scope: StatementScope, clauses: cl.MergeClauses, source: SourceTe
 def touched_register_only(plan: DmlPlan) -> list[str]:
     """The register-only partitions (paths) with rows that the statement changes; runs a query to find them.
 
-    Raises QueryError and what reading the rows raises.
+    Raises QueryError.
     """
     planned, scope = plan.query, plan.scope
     scan = None if planned is None else planned.target_scan
@@ -235,16 +238,16 @@ def plan_insert(
     write: RowsToInsert,
     query: PlannedQuery | None = None,
 ) -> DmlPlan:
-    """The plan of new rows. Raises SettingsError for insert policies that hudisql does not follow."""
+    """The plan of new rows. Raises SettingsError for insert policies that hudisql does not support."""
     check_insert_dup_policy(scope.settings)
     return DmlPlan(scope, table, options, write, query)
 
 
 @dataclass(frozen=True)
 class _MergeSource:
-    """A MERGE's source: the clauses that name it, its columns, and what they require of the target's rows.
+    """A MERGE's source: the clauses that name it, its columns, and its conditions on the target's rows.
 
-    `semi_join_alias` and `predicate` are there for small cached sources: see `merge_query` and
+    `semi_join_alias` and `predicate` are set for small cached sources: see `merge_query` and
     `runtime_filter`.
     """
 
@@ -315,13 +318,13 @@ class _Planner:
             semi_join_alias=source.semi_join_alias,
         )
         plan = self._change(clauses, made, table, source.predicate, source.clauses)
-        assert isinstance(plan.write, Changes)
+        assert isinstance(plan.write, RowChanges)
         return replace(plan, write=self._with_look_up(qualified, source, plan, plan.write))
 
     def _with_look_up(
-        self, clauses: cl.MergeClauses, source: _MergeSource, plan: DmlPlan, changes: Changes
-    ) -> Changes:
-        """The changes with the new rows to look up: those that may have the record key of a stored row."""
+        self, clauses: cl.MergeClauses, source: _MergeSource, plan: DmlPlan, changes: RowChanges
+    ) -> RowChanges:
+        """The changes with the new rows that must be looked up: a stored row may have their record key."""
         table = plan.table
         if not inserts_rows(clauses) or table.properties.generates_record_keys:
             return changes
@@ -371,8 +374,8 @@ class _Planner:
         predicate: Predicate | None = None,
         named: cl.MergeClauses | None = None,
     ) -> DmlPlan:
-        """`predicate` is what must hold for the rows of the target that are needed, `named` are the clauses
-        of a MERGE with its cached source.
+        """`predicate` holds for all rows of the target that are needed, `named` are the clauses of a MERGE
+        with its cached source.
         """
         scope = self.scope
         target_at = made.text.composed_offset(clauses.target.name.start)
@@ -383,7 +386,7 @@ class _Planner:
         moved = _with_moves(scope.context, frame, made, table)
         rows = with_types(scope.context, moved, change_schema(table.schema), scope.table_label)
         is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)
-        changes = Changes(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
+        changes = RowChanges(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
         origin = made.text.source(self.source)
         matching = self._matching(named or clauses, predicate)
         planned = PlannedQuery(clauses, prepared, origin, made.relocation_columns, target_at, matching)
@@ -423,7 +426,7 @@ class _Planner:
 
 
 def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:
-    """Rows whose key or partition changes become two: the stored one goes, the new one is inserted."""
+    """Split rows whose key or partition changes: the stored one is deleted, the new one inserted."""
     from pyspark.sql import functions as sf
 
     if not made.relocation_columns:
@@ -444,7 +447,7 @@ def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: Hu
     ]
     exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
     is_new = sf.col(OPERATION) == int(RowOperation.MOVE_IN)
-    # A generated key stays with its row; others are made of the new values.
+    # A generated key stays with its row; others are derived from the new values.
     keeps_key = table.properties.generates_record_keys
     for name in LOCATION_COLUMNS:
         if name == RECORD_KEY and keeps_key:

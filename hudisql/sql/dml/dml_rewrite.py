@@ -1,8 +1,8 @@
 """Rewrites INSERT, UPDATE, DELETE and MERGE as the query whose rows are written.
 
-Each statement becomes one SELECT over its target and source, put together from the user's own expressions.
-Its rows say what to do (`write.changes.RowOperation`), to which stored row, and the values of all columns.
-Makes text only; `dml_plan` casts the rows.
+Each statement becomes one SELECT over its target and source, composed of the user's own expressions. Its rows
+have the operation (`write.changes.RowOperation`), the identity of the stored row, and the values of all columns.
+This module only produces text; `dml_plan` casts the rows.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ACTION = internal_column("action")
 SOURCE_ROW = internal_column("source_row")
 _IS_SOURCE_ROW = quote_name(SOURCE_ROW)
 OLD_VALUE = internal_prefix("old")
-"""Prefix of the columns with the stored values of key and partition columns, where these are assigned."""
+"""Prefix of the columns with the stored values of assigned key and partition columns."""
 
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The SELECT and what its rows need done: `relocation_columns` are columns whose change moves a row."""
+    """The SELECT and the handling of its rows: `relocation_columns` are columns whose change moves a row."""
 
     text: MappedSql
     relocation_columns: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def update_query(
 
 
 def insert_query(clauses: InsertClauses) -> MappedSql:
-    """`INSERT`: the query's own rows, with the common table expressions before it."""
+    """`INSERT`: the query's own rows, with the preceding common table expressions."""
     text = MappedSql()
     if clauses.prefix is not None:
         text.add(clauses.prefix, " ")
@@ -86,7 +86,7 @@ def insert_query(clauses: InsertClauses) -> MappedSql:
 
 
 def source_query(clauses: MergeClauses) -> MappedSql:
-    """The source of a MERGE, to learn its columns."""
+    """The query for the columns of a MERGE's source."""
     text = MappedSql()
     if clauses.prefix is not None:
         text.add(clauses.prefix, " ")
@@ -118,13 +118,13 @@ def merge_query(
     stored_columns: Collection[str] | None = None,
     semi_join_alias: str | None = None,
 ) -> ChangeQuery:
-    """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
+    """`MERGE`: target and source joined, each pair (or single row) with the first matching action.
 
-    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
-    the table has; `*` then leaves out what the source lacks. With `semi_join_alias`, the name by which the
-    clauses know the target, only the target rows that match come to an outer join, which must keep no others:
-    for sources that all tasks can have. Raises WriteRefusedError for unknown columns,
-    UnsupportedStatementError for a source without a name.
+    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those of the
+    table; `*` then leaves out what the source lacks. With `semi_join_alias`, the target's name in the
+    clauses, an outer join reads only the target rows that match, and must not keep others: for sources that
+    can be sent to all tasks. Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a
+    source without a name.
     """
     kinds = {action.matched for action in clauses.actions}
     reduced_alias = semi_join_alias if "not_matched" in kinds else None
@@ -142,7 +142,7 @@ def merge_query(
     text = MappedSql()
     if clauses.prefix is not None:
         text.add(clauses.prefix, " ")
-    # An inner join needs no reduced target, only the small source in all tasks.
+    # An inner join only needs the small source in all tasks, not the reduced target.
     hint = f"/*+ BROADCAST({source}) */ " if semi_join_alias and reduced_alias is None else ""
     text.add(f"SELECT {hint}")
     _add_action(text, actions, target, source)
@@ -220,13 +220,13 @@ class _MergeValues:
 
     @property
     def operation(self) -> int:
-        """What is done with the rows."""
+        """The operation on the rows."""
         return int(RowOperation[self.action.verb])
 
     def add_value(
         self, text: MappedSql, field: pa.Field, target: str, ordering_fields: Sequence[str]
     ) -> None:
-        """Add the SQL of the column's value after the action."""
+        """Add the SQL of the column's value under the action."""
         is_stored = self._stored_columns is None or field.name in self._stored_columns
         own = f"{target}.{quote_name(field.name)}" if is_stored else None
         if self.action.verb == "DELETE":
@@ -242,7 +242,7 @@ class _MergeValues:
 
 
 def _add_action(text: MappedSql, actions: Sequence[_MergeValues], target: str, source: str) -> None:
-    """The number of the first action that fits a row, as SQL."""
+    """The number of the first action that matches a row, as SQL."""
     kinds = {each.action.matched for each in actions}
     is_target = f"{target}.{meta_columns.RECORD_KEY} IS NOT NULL"
     is_source = f"{source}.{_IS_SOURCE_ROW} IS NOT NULL"
@@ -282,7 +282,7 @@ def _operation(operation: RowOperation) -> str:
 
 
 def _identity(qualifier: str) -> str:
-    """Which row is meant: partition path, file group, record key, commit sequence number."""
+    """The identity of the stored row: partition path, file group, record key, commit sequence number."""
     prefix = f"{qualifier}." if qualifier else ""
     return (
         f"{prefix}{meta_columns.PARTITION_PATH} AS {quote_name(PARTITION)}, "
@@ -306,7 +306,7 @@ def _add_target(text: MappedSql, target: TargetClause) -> None:
 def _by_column(
     assignments: Sequence[Assignment], schema: pa.Schema, table_label: str
 ) -> dict[str, tuple[Assignment, ...]]:
-    """The assignments by the table's column (their paths in its own case)."""
+    """The assignments by the table's column (their paths in the table's case)."""
     found: dict[str, tuple[Assignment, ...]] = {}
     for given in assignments:
         path = _resolve(given.column, schema, table_label)
@@ -323,7 +323,7 @@ def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _resolve(path: tuple[str, ...], schema: pa.Schema, table_label: str) -> tuple[str, ...]:
-    """The path in the table's own case; a leading qualifier is left out."""
+    """The path in the table's case, without a leading qualifier."""
     position = find_field(schema, path[0])
     if position < 0 and len(path) > 1:
         return _resolve(path[1:], schema, table_label)
@@ -368,7 +368,7 @@ def _by_name(
 
 
 def _named(columns: Sequence[str], name: str) -> str | None:
-    """The source's column of that name. Raises WriteRefusedError if it has several, and none exactly so."""
+    """The source's column of that name."""
     if name in columns:
         return name
     folded = [column for column in columns if column.lower() == name.lower()]
@@ -383,7 +383,7 @@ def _named(columns: Sequence[str], name: str) -> str | None:
 def _add_value(
     text: MappedSql, field: pa.Field, assigned: Sequence[Assignment], own: str | None, depth: int = 1
 ) -> None:
-    """The column's new value; of a struct with assigned fields the others keep theirs (`own`)."""
+    """Add the column's new value; fields of a struct (`own`) that are not assigned keep their values."""
     if not assigned:
         text.add("NULL" if own is None else own)
         return
@@ -397,6 +397,6 @@ def _add_value(
         text.add("" if number == 0 else ", ")
         inner_own = None if own is None else f"{own}.{quote_name(inner.name)}"
         _add_value(text, inner, inside, inner_own, depth + 1)
-        # As an alias: what a text literal means depends on the session.
+        # As an alias: the meaning of a text literal depends on the session.
         text.add(f" AS {quote_name(inner.name)}")
     text.add(")")

@@ -1,7 +1,7 @@
-"""Plain column names of a MERGE's INSERT clause: they mean the source, as there is no target row.
+"""Qualifies plain column names of a MERGE's INSERT clause by the source, as there is no target row.
 
-Spark's own parser says which words of an expression are column names, so that functions, types and lambda
-variables are left alone. Knows expressions, no tables.
+Spark's own parser finds the column names in an expression, so that functions, types and lambda variables are
+not changed. Knows expressions, not tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def qualify_insert_columns(
 ) -> MergeClauses:
     """The clauses with `column` written as `source.column` where a row is inserted.
 
-    An expression that Spark cannot parse stays as it is: Spark then says why when it runs the whole.
+    An expression that Spark cannot parse stays unchanged: Spark reports the error when it runs the query.
     """
     return replace(
         clauses, actions=tuple(_qualify_action(spark, each, columns, source) for each in clauses.actions)
@@ -59,7 +59,7 @@ def _qualify(spark: Any, piece: SourceSpan, columns: Sequence[str], source: str)
 
 
 def _plain_names(tree: Any) -> Iterator[tuple[int, int, str]]:
-    """Start, end and text of every name that stands alone, in the tree's expressions."""
+    """Start, end and text of every unqualified name in the tree's expressions."""
     if class_name(tree) == "UnresolvedAttribute":
         parts = [str(part) for part in items_of(tree.nameParts())]
         start, stop = tree.origin().startIndex(), tree.origin().stopIndex()

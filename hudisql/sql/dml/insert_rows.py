@@ -1,7 +1,7 @@
 """The rows of an INSERT: the query's columns as columns of the table, and what they overwrite.
 
 Follows Spark's rules for PARTITION clauses, and Hudi's for `hoodie.spark.sql.insert.into.operation` and the
-overwrite mode. Makes changes; others commit them.
+overwrite mode. It produces changes; other modules commit them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsToInsert:
-    """New rows, the table's columns alone, and how they are written.
+    """New rows, with only the table's columns, and how they are written.
 
-    An insert also fills small files, an upsert replaces the rows with the same key and partition; a
-    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combine_before_insert` only
+    An insert also fills small files, an upsert replaces the rows with the same key and partition; a bulk
+    insert writes rows without look-up, and may overwrite (None: nothing). With `combine_before_insert` only
     the newest of several rows with one key is written, as an upsert always does.
     """
 
@@ -71,17 +71,18 @@ def rows_to_insert(
     options: WriteOptions,
     source: SourceText,
 ) -> RowsToInsert:
-    """The rows that a query gives to an INSERT, and how the settings have them written.
+    """The rows of an INSERT, and how the settings say to write them.
 
     `table_label` names the table in errors, `source` is the statement. Raises WriteRefusedError,
-    SettingsError, QueryError for a value of the PARTITION clause that is no constant.
+    SettingsError, QueryError for a value of the PARTITION clause that is not a constant.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, table_label, source)
-    # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
+    # Hudi's `ProvidesHoodieConfig` sets hoodie.combine.before.insert like this; its DataFrame writer does
+    # not.
     properties = table.properties
     combine = bool(properties.ordering_fields) and not properties.generates_record_keys
     combine = combine if options.combines is None else options.combines
-    # Of the session alone, as in Hudi: a table's property of that name has no effect.
+    # Only from the session, as in Hudi: a table's property of that name has no effect.
     session = HudiConfig(context.setting)
     overwrite = overwrite_by_setting(session)
     if clauses.overwrite:
@@ -95,7 +96,7 @@ def rows_to_insert(
 def without_upsert(
     context: Context, table: HudiTable, operation: InsertOperation, table_label: str
 ) -> InsertOperation:
-    """The operation that has an effect (`effective_operation`), with a warning if it is not the given one.
+    """The effective operation (`effective_operation`), with a warning if it differs from the given one.
 
     `table_label` names the table.
     """
@@ -109,7 +110,7 @@ def without_upsert(
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
-    """Rows of a table as changes that insert each of them."""
+    """Rows of a table as changes that insert them."""
     from pyspark.sql import functions as sf
 
     return rows.select(
@@ -120,9 +121,9 @@ def as_inserts(rows: DataFrame) -> DataFrame:
 
 
 def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGenerator | None) -> DataFrame:
-    """The changes with those new rows alone that no other of their key and partition is newer than.
+    """The changes, without new rows that are older than another new row of their key and partition.
 
-    Rows with the same highest ordering values all stay. The column COMBINED counts for each the others.
+    All rows with the same highest ordering values stay. The column COMBINED counts the dropped rows.
     """
     from pyspark.sql import functions as sf
 
@@ -140,11 +141,11 @@ def precombined_inserts(changes: DataFrame, table: HudiTable, generator: KeyGene
 
 
 def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
-    """Of new rows with one key (and partition, unless the index is global) the one with the highest ordering
-    value, of equal ones any.
+    """The newest of the new rows with one key (and partition, unless the index is global), by the ordering
+    value; any one of equal ones.
 
-    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
-    Raises SettingsError if the table has no ordering column.
+    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the dropped
+    rows. Raises SettingsError if the table has no ordering column.
     """
     if not table.ordering_fields:
         raise SettingsError(
@@ -164,7 +165,7 @@ def _key_columns(table: HudiTable) -> list[Column]:
 
 
 def _place_columns(table: HudiTable, generator: KeyGenerator | None) -> list[Column]:
-    """What tells the partitions of rows apart."""
+    """The columns that determine a row's partition."""
     from pyspark.sql import functions as sf
 
     if generator is not None:
@@ -183,7 +184,7 @@ def _rows_of_table(
     """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
     from pyspark.sql import functions as sf
 
-    # `SELECT *` from another Hudi table gives the meta columns, too.
+    # `SELECT *` from another Hudi table also returns meta columns.
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
     static = {name.lower(): value for name, value in clauses.partition if value is not None}
     if static and clauses.overwrite and generates_paths(table):
@@ -224,7 +225,7 @@ def _rows_of_table(
 
 
 def _static_column(context: Context, value: cl.SourceSpan, field: pa.Field) -> Column:
-    """The value of a PARTITION clause; a text stands for a value of the column's type there, as in Spark."""
+    """The value of a PARTITION clause; as in Spark, a text is converted to the column's type."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StringType
 
@@ -243,13 +244,13 @@ def _static_values(
     table_label: str,
     source: SourceText,
 ) -> dict[str, object]:
-    """The PARTITION clause's values as the table's types have them."""
+    """The PARTITION clause's values in the table's types."""
     values: dict[str, object] = {}
     for field in table.partition_columns:
         piece = static.get(field.name.lower())
         if piece is None:
             continue
-        # Without a column in reach: the value is a constant.
+        # No column is in scope: the value is a constant.
         with translated_spark_errors(MappedSql().add(piece).source(source)):
             value = _static_column(context, piece, field).alias(field.name)
             literals = context.spark.range(1).select().select(value)

@@ -1,8 +1,7 @@
-"""Whether the condition of a MERGE finds each stored row that has the record key of an inserted row.
+"""Checks whether the condition of a MERGE finds each stored row with the record key of an inserted row.
 
 If so, no inserted row can have a stored key, and none has to be looked up; or only rows with NULL, which `=`
-never finds. Reads the clauses alone, with
-sqlglot; what it is not sure of counts as no.
+never finds. Reads only the clauses, with sqlglot; a condition that it does not understand counts as no.
 """
 
 from __future__ import annotations
@@ -40,11 +39,12 @@ def equalities_that_miss_nulls(
 ) -> list[ColumnEquality] | None:
     """The equalities by which the condition may miss stored keys: where the inserted value is NULL.
 
-    None if it may miss other keys, too: if it compares anything but the record key, and perhaps columns of
-    `place`, with what each INSERT clause puts into these columns. A record key of one column is never NULL.
+    None if it may miss other keys, too: if it does not compare exactly the record key, and possibly columns
+    of `place`, with the values of each INSERT clause for these columns. A record key of one column is never
+    NULL.
 
-    `place` are the columns in whose values rows with one key may differ: the partition columns unless the
-    index is global.
+    `place` are the columns in which rows with one key may differ: the partition columns, unless the index is
+    global.
     """
     target_alias = clauses.target.alias or clauses.target.name.text.rpartition(".")[2]
     condition = clauses.condition.text
@@ -74,13 +74,13 @@ def _misses_null(equality: ColumnEquality, never_null: set[str]) -> bool:
 
 
 def _keeps_values(equality: ColumnEquality) -> bool:
-    """True if a value of the source that is stored in the target is equal to what it was."""
+    """True if a value of the source that is stored in the target stays equal."""
     names = spark_type_name(equality.target.type), equality.source.dataType.simpleString()
     return len(set(names)) == 1 or all(name in _INTEGERS for name in names)
 
 
 def _inserts_compared_value(action: MergeAction, equality: ColumnEquality, source_alias: str) -> bool:
-    """True if the clause puts the compared column of the source into the target's column."""
+    """True if the clause inserts the compared column of the source into the target's column."""
     name, column = str(equality.target.name).lower(), str(equality.source.name).lower()
     if action.assignments is None:
         return name == column

@@ -1,8 +1,8 @@
-"""Which column of the table each column of an INSERT's query is for: by a list, by name, or by position.
+"""Assigns the columns of an INSERT's query to those of the table: by a list, by name, or by position.
 
 Follows `InsertIntoHoodieTableCommand.coerceQueryOutputColumns` of Hudi 0.15 and 1.2: without a list of
-columns a query goes by its names if it has all names of the table, else by position. Knows names and types,
-no rows.
+columns a query is matched by name if it has all names of the table, else by position. Knows names and types,
+not rows.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueryColumns:
-    """`names` are the table's columns that the query's columns are for, in the query's order.
+    """`names` are the table's columns for the query's columns, in the query's order.
 
-    With `members_by_name` the members of structs go by their names, too. `moved` are the columns and members
-    that would be another one if they went by position, where the statement does not say which it means.
+    With `members_by_name` the members of structs are matched by name, too. `moved` are the columns and
+    members that a match by position would assign differently, if the statement does not say which is meant.
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ def assign_query_columns(
     *,
     case_sensitive: bool,
 ) -> QueryColumns:
-    """Which column of the table each column of the query is for.
+    """Assign the query's columns to columns of the table.
 
     `static` are the partition columns (in lower case) with a value in the PARTITION clause, `query_schema` is
     without meta columns, `table_label` names the table in errors. Raises UnknownColumnError for columns that
@@ -96,7 +96,7 @@ def _check_names(table: HudiTable, clauses: cl.InsertClauses, named: Sequence[st
     for name, _ in clauses.partition:
         if name.lower() not in {field.lower() for field in partition}:
             raise WriteRefusedError(
-                f"{name} is no partition column of {table_label}",
+                f"{name} is not a partition column of {table_label}",
                 hint=f"these are: {', '.join(partition) or 'none'}",
             )
     lower = [name.lower() for name in named]
@@ -106,10 +106,7 @@ def _check_names(table: HudiTable, clauses: cl.InsertClauses, named: Sequence[st
 
 
 def _has_all_names(given: Any, wanted: Any, table_label: str, case_sensitive: bool) -> bool:
-    """True if a value of the type `given` has a column or member for each one of `wanted`.
-
-    Raises WriteRefusedError for several of one name, unless a name is missing before it, as Hudi does.
-    """
+    """True if the type `given` has a column or member for each one of `wanted`."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
@@ -139,7 +136,7 @@ def _has_all_names(given: Any, wanted: Any, table_label: str, case_sensitive: bo
 
 
 def _moved(given: Any, wanted: Any, prefix: str = "") -> Iterator[str]:
-    """The paths of the columns and members of `given` that are at another place than in `wanted`."""
+    """The paths of the columns and members of `given` whose position differs from `wanted`."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):

@@ -1,7 +1,7 @@
-"""`CALL resync_bootstrap`: files that came to the source after the bootstrap become one new commit.
+"""`CALL resync_bootstrap`: commits files that came to the source after the bootstrap.
 
-hudisql's own; Hudi has no such procedure. It stands here and not with the other procedures because it
-commits by the session's settings, as statements that change rows do. `bootstrap.resync` plans and runs it.
+A procedure of hudisql; Hudi has none. It is not in `procedures/` because it commits by the session's
+settings, as statements that change rows do. `bootstrap.resync` plans and runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hudisql.procedures.registry import (
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.resync.resync_plan import ResyncPlan, ResyncRequest
-    from hudisql.bootstrap.resync.source_comparison import ChangedSource
+    from hudisql.bootstrap.resync.source_comparison import ChangedSourceFile
     from hudisql.context import Context
     from hudisql.sql.dml.statement_scope import StatementScope
     from hudisql.write.execution.commit_files import WriteResult
@@ -40,7 +40,7 @@ class ResyncBootstrapArguments(Arguments):
         "insert",
         help="insert: a record key that the table has is an error; upsert: the new row replaces the stored",
     )
-    dry_run: bool = parameter(False, help="only show what would be taken, and what changed or went")
+    dry_run: bool = parameter(False, help="only show the new files, and those that changed or are gone")
     source_table: str | None = parameter(
         None,
         help="the metastore's table that was bootstrapped; default: the one that the table's properties name",
@@ -51,12 +51,12 @@ class ResyncBootstrapArguments(Arguments):
     lift: str | None = parameter(
         None,
         help="SQL predicate over the partition columns, 'true' for all: write the rows of these register-only"
-        " partitions, and look for no other new files",
+        " partitions, without other new files",
     )
     key_check: str = parameter(
         "unique",
-        help="what stops an insert: unique (a key twice in a partition, null or empty), unique_global (twice"
-        " in the table, null or empty), nulls (null or empty)",
+        help="which keys stop an insert: unique (a key twice in a partition, null or empty), unique_global"
+        " (twice in the table, null or empty), nulls (null or empty)",
     )
     on_schema_drift: str = parameter(
         "fail", help="new files that lack columns of the table: fail, widen (NULL in their rows)"
@@ -75,7 +75,7 @@ class ResyncBootstrapArguments(Arguments):
 
 @dataclass(frozen=True, kw_only=True)
 class ResyncBootstrapRow:
-    """A partition with new files, a file that changed or went, a finding, or the total.
+    """A partition with new files, a changed or missing file, a finding, or the total.
 
     `status` is new, changed, gone, warning, blocker or TOTAL; `instant` is that of the commit.
     """
@@ -92,14 +92,14 @@ class ResyncBootstrapRow:
 
 @procedure(
     name="resync_bootstrap",
-    summary="Takes files that came to the source of a bootstrapped table since, as one commit.",
+    summary="Commits files that came to the source of a bootstrapped table after the bootstrap.",
     arguments=ResyncBootstrapArguments,
     row=ResyncBootstrapRow,
 )
 def resync_bootstrap(
     context: Context, arguments: ResyncBootstrapArguments
 ) -> CheckedRows[ResyncBootstrapRow]:
-    """A row per partition with new files, per file that changed or went, per warning, and a total.
+    """A row per partition with new files, per changed or missing file, per warning, and a total.
 
     Raises NoSuchTableError, InvalidArgumentError, SourceError, BootstrapBlockedError with every blocker
     (which a dry run gives as the error of its rows), WriteRefusedError for record keys that the table has,
@@ -129,7 +129,7 @@ def resync_bootstrap(
 
 
 def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -> ResyncRequest:
-    """The request that the arguments make. Raises InvalidArgumentError."""
+    """The request of the call's arguments."""
     from hudisql.bootstrap.plan.bootstrap_mode import (
         parse_partition_mismatch_policy,
         parse_unsafe_type_policy,
@@ -162,7 +162,7 @@ def _preview_rows(plan: ResyncPlan, *, fails: bool) -> CheckedRows[ResyncBootstr
 
 
 def _rows(plan: ResyncPlan, result: WriteResult | None) -> Iterator[ResyncBootstrapRow]:
-    """The rows of a plan, and of what became of it; `result` is None in a dry run."""
+    """The rows of a plan and its result; `result` is None in a dry run."""
     instant = None if result is None else result.instant_time
     for partition in plan.partitions:
         yield ResyncBootstrapRow(
@@ -206,7 +206,7 @@ def _summary(plan: ResyncPlan, result: WriteResult | None) -> str:
     return f"{counted} taken: {rows}; {others}"
 
 
-def _changed_row(plan: ResyncPlan, changed: ChangedSource) -> ResyncBootstrapRow:
+def _changed_row(plan: ResyncPlan, changed: ChangedSourceFile) -> ResyncBootstrapRow:
     return ResyncBootstrapRow(
         partition=changed.taken.partition_path,
         status=changed.change.value,
@@ -216,8 +216,8 @@ def _changed_row(plan: ResyncPlan, changed: ChangedSource) -> ResyncBootstrapRow
     )
 
 
-def _what_to_do(name: str, changed: ChangedSource) -> str:
-    """What the table does about a file that changed or went, and what its user can do."""
+def _what_to_do(name: str, changed: ChangedSourceFile) -> str:
+    """The effect of a changed or missing file on the table, and advice."""
     overwrite = (
         f"INSERT OVERWRITE {name} PARTITION (…) SELECT … FROM the source takes the partition as it is now"
     )

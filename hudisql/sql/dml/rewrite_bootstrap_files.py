@@ -1,8 +1,8 @@
-"""`CALL rewrite_bootstrap_files`: bootstrapped file groups become base files, in one commit.
+"""`CALL rewrite_bootstrap_files`: rewrites bootstrapped file groups as base files, in one commit.
 
-hudisql's own; Hudi has no such procedure. It stands here and not with the other procedures because it
-commits by the session's settings, as statements that change rows do. `bootstrap.run.rewrite_candidates` says
-which file groups, `write.execution.rewrite` writes them.
+A procedure of hudisql; Hudi has none. It is not in `procedures/` because it commits by the session's
+settings, as statements that change rows do. `bootstrap.run.rewrite_candidates` selects the file groups,
+`write.execution.rewrite` writes them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RewrittenFileGroupRow:
 def rewrite_bootstrap_files(
     context: Context, arguments: RewriteBootstrapFilesArguments
 ) -> Iterable[RewrittenFileGroupRow]:
-    """A row per file group that is rewritten; none if there is nothing to do.
+    """A row per file group that is rewritten; none if nothing needs it.
 
     Raises NoSuchTableError, InvalidArgumentError, SourceError, SourceChangedError, UnsupportedTableError,
     WriteConflictError; the table is then as before.

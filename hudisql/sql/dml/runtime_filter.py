@@ -1,7 +1,7 @@
 """The runtime filter of a MERGE: values that the target's columns must have to match the source.
 
-Of the condition only plain equalities of a target column and a source column of the same type count, joined
-by AND, null-safe ones if the source has no null there: what is left out costs speed, never rows.
+It uses only plain equalities of a target column and a source column of the same type, joined by AND;
+null-safe ones if the source has no null there. Ignoring others costs speed, never rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
-# So many values are sent to all tasks.
+# At most this many values are sent to all tasks.
 _MOST_VALUES: Final = 200_000
 
 
@@ -46,10 +46,10 @@ def runtime_filter(
     *,
     few: pa.Table | None = None,
 ) -> Predicate | None:
-    """What the target's columns (`schema`) must be for a row to match one of `source`, which is computed.
+    """The values that the target's columns (`schema`) need in rows that match the computed `source`.
 
-    `few` are the same rows on the driver, if these are few. None if the condition does not tell, or for too
-    many values. Raises Spark's own exceptions.
+    `few` are the same rows on the driver, below a limit. None if the condition does not restrict them, or for
+    too many values. Raises Spark's own exceptions.
     """
     equalities, _ = column_equalities(condition, source_alias, target_alias, schema, source.schema)
     pairs = {each.target.name: each for each in equalities if _is_comparable(each)}
@@ -78,7 +78,7 @@ def column_equalities(
         return [], False
     of_target = {field.name.lower(): field for field in schema}
     counts = Counter(field.name.lower() for field in source_schema)
-    # Which of two columns that differ by case is meant, the session decides.
+    # The session's case sensitivity decides between columns that differ only by case.
     of_source = {field.name.lower(): field for field in source_schema if counts[field.name.lower()] == 1}
     parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     found: list[ColumnEquality] = []
@@ -96,7 +96,7 @@ def column_equalities(
 
 
 def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | None:
-    """The column's name, lower case, if it is one of the relation called `alias` without doubt."""
+    """The column's name in lower case, if it surely belongs to the relation called `alias`."""
     if not isinstance(tree, exp.Column) or tree.args.get("db") is not None:
         return None
     name = str(tree.name).lower()
@@ -106,7 +106,7 @@ def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | Non
 
 
 def _is_comparable(equality: ColumnEquality) -> bool:
-    """True for columns of one type whose values are equal in Arrow when they are in Spark."""
+    """True for columns of one type whose values are equal in Arrow if they are in Spark."""
     value_type = equality.target.type
     if spark_type_name(value_type) != equality.source.dataType.simpleString():
         return False

@@ -1,8 +1,8 @@
 """Schema evolution by a write: new and missing columns, and wider types.
 
 Follows what Hudi 0.15 does by default when a DataFrame is written: new columns are added, missing ones are
-null, types are widened. Unlike Hudi it takes only changes that every reader gets right in files that are
-there already, and keeps the table's order of columns. ALTER TABLE does the same by hand (`alter_columns`).
+null, types are widened. Unlike Hudi it accepts only changes that every reader handles correctly in existing
+files, and keeps the table's column order. ALTER TABLE does the same on request (`alter_columns`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 def evolved_schema(
     table: HudiTable, rows: StructType, table_label: str, *, into_structs: bool = True
 ) -> pa.Schema:
-    """The schema that holds the table's rows and these; the table's own if it holds both.
+    """The schema for the table's rows and the new ones; the table's own if it fits both.
 
-    Columns are found by name, whatever their case. Those of the record key and of partitions keep their
-    types. With `into_structs` structs gain members, which a Hive Metastore refuses to follow.
-    `table_label` names the table in errors. Raises WriteRefusedError for a column whose values no type
-    carries along with those that are there, or that is given twice, UnsupportedTableError for a new column of
-    a type or name that a Hudi table can't hold.
+    Columns are matched by name, ignoring case. Those of the record key and of partitions keep their types.
+    With `into_structs` structs gain members, which a Hive Metastore refuses. `table_label` names the table in
+    errors. Raises WriteRefusedError for a duplicate column or one whose old and new values have no common
+    type, UnsupportedTableError for a new column of a type or name that a Hudi table can't hold.
     """
     documents = _documents_of(rows, table_label)
     known = {field.name.lower(): field for field in table.schema}
@@ -58,10 +57,10 @@ def evolved_schema(
 
 
 def evolved_table(config: HudiConfig, table: HudiTable, rows: StructType, table_label: str) -> HudiTable:
-    """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
+    """The table with its `evolved_schema`; structs gain members if the metastore is not synced.
 
-    What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises what
-    `evolved_schema` raises, SettingsError.
+    Columns that the rows lack are kept, unless the settings say otherwise (`missing_columns`). Raises
+    SettingsError.
     """
     follows = syncs_after_commit(config)
     schema = evolved_schema(table, rows, table_label, into_structs=not follows)
@@ -79,7 +78,7 @@ def evolved_table(config: HudiConfig, table: HudiTable, rows: StructType, table_
 
 
 def _lacking(table: HudiTable, rows: StructType, table_label: str) -> Iterator[str]:
-    """The columns, and the members as `column.member`, that the rows do not have."""
+    """The columns, and the members as `column.member`, that the rows lack."""
     documents = _documents_of(rows, table_label)
     for field in table.schema:
         document = documents.get(field.name.lower())
@@ -108,7 +107,7 @@ def _lacking_members(path: str, stored: pa.DataType, given: pa.DataType) -> Iter
 def _without_columns(
     table: HudiTable, schema: pa.Schema, lacking: list[str], table_label: str, *, follows: bool
 ) -> pa.Schema:
-    """The schema without columns that the rows lack. Raises WriteRefusedError where they must stay."""
+    """The schema without columns that the rows lack."""
     in_case = {field.name for field in table.schema}
     members = [name for name in lacking if name not in in_case]
     properties = table.properties
@@ -154,7 +153,7 @@ def describe_difference(table: HudiTable, rows: StructType) -> str:
 
 
 def _documents_of(rows: StructType, table_label: str) -> dict[str, dict[str, Any]]:
-    """The columns in Spark's JSON by their names in lower case, meta columns left out."""
+    """The columns in Spark's JSON by their names in lower case, without meta columns."""
     documents: dict[str, dict[str, Any]] = {}
     for document in rows.jsonValue()["fields"]:
         name = document["name"]
@@ -181,7 +180,7 @@ def _wider_type(
     table_label: str,
     into_structs: bool,
 ) -> pa.DataType | None:
-    """The type that the column is to get; None if it stays."""
+    """The new type of the column; None if its type stays."""
     given = _arrow_type(document)
     if given is None:
         return None
@@ -212,7 +211,7 @@ def _wider_type(
 
 
 def _holding_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """The stored type, wider if the given one is, with the members that it lacks."""
+    """The stored type, widened to the given one, with the members that it lacks."""
     return given if is_safe_widening(stored, given) else _with_members(stored, given)
 
 
@@ -235,7 +234,7 @@ def _with_members(stored: pa.DataType, given: pa.DataType) -> pa.DataType:
 
 
 def _arrow_type(document: dict[str, Any]) -> pa.DataType | None:
-    """The type, None for one that no column has: whether its values can be stored is another's matter."""
+    """The type; None for one that columns cannot have. Whether values can be stored is checked elsewhere."""
     import json
 
     try:
@@ -245,9 +244,9 @@ def _arrow_type(document: dict[str, Any]) -> pa.DataType | None:
 
 
 def _losses(stored: pa.DataType, given: pa.DataType, *, is_member: bool = False) -> Iterator[str]:
-    """Why values of the given type would lose something in the stored one, though a cast exists.
+    """What values of the given type would lose in the stored one, though a cast exists.
 
-    What does not fit (a bigint in an int) fails when it is cast and needs no mention.
+    Values that do not fit (a bigint in an int) fail in the cast.
     """
     kinds = pa.types
     if kinds.is_struct(stored) and kinds.is_struct(given):

@@ -1,4 +1,4 @@
-"""What a statement that changes a Hudi table looks up once: the opened table, its snapshot and its settings.
+"""The opened table, its snapshot and its settings for a statement that changes it, looked up once.
 
 Planning, execution and EXPLAIN share it. A retry after a conflict opens a new one.
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class StatementScope:
     """One statement on one table; `resources` are closed when it ends.
 
-    `table` is as it was opened: its partitions and file slices are listed once. `settings` are the
-    `hoodie.*` settings of writes to it.
+    `table` is as it was opened: its partitions and file slices are listed once. `settings` are the `hoodie.*`
+    settings of writes to it.
     """
 
     context: Context
@@ -58,11 +58,11 @@ class StatementScope:
 
     @property
     def conflict_retries(self) -> int:
-        """How often a statement runs again after a conflict. Raises SettingsError, UnsupportedTableError."""
+        """The number of retries after a conflict. Raises SettingsError, UnsupportedTableError."""
         return writer_concurrency(self.context, self.table, self.settings).conflict_retries
 
     def write_options(self, table: HudiTable) -> WriteOptions:
-        """The options for a commit that leaves the table with the schema of `table`.
+        """The options for a commit after which the table has the schema of `table`.
 
         Called once per plan. Raises SettingsError, UnsupportedTableError.
         """
@@ -71,7 +71,7 @@ class StatementScope:
 
 
 def check_changeable(entry: MetastoreTable, verb: str) -> None:
-    """Raise UnsupportedStatementError if the entry shows only a part of its table; `verb` was asked for."""
+    """Raise UnsupportedStatementError if the entry shows only a part of its table; messages name `verb`."""
     if is_read_optimized(entry):
         raise UnsupportedStatementError(
             f"{verb} is not possible on {entry.full_name}, which shows base files only",
@@ -83,7 +83,7 @@ def check_changeable(entry: MetastoreTable, verb: str) -> None:
 def open_scope(
     context: Context, entry: MetastoreTable, table: HudiTable | None = None
 ) -> Iterator[StatementScope]:
-    """Open the table (or take the one that is open) for one statement, and close its resources afterwards.
+    """Open the table (or use the open one) for one statement, and close its resources afterwards.
 
     Raises UnsupportedTableError for tables that hudisql does not write to, CorruptTableError,
     NoSuchTableError.

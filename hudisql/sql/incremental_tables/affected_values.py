@@ -1,9 +1,9 @@
-"""Which values of some columns of a query's result changed source rows can affect.
+"""The values of result columns that changed source rows can affect.
 
-Follows the rules by which Catalyst pushes filters and semi joins down (`PushDownLeftSemiAntiJoin`):
-if a filter on columns of the result may be applied to a source's rows instead, a row of the source affects
-only result rows with its own values of these columns. Sources that such a filter does not reach affect rows
-of their join's other side. A value too many is harmless; a plan whose values cannot be told is refused.
+Follows the rules by which Catalyst pushes filters and semi joins down (`PushDownLeftSemiAntiJoin`): if a
+filter on columns of the result can be applied to a source's rows instead, a row of the source affects only
+result rows with its own values of these columns. Sources that such a filter does not reach affect rows of
+their join's other side. Superfluous values are harmless; a plan whose values cannot be determined is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONSTANT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 
 
 class NotTraceableError(Exception):
-    """The values cannot be told; the text says why, for users."""
+    """The values cannot be determined; the text says why, for users."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class AffectedValues:
     """Walks one analyzed plan in which aliases `view_name` stand for the references to Hudi tables.
 
     `changed` has those that changed; `unchanged` are the names of the others. Without images the walk only
-    finds whether values can be told, and `needed` the columns of each reference that are asked for.
+    finds whether values can be determined, and collects the used columns of each reference in `needed`.
     """
 
     spark: SparkSession
@@ -66,7 +66,7 @@ class AffectedValues:
     def plans(self, root: Any, attributes: Sequence[Any]) -> list[Any]:
         """Plans whose rows, in the columns `attributes` of the root, are together the affected values.
 
-        Empty if nothing that the root reads has changed. Raises NotTraceableError.
+        Empty if no source of the root has changed. Raises NotTraceableError.
         """
         return self._cover(root, list(attributes)) if self.changes(root) else []
 
@@ -84,7 +84,7 @@ class AffectedValues:
             return self.changes(cat.main_plan_of(node))
         children = cat.children_of(node)
         if not children and kind not in _CONSTANT:
-            raise NotTraceableError("it reads a table that is no Hudi table, whose changes are not known")
+            raise NotTraceableError("it reads a non-Hudi table, whose changes are unknown")
         return any(self.changes(each) for each in (*children, *cat.subquery_plans(node)))
 
     def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:
@@ -139,7 +139,7 @@ class AffectedValues:
             references = cat.references_of(value).keys()
             is_group = any(bool(value.semanticEquals(group)) for group in groups)
             if not is_group and not (references and references <= columns and not _aggregates(value)):
-                raise NotTraceableError(f"{cat.name_of(each)} is no group column")
+                raise NotTraceableError(f"{cat.name_of(each)} is not a group column")
             _check_exact([value] if is_group else cat.references_of(value).values(), "GROUP BY")
         return self._compute(node, "aggregateExpressions", attributes)
 
@@ -149,12 +149,12 @@ class AffectedValues:
         }
         for each in attributes:
             if cat.attribute_id(each) not in partition:
-                raise NotTraceableError(f"{cat.name_of(each)} is no partition column of a window function")
+                raise NotTraceableError(f"{cat.name_of(each)} is not a partition column of a window function")
         _check_exact(attributes, "PARTITION BY")
         return self._cover(cat.children_of(node)[0], attributes)
 
     def _compute(self, node: Any, expressions: str, attributes: list[Any]) -> list[Any]:
-        """Covers of a node that computes named expressions of its child's rows."""
+        """The covers of a node that computes named expressions of its child's rows."""
         wanted = [cat.attribute_id(each) for each in attributes]
         named = cat.by_id(cat.parts_of(node, expressions))
         columns = [named[each] for each in wanted]
@@ -223,7 +223,7 @@ class AffectedValues:
     def _cover_sides(
         self, kept: Any, other: Any, attributes: list[Any], pairs: list[tuple[Any, Any]]
     ) -> list[Any]:
-        """Covers of a join whose rows have the columns `attributes` from the side `kept`."""
+        """The covers of a join whose rows have the columns `attributes` from the side `kept`."""
         covers = self._cover(kept, attributes) if self.changes(kept) else []
         if not self.changes(other):
             return covers
@@ -240,7 +240,7 @@ class AffectedValues:
     ) -> list[Any]:
         """The columns of the rows of `kept` that have a join value of changed rows of `other`.
 
-        Rows of `kept` as they are now: those that changed are covered by their own images.
+        `kept` is in its current state: its own changed rows are covered by their images.
         """
         if len(self._with) > 1 or cat.contains(kept, "WithCTE"):
             raise NotTraceableError("a view has common table expressions, and a join reads it")
@@ -288,7 +288,7 @@ class AffectedValues:
         for node in self._with.values():
             plan = cat.with_common_tables(self.spark, plan, node)
         rows = cat.frame_of(self.spark, plan)
-        # A join may make nulls equal, and a row too many is harmless.
+        # A join may make nulls equal, and a superfluous row is harmless.
         condition = reduce(
             lambda one, two: one & two,
             (sf.col(f"w{at}").eqNullSafe(sf.col(f"v{at}")) for at in range(len(pairs))),
@@ -301,8 +301,9 @@ class AffectedValues:
 
 
 def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[Any, Any]]) -> list[Any] | None:
-    """The columns of `side` that stand for `attributes`: themselves, or what a pair (of `side`, of the other)
-    makes equal to them; None if one has none."""
+    """The columns of `side` that are equal to `attributes`: themselves, or by a pair (of `side`, of the
+    other); None if one has none.
+    """
     output = cat.output_of(side)
     equal = {
         cat.attribute_id(two): one
@@ -320,7 +321,7 @@ def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[An
 
 
 def _check_exact(expressions: Iterable[Any], clause: str) -> None:
-    """Raise NotTraceableError where rows come together by values that are equal and not the same."""
+    """Raise NotTraceableError where rows are combined by values that are equal but not identical."""
     if not all(cat.is_exact(each) for each in expressions):
         raise NotTraceableError(f"{clause} compares values of a type whose equal values can differ")
 

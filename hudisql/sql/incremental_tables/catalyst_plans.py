@@ -1,7 +1,7 @@
-"""Catalyst's analyzed plans, read and composed: attributes, projections, DataFrames of a part of a plan.
+"""Reads and composes Catalyst's analyzed plans: attributes, projections, DataFrames of a part of a plan.
 
-This module holds Catalyst's inner API for incremental tables; it knows neither tables nor refreshes. Plans
-never change: what the JVM has told of a node or an expression is kept with its proxy, for all later walks.
+This module contains the use of Catalyst's internal API for incremental tables; it knows neither tables nor
+refreshes. Plans are immutable: answers of the JVM about a node or an expression are cached with its proxy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def name_of(named: Any) -> str:
 
 
 def alias_of(node: Any) -> str:
-    """The name that a `SubqueryAlias` gives."""
+    """The name of a `SubqueryAlias`."""
     return remembered(node, "alias", lambda each: str(each.alias()))
 
 
@@ -52,22 +52,22 @@ def join_kind(join: Any) -> str:
 
 
 def children_of(node: Any) -> list[Any]:
-    """The nodes or expressions that one is made of."""
+    """The children of a node or expression."""
     return remembered(node, "children", lambda each: list(items_of(each.children())))
 
 
 def main_plan_of(node: Any) -> Any:
-    """What a query WITH common table expressions does with them."""
+    """The main query of a query WITH common table expressions."""
     return remembered(node, "plan", lambda each: each.plan())
 
 
 def parts_of(node: Any, name: str) -> list[Any]:
-    """The items of a sequence that a node has, as `projectList`."""
+    """The items of a sequence of a node, as `projectList`."""
     return remembered(node, name, lambda each: list(items_of(getattr(each, name)())))
 
 
 def attribute_id(attribute: Any) -> int:
-    """What tells an attribute from all others of its plan."""
+    """The id of an attribute, unique in its plan."""
     return remembered(attribute, "id", lambda each: int(each.exprId().id()))
 
 
@@ -92,7 +92,7 @@ def is_attribute(expression: Any) -> bool:
 
 
 def chosen_columns(plan: Any) -> list[int] | None:
-    """The ids of a leaf's attributes whose values a plan's columns are; None if it does more than choose."""
+    """The ids of a leaf's attributes that a plan selects; None if it does more than select columns."""
     chosen = list(output_of(plan))
     while class_name(plan) == "Project":
         named = by_id(parts_of(plan, "projectList"))
@@ -104,21 +104,20 @@ def chosen_columns(plan: Any) -> list[int] | None:
 
 
 def unnamed(expression: Any) -> Any:
-    """What an alias names; another expression itself."""
+    """The expression below an alias; another expression itself."""
     return children_of(expression)[0] if class_name(expression) == "Alias" else expression
 
 
 def is_exact(expression: Any) -> bool:
-    """True if equal values of this type are the same value, as -0.0 and 0.0, or 'a' and 'A' by a collation,
-    are not."""
+    """True if equal values of the type are identical, unlike -0.0 and 0.0, or 'a' and 'A' by a collation."""
     kind = remembered(expression, "type", lambda each: jvm.class_name(each.dataType()))
     return kind in _EXACT
 
 
 def calls_moment(spark: SparkSession, plan: Any) -> bool:
-    """True if the plan asks for the current time, zone, user or database, in subqueries too.
+    """True if the plan uses the current time, zone, user or database, in subqueries too.
 
-    By the mark with which Catalyst finds these functions; the text of a plan leaves out columns of wide ones.
+    By Catalyst's mark of these functions, since the text of a plan leaves out columns of wide ones.
     """
     patterns = scala_object(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
     return bool(plan.containsPattern(patterns.CURRENT_LIKE()))
@@ -134,7 +133,7 @@ def conjuncts(expression: Any) -> Iterator[Any]:
 
 
 def equal_pairs(join: Any) -> list[tuple[Any, Any]]:
-    """The pairs of expressions of the left and the right side that a join's condition makes equal."""
+    """The pairs of expressions of the left and the right side that a join's condition equates."""
     return remembered(join, "equal pairs", _equal_pairs)
 
 

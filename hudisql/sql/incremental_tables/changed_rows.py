@@ -1,7 +1,7 @@
 """The rows by which an incremental table differs from its query's result, for some values of its columns.
 
-Both sides are compared by the key, so that a refresh writes only what has changed: the layer above, which
-pulls from this table, sees no other row.
+Both sides are compared by the key, so that a refresh writes only changed rows: a downstream pull from this
+table reads no other row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DELETED: Final = internal_column("deleted")
 """The column that marks rows to delete."""
 NEW: Final = internal_column("new")
-"""The column that marks rows whose key none of the compared stored rows has."""
+"""The column that marks rows whose key is not in the compared stored rows."""
 _LITTLE_BYTES: Final = 32 << 20
 _BYTES_OF_A_VALUE: Final = 1 << 10
 
@@ -49,10 +49,10 @@ def refresh_driver_bytes(scope: StatementScope) -> int:
 
 
 def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
-    """The query's rows with the columns of the table, and its types.
+    """The query's rows with the columns and types of the table.
 
-    A column that the query does not give, as after a change of the definition that was killed, becomes NULL.
-    Raises WriteRefusedError.
+    A column that the query lacks, as after a killed change of the definition, becomes NULL. Raises
+    WriteRefusedError.
     """
     from pyspark.sql import functions as sf
 
@@ -70,9 +70,9 @@ def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
 
 
 def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
-    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`.
+    """The rows to write (`DELETED` false) and to delete so that `old` becomes `new`.
 
-    `new` is of `rows_of_table`. A key of several columns may have nulls.
+    `new` is a result of `rows_of_table`. A key of several columns may have nulls.
     """
     from pyspark.sql import functions as sf
     from pyspark.sql.types import MapType
@@ -127,7 +127,7 @@ def rows_of_values(
     )
     where = _where([each.pushed for each in values.bounds])
     hint = "" if values.few is None else "/*+ BROADCAST(d) */ "
-    # Spark applies EXISTS to a source's rows, LEFT SEMI JOIN only to those that joins have made of them.
+    # Spark applies EXISTS to a source's rows, but LEFT SEMI JOIN only after joins.
     text = (
         f"SELECT q.* FROM (SELECT * FROM (\n{text}\n){where}) AS q "
         f"WHERE EXISTS (SELECT {hint}1 FROM {view} AS d WHERE {equal})"
@@ -135,7 +135,7 @@ def rows_of_values(
     source = SourceText(text)
     prepared = _prepare(scope, source, binder, refresh_driver_bytes(scope))
     if _reads_little(prepared, values.few):
-        # Nothing but the files is chosen by the bounds: Spark need not compile code for these numbers.
+        # The bounds only select files: Spark need not compile code for these numbers.
         before, _, behind = prepared.bound.text.rpartition(where)
         text = before + _where([each.compared for each in values.bounds]) + behind
         prepared = replace(prepared, bound=replace(prepared.bound, text=text))
@@ -147,13 +147,13 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def _reads_little(prepared: PreparedQuery, few: pa.Table | None) -> bool:
-    """True if no row group need be skipped: the files are small, or hold many of the values."""
+    """True if skipping row groups does not pay: the files are small, or have many of the values."""
     read = sum(sum(each.plan.scanned_bytes()) for each in prepared.scans if each.plan is not None)
     return read <= max(_LITTLE_BYTES, _BYTES_OF_A_VALUE * (0 if few is None else few.num_rows))
 
 
 def _is_one_of(column: str, at: int, kind: DataType, few: pa.Table | None) -> str:
-    """An empty text is one with NULL here: as a partition value the table gives it as NULL."""
+    """Empty text also matches NULL: the table returns an empty partition value as NULL."""
     from pyspark.sql.types import StringType
 
     is_text = isinstance(kind, StringType)

@@ -1,6 +1,6 @@
-"""What defines an incremental table: properties of its metastore entry.
+"""The definition of an incremental table: properties of its metastore entry.
 
-Long values are cut into parts, since some metastores keep 4,000 characters of one. Knows no Spark.
+Long values are split, since some metastores store at most 4,000 characters in one. Knows no Spark.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PART_LENGTH: Final = 3500
 class IncrementalDefinition:
     """The query as written, the database of its unqualified names, the target's key, and the ordering column.
 
-    Of several rows of a key the one with the highest value of `ordering` stays; without it a key is unique.
-    `settings` are those of Spark's with which the query is run.
+    Of several rows with one key the one with the highest value of `ordering` stays; without it a key is
+    unique. `settings` are the Spark settings with which the query is run.
     """
 
     query: str
@@ -36,7 +36,7 @@ class IncrementalDefinition:
 
     @property
     def text(self) -> str:
-        """The query with the choice of one row for each key."""
+        """The query, with a selection of one row for each key."""
         if self.ordering is None:
             return self.query
         key = ", ".join(map(quote_name, self.key))
@@ -50,10 +50,10 @@ class IncrementalDefinition:
 
     @property
     def document(self) -> dict[str, object]:
-        """As JSON holds it."""
+        """The definition as JSON."""
         content = asdict(self) | {"key": list(self.key)}
         if not self.settings:
-            # As in tables that were made before settings were kept.
+            # Tables from before settings were stored lack them.
             del content["settings"]
         return content
 
@@ -94,7 +94,7 @@ def is_incremental(entry: MetastoreTable) -> bool:
 
 
 def create_statement(entry: MetastoreTable, definition: IncrementalDefinition, clauses: str) -> str:
-    """The CREATE INCREMENTAL TABLE that makes such a table; `clauses` are those of CREATE TABLE."""
+    """The CREATE INCREMENTAL TABLE of such a table; `clauses` are those of CREATE TABLE."""
     lines = [f"CREATE INCREMENTAL TABLE {quote_name(entry.database)}.{quote_name(entry.name)}"]
     lines.append(f"KEY ({', '.join(map(quote_name, definition.key))})")
     if definition.ordering is not None:

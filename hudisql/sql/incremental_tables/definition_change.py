@@ -1,4 +1,4 @@
-"""What a definition of an incremental table says: columns, key, and how it differs from a table."""
+"""Compares the definition of an incremental table with its table: query, columns, key."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class DefinitionChange:
     """How a CREATE INCREMENTAL TABLE differs from the table of its name.
 
-    `query` says that the query is another one, `added` are its new columns with their types, `properties`
-    the TBLPROPERTIES and the comment that the table has not, or with other values. `refused` says why the
-    table cannot become this; empty if it can.
+    `query` says that the query differs, `added` are its new columns with their types, `properties` the
+    TBLPROPERTIES and the comment that the table lacks or has with other values. `refused` says why the table
+    cannot become this; empty if it can.
     """
 
     query: bool
@@ -50,7 +50,7 @@ def definition_change(
     stored: IncrementalDefinition,
     source: SourceText,
 ) -> DefinitionChange:
-    """Compare a statement with the table; a query that is the stored one is not analyzed.
+    """Compare a statement with the table; an unchanged query is not analyzed.
 
     Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
     """
@@ -77,7 +77,7 @@ def definition_change(
 
 
 def columns_of(entry: MetastoreTable) -> set[str]:
-    """The names of the table's columns, those of Hudi left out."""
+    """The names of the table's columns without Hudi's meta columns."""
     names = {column.name.lower() for column in (*entry.columns, *entry.partition_columns)}
     return {name for name in names if not is_meta_column(name)}
 
@@ -87,7 +87,7 @@ def refuse_key_properties(definition: TableDefinition) -> None:
     for name in definition.properties:
         if name.lower() in (*PRIMARY_KEY, *ORDERING):
             raise InvalidArgumentError(
-                f"{name} is no property of an incremental table",
+                f"{name} is not a property of an incremental table",
                 hint="KEY (column, …) names the key, ORDERING column says which row of a key stays",
             )
 
@@ -96,7 +96,7 @@ def _changed_properties(definition: TableDefinition, entry: MetastoreTable) -> d
     wanted = dict(definition.properties)
     if definition.comment is not None:
         wanted[COMMENT] = definition.comment
-    # An empty comment is none in the metastore.
+    # The metastore stores no empty comments.
     there = {COMMENT: "", **entry.parameters}
     return {name: value for name, value in wanted.items() if there.get(name) != value}
 
@@ -123,16 +123,16 @@ def _refused(
 ) -> str:
     stored, given = definitions
     if gone:
-        return f"the query has no {', '.join(sorted(gone))} any more"
+        return f"the query no longer has {', '.join(sorted(gone))}"
     if given.key and _folded(given.key) != _folded(stored.key):
-        return f"the key is {', '.join(given.key)} now, and the rows lie by {', '.join(stored.key)}"
+        return f"the key is now {', '.join(given.key)}, but the rows are stored by {', '.join(stored.key)}"
     if (given.ordering or "").lower() != (stored.ordering or "").lower():
         return f"ORDERING is {given.ordering or 'not there'} now, and was {stored.ordering or 'not there'}"
     partitions = definition.partition_columns
     now = [column.name for column in entry.partition_columns]
     if _folded(partitions) != _folded(now):
         given_text, stored_text = (", ".join(each) or "nothing" for each in (partitions, now))
-        return f"it is partitioned by {given_text} now, and its files are by {stored_text}"
+        return f"it is now partitioned by {given_text}, but its files by {stored_text}"
     return ""
 
 
@@ -143,7 +143,7 @@ def _folded(names: tuple[str, ...] | list[str]) -> list[str]:
 def analyzed_definition(
     context: Context, incremental: IncrementalDefinition, name: str, origin: SourceText
 ) -> tuple[DataFrame, IncrementalDefinition]:
-    """The query's rows, and the definition with the key that the query gives if none is named.
+    """The query's rows, and the definition; its key is derived from the query if none is named.
 
     Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
     """
@@ -157,8 +157,8 @@ def analyzed_definition(
     key = incremental.key or derived_key(whole, sources)
     if not key:
         raise InvalidArgumentError(
-            f"the query of {name} does not tell which columns are the key of its rows",
-            hint="name them behind the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
+            f"the query of {name} does not determine which columns are the key of its rows",
+            hint="name them after the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
         )
     for each in (*key, *([incremental.ordering] if incremental.ordering else ())):
         if each.lower() not in columns:

@@ -1,4 +1,4 @@
-"""The key of a query's rows where the query tells it: group columns, or the key of its only source."""
+"""The key of a query's rows, derived from the query: group columns, or the key of its only source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _KEEPING_ROWS = frozenset({"Project", "Filter", "Sort", "SubqueryAlias", "View",
 
 
 def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
-    """The names of the columns that are the key of a query's rows; empty if it does not tell them."""
+    """The names of the columns that are the key of a query's rows; empty if the query does not determine
+    them.
+    """
     node: Any = cat.analyzed_plan(frame)
     shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
     paths = {each.view_name: each.path for each in sources.references}
@@ -32,7 +34,7 @@ def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
 
 
 def _through(node: Any, shown: dict[int, str]) -> dict[int, str]:
-    """The shown columns by their identity below a projection; computed ones are gone."""
+    """The shown columns by their identity below a projection; computed ones are dropped."""
     below = {}
     for each in cat.parts_of(node, "projectList"):
         name = shown.get(cat.attribute_id(each))

@@ -1,7 +1,8 @@
-"""The changes of a refresh, found on the driver: for few rows Spark runs the query alone, and no MERGE.
+"""Finds the changes of a refresh on the driver: for few rows Spark runs only the query, without a MERGE.
 
-The stored rows are read with their locations by the slice reader and compared with the query's rows as Arrow
-columns. What the driver cannot decide, as a key that repeats, is left to the MERGE, which says what is wrong.
+The slice reader reads the stored rows with their locations; they are compared with the query's rows as Arrow
+columns. Cases that the driver cannot decide, such as a repeated key, are left to the MERGE, which reports
+errors.
 """
 
 from __future__ import annotations
@@ -50,17 +51,17 @@ from hudisql.write.keygen.record_keys import render_record_keys
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The footers of more files are quicker read by tasks.
+# Tasks read the footers of more files faster.
 _MOST_FOOTERS: Final = 500
 _THREADS: Final = 16
 _MOST_BYTES: Final = 512 << 20
-"""Of stored rows in memory: files may be much smaller than their rows."""
+"""Limit of stored rows in memory: files may be much smaller than their rows."""
 
 
 @dataclass(frozen=True)
 class DriverChanges:
-    """What a refresh writes: columns of `change_schema`. `query` gave the new rows, `stored_rows` were read
-    of the table.
+    """The changes of a refresh: columns of `change_schema`. `query` is the number of new rows, `stored_rows`
+    that of rows read from the table.
     """
 
     rows: pa.Table
@@ -68,7 +69,7 @@ class DriverChanges:
     stored_rows: int
 
     def counts(self) -> tuple[int, int]:
-        """How many rows are to be written, and how many deleted."""
+        """The numbers of rows to write and to delete."""
         operations = [RowOperation(each) for each in self.rows.column(OPERATION).to_pylist()]
         return sum(not each.removes for each in operations), operations.count(RowOperation.DELETE)
 
@@ -76,16 +77,16 @@ class DriverChanges:
 def changes_on_driver(
     scope: StatementScope, new: DataFrame, key: Sequence[str], values: MaintainedValues
 ) -> DriverChanges | None:
-    """The changes that make the stored rows with these values those of `new`.
+    """The changes that turn the stored rows with these values into `new`.
 
     `new` has the table's columns and types. None if MERGE has to do it: the rows may be many, or of nested
-    types, or a key is there twice. Raises CorruptTableError, StorageError, and Spark's own exceptions.
+    types, or a key occurs twice. Raises CorruptTableError, StorageError, and Spark's own exceptions.
     """
     table = scope.table
     in_case = {name.lower(): name for name in table.schema.names}
     key = [in_case[each.lower()] for each in key]
     maintained = [in_case[each.lower()] for each in values.columns]
-    # With the key there are no more rows than values.
+    # With the key there are at most as many rows as values.
     if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
         return None
     few = with_stored_types(values.few)
@@ -124,7 +125,7 @@ def _repeats(numbers: npt.NDArray[np.int64]) -> bool:
 
 
 def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table) -> pa.Table | None:
-    """Stored rows, with their meta columns: all with these values, and others; None if they are large."""
+    """The stored rows with these values and some others, with meta columns; None if they are large."""
     table = scope.table
     one_of = (_one_of(name, values.column(at)) for at, name in enumerate(columns))
     predicates = [each for each in one_of if each is not None]
@@ -148,7 +149,9 @@ def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa
 
 
 def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
-    """The column has one of the values; an empty text is one with NULL. None if files know none."""
+    """The column has one of the values; empty text also matches NULL. None if file statistics cannot decide
+    it.
+    """
     kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_decimal)
     if not any(is_kind(values.type) for is_kind in kinds):
         return None
@@ -159,7 +162,9 @@ def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
 
 
 def _as_compared(rows: pa.Table) -> pa.Table:
-    """As `changed_rows.rows_of_values` compares values: integers of all sizes, an empty text as NULL."""
+    """Convert values for comparison as `changed_rows.rows_of_values` does: integers of all sizes, empty text
+    as NULL.
+    """
     columns = []
     for column in rows.columns:
         if pa.types.is_integer(column.type):
@@ -172,7 +177,7 @@ def _as_compared(rows: pa.Table) -> pa.Table:
 
 
 def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
-    """True if a record key of the rows is anywhere in the table, or too much would be read to tell."""
+    """True if a record key of the rows is anywhere in the table, or finding out would read too much."""
     table = scope.table
     if not rows.num_rows:
         return False
@@ -207,7 +212,7 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
 
 
 def _updates(table: HudiTable, new: pa.Table, old: pa.Table) -> list[pa.Table]:
-    """The changes of rows that are on both sides; one whose key or partition changes goes and comes anew."""
+    """The changes of rows on both sides; one whose key or partition changes is deleted and inserted."""
     differs = _differs(new, old, table.schema.names)
     fields = {*table.properties.record_key_fields, *table.properties.partition_fields}
     roots = {each.split(".")[0].lower() for each in fields}
@@ -232,7 +237,7 @@ def _differs(new: pa.Table, old: pa.Table, names: Sequence[str]) -> npt.NDArray[
 
 
 def _changes(table: HudiTable, operation: RowOperation, rows: pa.Table, stored: pa.Table | None) -> pa.Table:
-    """The rows with what is to be done with them, and where the stored rows are that they change."""
+    """The rows with their operations, and the locations of the stored rows that they change."""
     schema = change_schema(table.schema)
     columns = {name: rows.column(name) for name in table.schema.names}
     columns[OPERATION] = pa.repeat(pa.scalar(int(operation), pa.int8()), rows.num_rows)

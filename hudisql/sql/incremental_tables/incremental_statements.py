@@ -71,17 +71,17 @@ OUTPUT: Final = (
     ("files_written", "bigint"),
 )
 _EXPLAINED: Final = (("fact", "string"), ("value", "string"))
-# After a refresh at the same time there is mostly nothing left to do.
+# After a concurrent refresh there is mostly nothing left to do.
 _RETRIES: Final = 2
 
 
 def create_incremental_table(
     context: Context, statement: st.CreateIncrementalTableStatement, source: SourceText
 ) -> Result:
-    """Make the table of the query's columns and fill it; gives the row of a refresh.
+    """Create the table from the query's columns and fill it; returns the row of a refresh.
 
-    Raises TableExistsError, InvalidArgumentError for a key that is none, UnsupportedStatementError,
-    QueryError, RepeatedKeysError; nothing is then left behind.
+    Raises TableExistsError, InvalidArgumentError for a key column that the query lacks,
+    UnsupportedStatementError, QueryError, RepeatedKeysError; nothing is then left behind.
     """
     database, name = context.qualify_table_name(str(statement.table))
     if context.metastore.get_table(database, name) is not None:
@@ -126,7 +126,7 @@ def create_incremental_table(
 def _begun(
     context: Context, definition: TableDefinition, incremental: IncrementalDefinition, name: str
 ) -> HudiTable | None:
-    """The table that a killed CREATE of the same query has left, with rows or without; None if none has."""
+    """The table that a killed CREATE of the same query has left, with or without rows; None otherwise."""
     table = begun_table(context, definition, *name.split("."))
     if table is None:
         return None
@@ -138,7 +138,7 @@ def _begun(
 
 
 def _is_same_query(stored: Mapping[str, object], given: IncrementalDefinition) -> bool:
-    """True if they differ in nothing but what a refresh takes account of."""
+    """True if the definitions differ only in what a refresh ignores."""
     return all(stored.get(name) == given.document[name] for name in ("query", "key", "ordering"))
 
 
@@ -158,7 +158,7 @@ def _table_definition(
 def alter_incremental_table(
     context: Context, statement: st.AlterIncrementalTableStatement, source: SourceText
 ) -> Result:
-    """Give the table another query of the same columns; the next refresh runs it as a whole.
+    """Give the table another query with the same columns; the next refresh runs the whole query.
 
     Raises NoSuchTableError, InvalidArgumentError, QueryError.
     """
@@ -171,7 +171,7 @@ def alter_incremental_table(
     if {name.lower() for name in frame.columns} != columns_of(entry):
         raise InvalidArgumentError(
             f"the query gives the columns {', '.join(frame.columns)}, not those of {entry.full_name}",
-            hint="make another table of it; ALTER TABLE … ADD COLUMNS adds columns first",
+            hint="create another table with it; ALTER TABLE … ADD COLUMNS adds columns first",
         )
     kept = {name: value for name, value in entry.parameters.items() if not name.startswith(PREFIX)}
     alter_guarded(context.metastore, entry, replace(entry, parameters={**kept, **definition.properties()}))
@@ -208,7 +208,7 @@ def explain_refresh(
 def show_create_incremental_table(
     context: Context, entry: MetastoreTable, definition: IncrementalDefinition
 ) -> Result:
-    """The CREATE INCREMENTAL TABLE that makes such a table."""
+    """The CREATE INCREMENTAL TABLE of such a table."""
     table = open_hudi_entry(context, entry)
     clauses = []
     if table.properties.partition_fields:
@@ -243,7 +243,7 @@ def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
 
 
 def _counts(rows: DataFrame | DriverChanges) -> tuple[int, int, int]:
-    """How many rows are read of the sources and of the table, are to be written, and to be deleted."""
+    """The numbers of rows read from the sources and the table, to be written, and to be deleted."""
     if isinstance(rows, DriverChanges):
         return scanned_rows(rows.query) + rows.stored_rows, *rows.counts()
     counted = rows.groupBy(DELETED).count()
@@ -262,7 +262,7 @@ def _incremental_entry(
     definition = definition_of(entry)
     if definition is None:
         raise InvalidArgumentError(
-            f"{entry.full_name} is a Hudi table, and no query defines it",
+            f"{entry.full_name} is a Hudi table without a defining query",
             hint="CREATE INCREMENTAL TABLE … AS SELECT makes a table that can be refreshed",
         )
     return entry, definition

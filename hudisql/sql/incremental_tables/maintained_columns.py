@@ -1,4 +1,6 @@
-"""The columns of an incremental table by whose values a refresh recomputes its rows, and these values."""
+"""Selects the columns by whose values a refresh recomputes an incremental table's rows, and their affected
+values.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 500_000
 _MOST_IN_PLAN: Final = 10_000
 _MOST_BYTES: Final = 32 << 20
-"""Of the changed rows' values in Spark's plan, as it estimates them."""
+"""Limit of the changed rows' values in Spark's plan, as Spark estimates them."""
 _NEVER: Final = ValueBound("false", "false")
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
 
@@ -38,7 +40,7 @@ _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Dist
 class MaintainedValues:
     """The affected values: `frame` has them in columns v0, v1 … for `columns` of the target.
 
-    `few` are the same values on the driver, if they are few. `bounds` are conditions on the columns that hold
+    `few` are the same values on the driver, below a limit. `bounds` are conditions on the columns that hold
     for all of them.
     """
 
@@ -59,12 +61,11 @@ def affected_values(
     most_bytes: int,
     resources: ExitStack,
 ) -> MaintainedValues:
-    """The values that changes of the sources (by base path) can affect in the query's result.
+    """The values in the query's result that changes of the sources (by base path) can affect.
 
-    `key` is that of the target's rows, `partitions` are those of its partition columns whose values are the
-    query's. `analyzed` are the query's analyzed plan over empty tables, and its
-    sources by the names in it; `over_rows` gives those over the sources' rows, which joins need. Raises
-    NotTraceableError.
+    `key` is that of the target's rows, `partitions` are those of its partition columns whose values come from
+    the query. `analyzed` are the query's analyzed plan over empty tables, and its sources by their names in
+    it; `over_rows` returns those over the sources' rows, which joins need. Raises NotTraceableError.
     """
     root, sources = analyzed
     chosen = _choose(_walk(spark, sources, changes), root, key, partitions)
@@ -91,7 +92,7 @@ def affected_values(
     if found is None:
         frames = [cat.frame_of(spark, each, names) for each in plans_over(images.frames(spark))]
         if not frames:
-            # Compactions and clusterings move rows and change none.
+            # Compactions and clusterings move rows without changing them.
             none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
             return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows", (_NEVER,))
         found = distinct_values(reduce(lambda one, two: one.unionAll(two), frames), resources)
@@ -105,7 +106,7 @@ def _values_on_driver(
     plans_over: Callable[[Mapping[str, DataFrame]], list[Any]],
     names: Sequence[str],
 ) -> tuple[DataFrame, pa.Table] | None:
-    """The different values and their frame, if they are few and nothing has to be computed for them."""
+    """The distinct values and their frame, if they are few and need no computation."""
     from pyspark.sql.types import StructField, StructType
 
     columns = images.columns_alone(spark)
@@ -137,9 +138,9 @@ def _walk(
 
 
 def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Sequence[str]) -> list[Any]:
-    """The columns of the result to maintain by: the key if that is possible, else as many as possible.
+    """Select the result columns: the key if possible, else as many as possible.
 
-    With the key those that say in which partitions of the table the rows are, so that others are not read.
+    With the key also those that determine the table's partitions, so that others are not read.
     """
     output = [each for each in cat.parts_of(root, "output") if cat.is_exact(each)]
     by_name = {cat.name_of(each).lower(): each for each in output}
@@ -154,7 +155,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
             reason = error
     single = [each for each in output if _is_traceable(walk, root, [each])]
     chosen: list[Any] = []
-    # Columns of the key first: they tell most.
+    # Columns of the key first: they are the most selective.
     for each in sorted(single, key=lambda column: column not in own):
         if _is_traceable(walk, root, [*chosen, each]):
             chosen.append(each)
@@ -166,7 +167,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
 def _with_partitions(
     walk: AffectedValues, root: Any, columns: list[Any], partitions: Sequence[Any]
 ) -> list[Any]:
-    """The columns, and those of the partitions that can be told without reading rows that did not change."""
+    """The columns, and those of the partitions that can be determined without reading unchanged rows."""
     known = {cat.attribute_id(each) for each in columns}
     joins_back = walk.joins_back
     for each in partitions:
@@ -187,15 +188,15 @@ def _is_traceable(walk: AffectedValues, root: Any, columns: list[Any]) -> bool:
 
 
 def distinct_values(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:
-    """The frame's different rows, computed once, and the same on the driver if they are few.
+    """The frame's distinct rows, computed once, and the same on the driver if they are few.
 
-    Raises Spark's own exceptions. What Spark holds is given back with `resources`.
+    Raises Spark's own exceptions. `resources` releases what Spark caches.
     """
     from pyspark.sql.types import DoubleType, FloatType
 
     spark, schema = frame.sparkSession, frame.schema
     different = frame.distinct()
-    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
+    # Only Spark knows which floating numbers are equal: 0.0 is -0.0, NaN is NaN.
     is_exact = not any(isinstance(each.dataType, FloatType | DoubleType) for each in schema)
     few = collect_few_rows(frame if is_exact else different, most_bytes=_MOST_BYTES, most_rows=MOST_VALUES)
     if few is not None and is_exact:

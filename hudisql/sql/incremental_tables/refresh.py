@@ -1,7 +1,7 @@
-"""REFRESH INCREMENTAL TABLE: what has changed, as one plan, and the plan as one commit.
+"""REFRESH INCREMENTAL TABLE: plans the changes since the last refresh and writes them as one commit.
 
-The commit says up to which instant of each source it went (`refresh_checkpoint`), so that a refresh which is
-killed is neither lost nor repeated.
+The commit stores the instant of each source up to which it went (`refresh_checkpoint`), so that a killed
+refresh is neither lost nor repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hudisql.read.changes.change_capture import GroupChange, plan_capture
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.task_errors import raising_expression
 from hudisql.sql.dml.dml_execution import execute
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, plan_merge
+from hudisql.sql.dml.dml_plan import DmlPlan, RowChanges, plan_merge
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
@@ -61,7 +61,7 @@ _OF_THE_MOMENT: Final = re.compile(
 
 @dataclass(frozen=True)
 class RefreshPlan:
-    """What a refresh does: `way` is `nothing`, `whole` (for `reason`), or by what rows are recomputed.
+    """The plan of a refresh: `way` is `nothing`, `whole` (for `reason`), or by which rows are recomputed.
 
     `changes` are the file groups that commits of each source (by name) changed. `rows` are to be written or,
     where `DELETED` is true, deleted; or they are the commit's changes, found on the driver. The resources of
@@ -80,7 +80,7 @@ class RefreshPlan:
 def plan_refresh(
     scope: StatementScope, definition: IncrementalDefinition, *, full: bool = False, until: str | None = None
 ) -> RefreshPlan:
-    """Find what has changed since the last refresh, and which rows of the table that can affect.
+    """Find the changes since the last refresh, and the rows of the table that they can affect.
 
     Raises QueryError, UnsupportedStatementError, HollowCommitError, CorruptTableError, StorageError.
     """
@@ -177,16 +177,16 @@ def _plan_changes(
 
 
 def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
-    """The query's analyzed plan over the rows of its sources, and these by the names in it."""
+    """The query's analyzed plan over the rows of its sources, and the sources by their names in it."""
     prepared = query_plan.prepare_query(scope.context, Statement(sources.text), binder=sources.binder)
     frame = query_plan.run_prepared(scope.context, prepared)
     return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
 
 def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:
-    """Why stored values of these columns cannot be found by the query's; None if they can.
+    """Why stored values of these columns cannot be compared with the query's; None if they can.
 
-    A cast to the table's type may change a value, but for integers.
+    A cast to the table's type may change a value, except for integers.
     """
     from pyspark.sql.types import IntegralType
 
@@ -201,7 +201,7 @@ def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[
 
 
 def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) -> str:
-    """Why the query's result can change though no source has a commit; empty if it cannot."""
+    """Why the query's result can change without a commit of a source; empty if it cannot."""
     names = frozenset(each.view_name for each in sources.references) | sources.constant
     try:
         AffectedValues(scope.context.spark, {}, names).changes(root)
@@ -219,7 +219,7 @@ def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) 
 
 
 def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[str, list[GroupChange]]:
-    """The file groups that commits since the last refresh changed, by base path. Raises NoSuchStateError."""
+    """The file groups that commits since the last refresh changed, by base path."""
     found = {}
     for path, end in sources.ends.items():
         begin = previous.sources[path].until
@@ -233,16 +233,15 @@ def _changes_of_sources(sources: QuerySources, previous: RefreshPlace) -> dict[s
 
 
 def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
-    """Write the plan's rows as one commit that keeps the place in the sources.
+    """Write the plan's rows as one commit that stores the position in the sources.
 
-    Raises WriteConflictError if another refresh has moved the place since, RepeatedKeysError and what a MERGE
-    raises.
+    Raises WriteConflictError if another refresh has moved the position since, RepeatedKeysError.
     """
     if plan.rows is None:
         return WriteResult(None)
     scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
     if isinstance(plan.rows, DriverChanges):
-        changes = Changes(plan.rows.rows, "UPSERT", unique_new_keys=True)
+        changes = RowChanges(plan.rows.rows, "UPSERT", unique_new_keys=True)
         options = replace(scope.write_options(scope.table), driver_max_bytes=refresh_driver_bytes(scope))
         return execute(DmlPlan(scope, scope.table, options, changes), syncs=syncs)
     spark = scope.context.spark
@@ -267,7 +266,7 @@ def _merge_clauses(
         _action("not_matched", f"NOT {is_deleted}", "INSERT", columns),
     ]
     if values is not None and not {*map(str.lower, values.columns)} <= {*map(str.lower, definition.key)}:
-        # The stored rows that were compared are not all that may have the key.
+        # The compared stored rows may not be all with that key.
         fails = _stored_key_error(scope, definition)
         actions.insert(0, _action("matched", f"s.{quote_name(NEW)}", "UPDATE", [(columns[0][0], fails)]))
     return MergeClauses(

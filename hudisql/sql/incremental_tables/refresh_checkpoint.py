@@ -1,7 +1,7 @@
-"""The place of an incremental table in its sources, in the commits that its refreshes make.
+"""The position of an incremental table in its sources, stored in the commits of its refreshes.
 
 The value is a JSON object: the definition, and the `Place` in each source by its base path. The newest commit
-that has it counts, so that a rollback or restore takes the place back with the rows.
+that has it counts, so that a rollback or restore resets the position together with the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECKPOINT_KEY: Final = "hudisql.incremental.table"
 
 @dataclass(frozen=True)
 class RefreshPlace:
-    """Up to which place the newest refresh has taken each source (by base path), and of which definition.
+    """The position of the newest refresh in each source (by base path), and the definition's hash.
 
     `always` says why the query must be run even if no source has changed; empty if it need not. `views` has a
     hash of the definition of each view that the query reads.
@@ -37,7 +37,7 @@ class RefreshPlace:
 
 @dataclass(frozen=True)
 class RefreshCheckpoint:
-    """What the commit of a refresh says; `previous` is the place with which it was planned."""
+    """What the commit of a refresh stores; `previous` is the position with which it was planned."""
 
     definition: IncrementalDefinition
     sources: Mapping[str, Place]
@@ -47,7 +47,7 @@ class RefreshCheckpoint:
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the commit says of it."""
+        """The commit's extra metadata."""
         bootstraps = {path: place.bootstrap for path, place in self.sources.items() if place.bootstrap}
         content = {
             **self.definition.document,
@@ -59,7 +59,7 @@ class RefreshCheckpoint:
         return {CHECKPOINT_KEY: json.dumps(content, sort_keys=True)}
 
     def check(self, target: HudiTable) -> None:
-        """Raise WriteConflictError if another refresh has moved the place since. Raises CorruptTableError."""
+        """Raise WriteConflictError if another refresh moved the position since. Raises CorruptTableError."""
         if find_place(target) != self.previous:
             raise WriteConflictError(
                 f"another refresh of the incremental table at {target.base_path} was faster: this one wrote "
@@ -69,7 +69,7 @@ class RefreshCheckpoint:
 
 
 def find_place(target: HudiTable) -> RefreshPlace | None:
-    """The place of the newest refresh; None before the first. Raises CorruptTableError, StorageError."""
+    """The position of the newest refresh; None before the first. Raises CorruptTableError, StorageError."""
 
     def place_of(text: str) -> RefreshPlace:
         try:
@@ -83,8 +83,8 @@ def find_place(target: HudiTable) -> RefreshPlace | None:
             views = {str(name): str(value) for name, value in content.pop("views", {}).items()}
         except (ValueError, AttributeError, KeyError, TypeError) as error:
             raise CorruptTableError(
-                f"a commit of {target.base_path} has the place '{text}' of a refresh, which is none: {error}",
-                hint="REFRESH INCREMENTAL TABLE … FULL does not ask for it",
+                f"a commit of {target.base_path} has an invalid place '{text}' of a refresh: {error}",
+                hint="REFRESH INCREMENTAL TABLE … FULL ignores it",
             ) from error
         return RefreshPlace(content, sources, always, views)
 

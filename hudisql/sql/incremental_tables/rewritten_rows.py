@@ -1,7 +1,7 @@
-"""Whether a query reads a meta column that changes where a commit writes a row again as it was.
+"""Finds out whether a query reads a meta column that changes when a commit rewrites an unchanged row.
 
-Changes of a source are told by its data columns. The file of a row is another one after each compaction,
-clustering, or change of a row beside it, and its commit after an update to the same values.
+Changes of a source are detected by its data columns. But the file name of a row changes by each compaction,
+clustering, or change of a row beside it, and its commit time by an update to the same values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def column_of_rewritten_rows(
 
 
 def _inner_query(root: Any) -> Any:
-    """The query as written: the choice of one row for each key above it names all columns."""
+    """The query as written: without the selection of one row for each key above it."""
     for kind in ("Window", "SubqueryAlias"):
         while cat.class_name(root) != kind:
             root = cat.children_of(root)[0]
@@ -49,9 +49,9 @@ def _inner_query(root: Any) -> Any:
 
 @dataclass
 class _Walk:
-    """Goes from a plan's columns to the columns of the sources that they depend on.
+    """Follows a plan's columns to the columns of the sources that they depend on.
 
-    `sources` says of each source whether it has changed, by the alias that stands for it.
+    `sources` says of each source whether it has changed, by its alias.
     """
 
     sources: dict[str, bool]
@@ -60,7 +60,7 @@ class _Walk:
     _common: dict[int, Any] = field(default_factory=dict)
 
     def visit(self, node: Any, needed: Set[int]) -> None:
-        """Look below the node for what its columns with the ids `needed` depend on."""
+        """Visit the node for the columns with the ids `needed`."""
         kind = cat.class_name(node)
         if kind == "SubqueryAlias" and (name := cat.alias_of(node)) in self.sources:
             self._look_at(node, needed if self.sources[name] else set())
@@ -90,7 +90,7 @@ class _Walk:
             self.visit(child, {cat.attribute_id(own[at]) for at in positions})
 
     def _needed_below(self, node: Any, kind: str, needed: Set[int]) -> Set[int] | None:
-        """The ids of columns of the node's children on which its own depend; None for all."""
+        """The ids of columns of the node's children on which its own columns depend; None for all."""
         if kind in _KEEPING_COLUMNS:
             return needed | cat.references_of(node).keys()
         if kind == "Project":

@@ -1,8 +1,8 @@
-"""The settings of the session that give an incremental table's query its meaning.
+"""The session settings that affect the result of an incremental table's query.
 
-As views of Spark keep theirs (`ViewHelper.sqlConfigsToProps`): all settings of Spark SQL that a session has
-set, but for those that only say how Spark runs. A refresh has those of the definition, and of all others the
-defaults.
+As Spark's views (`ViewHelper.sqlConfigsToProps`), a definition stores all settings of Spark SQL that a
+session has set, except those that only control how Spark runs. A refresh uses the stored ones, and defaults
+for all others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALWAYS_KEPT: Final = (
     "spark.sql.decimalOperations.allowPrecisionLoss",
     _TIMESTAMP_TYPE,
 )
-"""Those of which machines or versions of Spark have other defaults, or may come to have."""
+"""Settings whose defaults differ, or may differ, between machines or versions of Spark."""
 _OF_RUNNING: Final = tuple(
     f"spark.sql.{each}"
     for each in (
@@ -48,12 +48,12 @@ _OF_RUNNING: Final = tuple(
         *("subexpressionElimination.", "thrift", "ui.", "view.maxNestedViewDepth", "warehouse.", "window"),
     )
 )
-"""Beginnings of the names of settings that change no row that a query gives, nor what a refresh stores."""
+"""Prefixes of settings that affect neither a query's rows nor what a refresh stores."""
 _LEGACY: Final = "legacy"
 
 
 def settings_of_session(context: Context) -> dict[str, str]:
-    """The session's values of the settings that a definition keeps: Spark's, and whose functions answer."""
+    """The session's values of the stored settings: Spark's, and the choice of functions."""
     conf = context.spark.conf
     found = {name: str(conf.get(name)) for name in (*_ALWAYS_KEPT, *_set_in_session(context.spark))}
     return found | {FUNCTIONS.name: config_of_session(context.spark).get(FUNCTIONS)}
@@ -61,9 +61,9 @@ def settings_of_session(context: Context) -> dict[str, str]:
 
 @contextmanager
 def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these values while the context is open, and of other settings that count the defaults.
+    """Set these values in the session while the context is open, and defaults for other such settings.
 
-    Definitions that were made when only some settings were kept leave the others as they are.
+    Definitions from versions that stored only some settings leave the others unchanged.
     """
     conf = context.spark.conf
     wanted: dict[str, str | None] = dict(settings)
@@ -81,7 +81,7 @@ def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[Non
 
 
 def gives_meaning(name: str) -> bool:
-    """True for the settings of Spark SQL that may change which rows a query gives."""
+    """True for the settings of Spark SQL that may affect a query's rows."""
     is_of_running = name.startswith(_OF_RUNNING) and _LEGACY not in name.lower()
     return name.startswith("spark.sql.") and not is_of_running
 
@@ -94,8 +94,10 @@ def _set(spark: SparkSession, name: str, value: str | None) -> None:
 
 
 def _set_in_session(spark: SparkSession) -> list[str]:
-    """The names of the settings that the session, or its configuration, has set and that give meaning."""
-    # All names by one call: Py4J asks the JVM for each entry of a map.
+    """The names of the settings that the session, or its configuration, has set and that affect a query's
+    rows.
+    """
+    # All names by one call: for a map, Py4J asks the JVM for each entry.
     names = str(session_state(spark).conf().settings().keySet().toString())
     set_here = sorted(name for name in names.strip("[]").split(", ") if gives_meaning(name))
     return [name for name in set_here if spark.conf.isModifiable(name)]

@@ -1,6 +1,6 @@
-"""The rows of a query's sources before and after their changes, and values taken from them as they are.
+"""The rows of a query's sources before and after their changes, and values taken from them.
 
-Few rows are read on the driver. Columns that the query takes from them unchanged are Arrow columns at once;
+Few rows are read on the driver. Columns that the query passes through unchanged are Arrow columns at once;
 Spark computes all others.
 """
 
@@ -32,7 +32,7 @@ class SourceImages:
     many: Mapping[str, DataFrame]
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """All rows; the few that are equal once."""
+        """All rows; duplicates among the few only once."""
         return {**self.many, **{name: _frame(spark, _distinct(rows)) for name, rows in self.few.items()}}
 
     def columns_alone(self, spark: SparkSession) -> dict[str, DataFrame]:
@@ -40,9 +40,9 @@ class SourceImages:
         return {name: _frame(spark, rows.slice(0, 0)) for name, rows in self.few.items()}
 
     def values_of(self, plans: Sequence[Any], columns: Mapping[str, DataFrame]) -> pa.Table | None:
-        """The rows of plans over `columns_alone`, one plan's after the other's, in columns v0, v1 …
+        """The rows of plans over `columns_alone`, concatenated, in columns v0, v1 …
 
-        None if a plan does more than choose columns.
+        None if a plan does more than select columns.
         """
         values = {
             identity: rows.column(at)
@@ -68,7 +68,7 @@ def read_images(
 ) -> SourceImages:
     """The rows of each reference before and after its table's changes, in the columns `needed`.
 
-    `changes` are by base path. Raises NotTraceableError for meta columns, and what reading the files raises.
+    `changes` are by base path. Raises NotTraceableError for meta columns.
     """
     few, many = {}, {}
     for reference in sources.references:
@@ -78,7 +78,7 @@ def read_images(
         wanted = {name.lower() for name in needed[reference.view_name]}
         schema = pa.schema([each for each in table.schema if each.name.lower() in wanted])
         if len(schema) < len(wanted):
-            raise NotTraceableError("it asks for meta columns of a source")
+            raise NotTraceableError("it reads meta columns of a source")
         rows = few_changed_images(spark, table, schema, changes[reference.path], most_bytes)
         if rows is None:
             many[reference.view_name] = changed_images(spark, table, schema, changes[reference.path])
@@ -88,7 +88,7 @@ def read_images(
 
 
 def _distinct(rows: pa.Table) -> pa.Table:
-    # Of floating numbers Spark alone knows which are equal: 0.0 is -0.0, NaN is NaN.
+    # Only Spark knows which floating numbers are equal: 0.0 is -0.0, NaN is NaN.
     if any(pa.types.is_floating(each.type) for each in rows.schema):
         return rows
     return rows.group_by(rows.schema.names).aggregate([])

@@ -32,7 +32,7 @@ _WORDS: Final = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNOR
 
 @dataclass(frozen=True)
 class SourceReference:
-    """One reference of the query to a source; `view_name` stands for it in the bound text."""
+    """One reference of the query to a source; `view_name` replaces it in the bound text."""
 
     view_name: str
     path: str
@@ -55,7 +55,7 @@ class QuerySources:
 
     @property
     def text(self) -> str:
-        """The query as it is read: as of the instants."""
+        """The query's text as of the instants."""
         return self.bound.original
 
     def bound_as(self, bound: BoundText) -> QuerySources:
@@ -83,7 +83,7 @@ class QuerySources:
 
     @property
     def moving(self) -> str:
-        """The first clause of a past state that may mean another state later, as written; empty if none."""
+        """The first time travel clause whose state may change later, as written; empty if there is none."""
         for each in self.bound.hudi_relations:
             travel = each.time_travel
             if self._is_followed(each) or travel is None or travel.timestamp is None:
@@ -95,7 +95,7 @@ class QuerySources:
         return ""
 
     def check_permanent(self, name: Sequence[str]) -> None:
-        """Refuse names that mean temporary views in this session; `name` has the parts of the table's.
+        """Refuse names of temporary views of this session; `name` has the parts of the table's.
 
         Raises UnsupportedStatementError.
         """
@@ -106,7 +106,7 @@ class QuerySources:
 
 
 def _refuse_register_only(table: HudiTable, name: str) -> None:
-    """Raise UnsupportedStatementError for rows that no commit has written: a lift would bring them again."""
+    """Raise UnsupportedStatementError for rows without a commit: a lift would report them as new."""
     if registered_partitions(table).by_path:
         raise UnsupportedStatementError(
             f"{name} has register-only partitions, whose rows are in no commit: an incremental table cannot "
@@ -140,12 +140,12 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
 def check_ordering(column: str | None) -> None:
     """Raise UnsupportedStatementError for an ordering column before PySpark 4, without `SELECT * EXCEPT`."""
     if column is not None:
-        hint = "write a query that gives each key once, by GROUP BY, say"
+        hint = "write a query that gives each key once, for example by GROUP BY"
         check_statement_since((4, 0), "ORDERING of an incremental table", hint)
 
 
 def is_fixed_time(text: str) -> bool:
-    """True if TIMESTAMP AS OF `text` names a point in time by a literal, which means the same at any time."""
+    """True if TIMESTAMP AS OF `text` is a literal that always means the same time."""
     return bool(_FIXED_TIME.fullmatch(text)) and not _WORDS.search(text)
 
 
@@ -187,9 +187,9 @@ def _as_of(
 
 
 def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
-    """The newest instant of the table up to `last`, and the end of the window of changes that it stands for.
+    """The newest instant of the table up to `last`, and the matching end of a window of changes.
 
-    With timeline layout 2 windows go by times of completion. Raises InvalidArgumentError.
+    With timeline layout 2 windows are bounded by completion times.
     """
     commits = table.timeline.commits
     taken = [each for each in commits if each.timestamp <= last]

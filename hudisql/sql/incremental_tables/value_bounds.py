@@ -1,7 +1,7 @@
-"""What a refresh says to Spark of the values that it recomputes, so that files without them are not read.
+"""Conditions on the values that a refresh recomputes, so that Spark skips files without them.
 
-Conditions that Spark pushes to the scans: the values of a column where they are few, else the least and the
-greatest. They hold for more rows than the values; a semi join with these comes behind.
+Spark pushes them to the scans: the values of a column if they are few, else the least and the greatest. More
+rows than the values fulfil them; a semi join with the values follows.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MOST_LISTED: Final = 1_000
 _MOST_WRAPPED: Final = 400
-"""Spark compares longer lists of numbers with a set, which is not in the code that it generates."""
+"""Spark compares longer lists of numbers with a set, which is not in the generated code."""
 _MARKS: Final = "'\\$"
 _YEARS: Final = pa.array(range(1, 10_000), pa.int64())
 
 
 @dataclass(frozen=True)
 class ValueBound:
-    """A condition on a column, twice.
+    """A condition on a column, in two forms.
 
     Spark pushes `pushed` to the scans; numbers and dates in it become part of the code that it generates and
     compiles. For `compared` it generates the same code for all values, but pushes nothing.
@@ -43,7 +43,7 @@ class ValueBound:
 def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None) -> tuple[ValueBound, ...]:
     """A condition for each of the `columns` whose values have literals; `few` are the frame's rows, if few.
 
-    Computes the frame, which must be cached, if they are not.
+    If they are not few, it computes the frame, which must be cached.
     """
     found = []
     for at, (name, field) in enumerate(zip(columns, frame.schema, strict=True)):
@@ -57,7 +57,7 @@ def value_bounds(columns: Sequence[str], frame: DataFrame, few: pa.Table | None)
 
 
 def _distinct_of_frame(frame: DataFrame, at: int) -> pa.Array:
-    """The distinct values, or, of very many, some that have the same bounds."""
+    """The distinct values, or, if there are very many, some with the same bounds."""
     from pyspark.sql import functions as sf
 
     name = frame.columns[at]
@@ -76,7 +76,7 @@ def _has_literals(kind: DataType) -> bool:
 def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
     """The condition that holds for all values; None if one of them has no plain literal.
 
-    An empty text is looked for as NULL, too: as a partition value it is read as such.
+    Empty text also matches NULL, since an empty partition value is read as NULL.
     """
     known = values.drop_null()
     is_listed = len(known) <= MOST_LISTED
@@ -104,7 +104,7 @@ def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
 
 
 def _literals(values: pa.Array) -> list[str] | None:
-    """The values as SQL that means the same under all settings of Spark's parser; None if one has none."""
+    """The values as SQL that does not depend on settings of Spark's parser; None if one has none."""
     if pa.types.is_date(values.type):
         if not pc.all(pc.is_in(pc.year(values), value_set=_YEARS)).as_py():
             return None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _MARK = "hudisql.reference"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-# Commands that run a query of the statement; INSERT is no command to the parser.
+# Commands that run a query of the statement; to the parser INSERT is not a command.
 _WITH_QUERY = ("AsSelect", "InsertIntoDir", "SetVariable")
 _SEPARATOR = "\x01"
 _COMPARISONS: Mapping[str, Operator] = {
@@ -61,9 +61,9 @@ FieldTree = dict[str, "FieldTree | None"]
 
 @dataclass(frozen=True)
 class PartitionCondition:
-    """A filter of Spark's optimizer that partition columns alone decide: the expression, and how it prints.
+    """A filter that depends only on partition columns, after Spark's optimizer: the expression, and its text.
 
-    Parsing the text again could give another meaning under the session's settings, so that nobody does.
+    The text is never parsed again, since the session's settings could change its meaning.
     """
 
     text: str
@@ -75,7 +75,7 @@ class ScanNeeds:
     """What a query needs of one reference.
 
     `fields` names the columns (and their nested fields) or is None for all; `predicate` may be pushed down;
-    `partition_conditions` are further filters of partition columns alone. `is_read` is False if Spark proved
+    `partition_conditions` are further filters on partition columns only. `is_read` is False if Spark proved
     that the table's content cannot change the result.
     """
 
@@ -97,7 +97,7 @@ def read_placeholder(
 ) -> DataFrame:
     """An empty relation of the schema (Spark's JSON), marked with `reference_id`.
 
-    `empty_directory` is the driver's own, whatever the cluster's default file system is.
+    `empty_directory` is on the driver, whatever the cluster's default file system is.
     """
     from pyspark.sql.types import StructType
 
@@ -126,7 +126,7 @@ def find_scan_needs(
             )
             scans.setdefault(reference_id, []).append(described)
     missing = set(partition_columns) - set(scans)
-    # Gone from the physical plan means eliminated, unless it stands there in a form unknown to us.
+    # A placeholder missing in the physical plan was eliminated, unless it occurs in an unknown form.
     unknown: set[str | None] = set()
     for execution in executions if missing else ():
         unknown.update(_logical_marks(spark, execution.optimizedPlan()))
@@ -139,7 +139,7 @@ def find_scan_needs(
 
 
 def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
-    """QueryExecution of a parsed statement, and of each query that a command in it holds apart (CTAS).
+    """QueryExecution of a parsed statement, and of each query that a command in it contains (CTAS).
 
     Commands are planned and never run.
     """
@@ -147,7 +147,9 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
 
 
 def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
-    """The analyzed plan of a parsed query, or command that holds one, as text; empty for other commands."""
+    """The analyzed plan of a parsed query, or of a command that contains one, as text; empty for other
+    commands.
+    """
     kind = str(parsed.getClass().getSimpleName())
     if is_instance(spark, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
         return ""
@@ -183,7 +185,9 @@ def prune_schema(schema: pa.Schema, fields: FieldTree | None) -> pa.Schema:
 
 
 def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
-    """What `predicate` says of these top-level columns alone: never stronger than it, None for nothing."""
+    """The part of `predicate` on these top-level columns: never stronger than the whole, None if there is
+    none.
+    """
     if predicate is None:
         return None
     if all(path[0] in columns for path in columns_of(predicate)):
@@ -198,7 +202,7 @@ def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) ->
 
 
 def translate_filter(expression: Any) -> Predicate | None:
-    """A Catalyst filter expression as a predicate of exactly the same meaning, or None."""
+    """A Catalyst filter expression as an equivalent predicate, or None."""
     kind = expression.getClass().getSimpleName()
     if kind in ("And", "Or"):
         left, right = translate_filter(expression.left()), translate_filter(expression.right())
@@ -263,19 +267,19 @@ def _translate_membership(expression: Any, kind: str) -> Predicate | None:
 
 
 def _column_path(expression: Any) -> ColumnPath | None:
-    """The path of a column or a struct field of a type whose comparison means the same in Arrow."""
+    """The path of a column or a struct field whose type compares equally in Arrow."""
     kind = expression.getClass().getSimpleName()
     if kind == "GetStructField":
         parent = _column_path(expression.child())
         return None if parent is None else (*parent, str(expression.extractFieldName()))
     if kind == "AttributeReference":
-        # Collated strings compare in their own way.
+        # Collated strings have their own comparison.
         return None if "collate" in str(expression.dataType().typeName()) else (str(expression.name()),)
     return None
 
 
 def _literal_of(expression: Any) -> tuple[object] | None:
-    """The value of a literal (in a tuple, since it may be None), or None if it is no literal we know."""
+    """The value of a literal (in a tuple, since it may be None), or None for an unknown literal."""
     if expression.getClass().getSimpleName() != "Literal":
         return None
     value = expression.value()
@@ -325,7 +329,7 @@ def _marked_scans(plan: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _logical_marks(spark: Any, plan: Any) -> Iterator[str | None]:
-    """The marks in an optimized plan; None for a command, which may hold a query where nobody sees it."""
+    """The marks in an optimized plan; None for a command, which may hide a query."""
     if plan.getClass().getSimpleName() == "LogicalRelation":
         mark = plan.relation().options().get(_MARK)
         if mark.isDefined():
@@ -349,7 +353,7 @@ def _describe_scan(required_schema: str, filters: Iterable[Any], partition_colum
 
 
 def _partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
-    """The filter as text, if Spark can decide it from a partition's values alone."""
+    """The filter as text, if Spark can evaluate it on a partition's values."""
     attributes = list(items_of(expression.references().toSeq()))
     if (
         not attributes
@@ -362,7 +366,7 @@ def _partition_condition(expression: Any, partition_columns: Collection[str]) ->
 
 
 def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
-    """The rows of `rows`, which has the condition's columns by their names, for which it holds.
+    """The rows of `rows`, which has the condition's columns by their names, that fulfil the condition.
 
     Raises Spark's own exceptions.
     """
@@ -376,7 +380,7 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
     columns = []
     for column in items_of(plan.output()):
         wanted = meant.get(str(column.name()))
-        # The condition means the columns of its own plan, by their identity.
+        # The condition refers to columns of its own plan by their ids.
         columns.append(
             column if wanted is None else alias(column, wanted.name(), wanted.exprId(), empty, none, empty)
         )
@@ -392,7 +396,7 @@ def _kinds_in(expression: Any) -> Iterator[str]:
 
 
 def _merge_scans(scans: list[_Scan]) -> ScanNeeds:
-    """One read that serves all scans of a reference (a CTE used twice is planned twice)."""
+    """One read for all scans of a reference (a CTE used twice is planned twice)."""
     fields: FieldTree = {}
     for scan in scans:
         _merge_fields(fields, scan.fields)
@@ -430,7 +434,7 @@ def _prune_fields(fields: Iterable[pa.Field], tree: FieldTree | None) -> list[pa
 
 
 def _prune_type(data_type: pa.DataType, tree: FieldTree | None) -> pa.DataType:
-    """The tree is of the nearest struct: below lists Spark prunes as well."""
+    """`tree` belongs to the nearest struct: Spark prunes below lists as well."""
     if tree is None:
         return data_type
     if pa.types.is_struct(data_type):

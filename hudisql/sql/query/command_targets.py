@@ -1,8 +1,8 @@
-"""Which tables a command works on, as Spark's parser names them: checked before Spark runs the command.
+"""Finds the tables that a command works on, by Spark's parser, before Spark runs the command.
 
 Spark's own parser says which tables a command names (`UnresolvedTable`, `UnresolvedIdentifier`, plain
-`TableIdentifier`s of older commands), so that a command nobody here has heard of cannot slip by. Tables that
-are only read by a query inside the command are not looked at here.
+`TableIdentifier`s of older commands), so that unknown commands are covered, too. Tables that are only read by
+a query inside the command are not checked here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CommandTargets:
 
     @property
     def changes_nothing(self) -> bool:
-        """True if the command is known to only look."""
+        """True if the command is known to change nothing."""
         return self.kind.startswith(_READ_ONLY)
 
 
@@ -62,7 +62,7 @@ def find_hudi_target(context: Context, plan: Any) -> tuple[CommandTargets, Metas
 
 
 def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:
-    """The tables that ANALYZE TABLES [IN database] names without naming them."""
+    """The tables of ANALYZE TABLES [IN database], which does not name them."""
     namespace = plan.children().apply(0)
     parts = items_of(namespace.multipartIdentifier()) if hasattr(namespace, "multipartIdentifier") else ()
     database = next(iter(list(map(str, parts))[-1:]), context.current_database)

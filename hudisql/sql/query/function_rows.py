@@ -1,4 +1,4 @@
-"""The rows of table functions that are no scan of their table, as DataFrames."""
+"""The rows of table functions that do not scan their table, as DataFrames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def function_schema(call: FunctionCall) -> StructType:
 
 
 def function_rows(session: SparkSession, table: HudiTable, call: FunctionCall) -> DataFrame:
-    """The rows of a call over an open table. Raises what reading the table's metadata raises."""
+    """The rows of a call over an open table."""
     if call.name == TABLE_CHANGES:
         window = changes_window(session, table, *call.window)
         return captured_changes(session, table, plan_capture(table, window))

@@ -1,7 +1,7 @@
-"""Hive's built-in functions: by Hive's own classes where Spark has none, or answers differently.
+"""Hive's built-in functions, by Hive's own classes where Spark has none, or answers differently.
 
-Spark brings the classes. A function is registered in a session when a text first names it: all of them would
-take seconds. `docs/functions.md` lists the differences, `tests/hive/test_functions.py` compares all
+Spark ships the classes. A function is registered in a session when a text first uses it: registering all
+would take seconds. `docs/functions.md` lists the differences, `tests/hive/test_functions.py` compares all
 functions with those of Apache Hive 2.3.
 """
 
@@ -54,7 +54,7 @@ DIFFERENT: Final[Mapping[str, str]] = {
     "stddev": "generic.GenericUDAFStd",
     "variance": "generic.GenericUDAFVariance",
 }
-"""Functions that both have, and whose answers differ in some calls."""
+"""Functions of both whose results differ in some calls."""
 _NAMES: Final = re.compile(
     rf"(?<![\w.])`?({'|'.join(re.escape(name) for name in (*LACKING, *DIFFERENT))})`?\s*\("
 )
@@ -70,10 +70,10 @@ def called_hive_functions(text: str) -> frozenset[str]:
 
 
 def provide_hive_functions(spark: SparkSession, names: Set[str]) -> None:
-    """Make these functions answer in the session, as `hudisql.sql.functions` says.
+    """Select the functions of the session, by the setting `hudisql.sql.functions`.
 
-    Sessions without Hive's classes (`spark.sql.catalogImplementation` other than `hive`) keep Spark's alone.
-    Raises SettingsError for an unknown value of the setting.
+    Sessions without Hive's classes (`spark.sql.catalogImplementation` other than `hive`) keep Spark's
+    functions. Raises SettingsError for an unknown value of the setting.
     """
     if not names or spark.conf.get("spark.sql.catalogImplementation", None) != "hive":
         return
@@ -91,7 +91,7 @@ def _create(spark: SparkSession, name: str, class_: str) -> None:
 
 
 def _choose(spark: SparkSession, name: str, as_hive: bool) -> None:
-    """Put Hive's class, or Spark's expression, behind the name of a function of Spark's in this session."""
+    """Register Hive's class, or Spark's expression, for a function name of Spark in this session."""
     registry = session_state(spark).functionRegistry()
     own = _identifier(spark, registry, name, "builtin")
     is_hive = str(registry.lookupFunction(own).get().getClassName()).startswith(_PACKAGE)
@@ -108,7 +108,7 @@ def _choose(spark: SparkSession, name: str, as_hive: bool) -> None:
 
 
 def _identifier(spark: SparkSession, registry: Any, name: str, schema: str) -> Any:
-    """How the registry names a function: from Spark 4.3 on within `system.builtin` or `system.session`."""
+    """The registry's name of a function: from Spark 4.3 on within `system.builtin` or `system.session`."""
     make, some = java_class(spark, f"{_CATALYST}.FunctionIdentifier"), java_class(spark, "scala.Some")
     qualified = make(name, some(schema), some("system"))
     return qualified if registry.functionExists(qualified) else make(name)

@@ -1,9 +1,9 @@
 """Refuses statements by which Spark would write to or delete directories of Hudi tables or their sources.
 
-Spark takes the files of a Hudi table, and the source files of a bootstrapped one, for plain files. LOCATION,
-OPTIONS (path …), LOAD DATA and INSERT OVERWRITE DIRECTORY name directories, and INSERT OVERWRITE deletes what
-lies in its target. Spark itself refuses to overwrite what a query reads, but cannot see it through a Hudi
-table. `command_targets` finds the tables that a statement names.
+Spark treats the files of a Hudi table, and the source files of a bootstrapped one, as plain files. LOCATION,
+OPTIONS (path …), LOAD DATA and INSERT OVERWRITE DIRECTORY name directories, and INSERT OVERWRITE deletes the
+content of its target. Spark itself refuses to overwrite what a query reads, but does not see it through a
+Hudi table. `command_targets` finds the tables that a statement names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hudisql.sql.query.query_plan import PlannedRelation
 
 _MADE_BY_SPECIFICATION: Final = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
-# What Spark does to the files of the table that a command names, and whether it does so to external tables.
+# The effect of Spark's commands on the files of a named table, and whether it applies to external tables.
 _DELETES_OR_MOVES: Final = {
     "DropTable": ("DROP TABLE would delete files", False),
     "TruncateTable": ("TRUNCATE TABLE would delete files", True),
@@ -42,7 +42,7 @@ _AS_PLAIN_FILES: Final = "as a table of plain files it would show rows of all it
 
 @dataclass(frozen=True)
 class NamedDirectory:
-    """A directory as the statement writes it, and what Spark would do to a Hudi table there."""
+    """A directory as the statement writes it, and the effect on a Hudi table there."""
 
     path: str
     effect: str
@@ -50,9 +50,10 @@ class NamedDirectory:
 
 
 def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
-    """Raise UnsupportedStatementError if a named directory lies in a Hudi table, or is overwritten with one.
+    """Raise UnsupportedStatementError if a named directory lies in a Hudi table, or contains one and is
+    overwritten.
 
-    InvalidArgumentError for a location with credentials in it, that of a database included.
+    Raises InvalidArgumentError for a location with credentials, that of a database included.
     """
     for location in _locations_of_databases(plan):
         check_holds_no_credentials(location)
@@ -60,7 +61,9 @@ def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
 
 
 def refuse_directories(context: Context, directories: Iterable[NamedDirectory]) -> None:
-    """Raise UnsupportedStatementError if a directory lies in a Hudi table, or is overwritten with one."""
+    """Raise UnsupportedStatementError if a directory lies in a Hudi table, or contains one and is
+    overwritten.
+    """
     for directory in directories:
         root = find_hudi_root(context, directory.path)
         if root is None and directory.is_overwritten:
@@ -75,9 +78,9 @@ def refuse_directories(context: Context, directories: Iterable[NamedDirectory]) 
 def refuse_touching_sources_of_tables(context: Context, plan: Any) -> None:
     """Raise SourceProtectedError if a parsed statement deletes or moves files of a bootstrap's source.
 
-    Or if it writes another table's files in, above or below one. What only adds files to the source table is
-    allowed (the Hudi table does not read them), and so is what deletes no files of external tables. Raises
-    MetastoreError, SettingsError.
+    Or if it writes another table's files in, above or below one. Statements that only add files to the source
+    table are allowed (the Hudi table does not read them), and so are those that delete no files of external
+    tables. Raises MetastoreError, SettingsError.
     """
     for name in dict.fromkeys(_overwritten_tables(plan)):
         directories = directories_of(context, find_entry(context, name))
@@ -95,7 +98,7 @@ def refuse_touching_sources_of_tables(context: Context, plan: Any) -> None:
 
 
 def _overwritten_tables(plan: Any) -> Iterator[TableName]:
-    """The tables of INSERT OVERWRITE, several in one statement too."""
+    """The tables of INSERT OVERWRITE; one statement can have several."""
     if class_name(plan) == "InsertIntoStatement" and plan.overwrite():
         yield from targets_of_plan(plan)
     for child in items_of(plan.children()):
@@ -103,7 +106,7 @@ def _overwritten_tables(plan: Any) -> Iterator[TableName]:
 
 
 def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
-    """Directories that the command itself names and writes to or moves files from, and what it does there."""
+    """Directories that the command itself names and writes to or moves files from, with the effect."""
     kind = class_name(plan)
     if kind == "LoadData" and not plan.isLocal():
         yield str(plan.path()), "LOAD DATA would move files away"
@@ -115,7 +118,7 @@ def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
 
 
 def directories_of(context: Context, entry: MetastoreTable | None) -> Iterator[str]:
-    """Where a table's files lie: its directory, and the directories of partitions that lie elsewhere."""
+    """The directories of a table's files: its own, and those of partitions elsewhere."""
     if entry is None or entry.is_view:
         return
     if entry.location:
@@ -185,9 +188,7 @@ def _directory(option: Any, effect: str, *, is_overwritten: bool = False) -> Ite
 
 
 def _find_table_below(context: Context, path: str) -> str | None:
-    """The first Hudi table in the directories below, which an overwriting deletes with all that is in
-    them.
-    """
+    """The first Hudi table in a subdirectory, which overwriting would delete."""
     try:
         level = [context.storage.qualify(path)]
     except StorageError:
@@ -202,7 +203,7 @@ def _find_table_below(context: Context, path: str) -> str | None:
         for directory in directories:
             if directory.rsplit("/", 1)[-1] == METADATA_DIRECTORY:
                 return parent_of(directory)
-        # Symbolic links can lead in circles.
+        # Symbolic links may form cycles.
         level = [each for each in directories if context.storage.resolve(each) not in seen]
         seen.update(context.storage.resolve(each) for each in level)
     return None

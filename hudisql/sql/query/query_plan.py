@@ -1,8 +1,8 @@
-"""Run statements that read Hudi tables: queries, and INSERT, CREATE TABLE AS and CREATE VIEW from queries.
+"""Runs statements that read Hudi tables: queries, and INSERT, CREATE TABLE AS and CREATE VIEW from queries.
 
-The user's text is bound (`relations`), Spark tells what it needs of each table (`catalyst`), scans of just
-that are planned (`read.scan`) and put in place of the tables, and Spark runs the text. The temporary views
-are gone again when a function returns; DataFrames live on without them.
+The user's text is bound (`relations`), Spark finds what it needs of each table (`catalyst`), scans of just
+that are planned (`read.scan`) and replace the tables, and Spark runs the text. The temporary views are
+dropped when a function returns; DataFrames work without them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedRelation:
-    """One reference to a Hudi table with its scan; without one, the query does not depend on its rows."""
+    """One reference to a Hudi table with its scan; None if the query does not depend on its rows."""
 
     relation: HudiRelation
     table: HudiTable
@@ -66,7 +66,7 @@ class PlannedRelation:
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One call of a table function whose rows are no scan of its table."""
+    """One call of a table function that does not scan its table."""
 
     view_name: str
     call: FunctionCall
@@ -76,9 +76,9 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A statement bound and planned: `bound.text` is what Spark is given, over the scans and calls.
+    """A statement bound and planned: Spark runs `bound.text` over the scans and calls.
 
-    `unchecked_by` has yet to look for Hudi tables that the analyzed plan reads past their scans.
+    `unchecked_by` still has to search the analyzed plan for Hudi tables that are read without their scans.
     """
 
     bound: BoundText
@@ -108,11 +108,10 @@ def prepare_query(
 
     `source` places it in its script, for error messages; `plan` is its unresolved plan if it is parsed
     already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
-    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. With
-    `driver_bytes` small scans are read when the query is run, before its rows are asked for. Of a query alone
-    (`is_query`) over small tables nothing is asked of Spark here: it reads them whole. Raises
-    SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
-    SettingsError, SourceChangedError.
+    EXPLAIN. `filters` restrict the needed rows of the tables named at their offsets. With `driver_bytes`
+    small scans are read when the query is run, before its rows are requested. A query (`is_query`) over small
+    tables reads them whole, without asking Spark here. Raises SqlSyntaxError, QueryError (Spark cannot
+    analyze it), UnsupportedStatementError, UnsupportedTableError, SettingsError, SourceChangedError.
     """
     binder = binder or TableBinder(context)
     bound = binder.bind(statement, source, plan)
@@ -164,7 +163,7 @@ def analyzed_query(
 ) -> DataFrame:
     """The query over empty tables, for its columns and analyzed plan: no scan is planned, nothing is read.
 
-    Raises QueryError, UnsupportedStatementError for tables that it reads past their names.
+    Raises QueryError, UnsupportedStatementError for tables that it reads without naming them.
     """
     with placeholders(context, binder, bound), bound_errors(bound, source):
         frame = context.spark.sql(bound.text)
@@ -180,10 +179,10 @@ def run_query(
     *,
     filters: Mapping[int, Predicate] | None = None,
 ) -> DataFrame:
-    """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
+    """Run a statement over Hudi and other tables; a query returns a lazily evaluated DataFrame.
 
-    Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
-    target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
+    Also INSERT, CREATE TABLE AS and other commands that contain a query, which Spark runs at once: the caller
+    checks whether their target may be changed. Raises QueryError.
     """
     return run_prepared(context, prepare_query(context, st.Statement(text), source, filters=filters), source)
 
@@ -203,7 +202,7 @@ def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText |
 
 
 def _cache_query(context: Context, statement: Any, source: SourceText | None) -> DataFrame:
-    """CACHE TABLE name AS query: the cached view must outlive the names that stand for Hudi tables."""
+    """CACHE TABLE name AS query: the cached view must outlive the temporary views of Hudi tables."""
     from pyspark.sql.types import StructType
 
     name = quote_name(str(statement.tempViewName()))
@@ -217,7 +216,7 @@ def _cache_query(context: Context, statement: Any, source: SourceText | None) ->
 def create_view(context: Context, text: str, source: SourceText | None = None) -> None:
     """Run CREATE [TEMPORARY] VIEW or ALTER VIEW … AS; Spark stores the user's own text.
 
-    A view over Hudi tables is analyzed over their schemas and not run. Raises what `prepare_query` raises.
+    A view over Hudi tables is analyzed over their schemas and not run.
     """
     binder = TableBinder(context)
     bound = binder.bind(st.Statement(text))
@@ -239,7 +238,7 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
 def _plan_whole_tables(
     context: Context, bound: BoundText, states: Mapping[str, TableState]
 ) -> tuple[PlannedRelation, ...] | None:
-    """A scan of the whole table for each reference; None if one is no scan of a small table."""
+    """A scan of the whole table for each reference; None if one does not scan a small table."""
     planned = []
     for relation in bound.hudi_relations:
         state = states.get(relation.view_name)
@@ -261,7 +260,7 @@ def _plan_relation(
     keys: Predicate | None,
     driver_bytes: int,
 ) -> PlannedRelation:
-    """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
+    """`keys` is a predicate of the needed rows, which is also checked against footers of files."""
     table = state.table
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
@@ -303,7 +302,7 @@ def _decide_by_spark(
 ) -> Predicate | None:
     """The partitions for which a filter that only Spark understands holds, as a predicate on their values.
 
-    None if Spark cannot decide it beforehand; the query itself then says why, if it has to.
+    None if Spark cannot evaluate it beforehand; running the query then reports any error.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -326,13 +325,13 @@ def _decide_by_spark(
         return None
     names = [column.name for column in columns]
     if not kept:
-        # No partition at all: a condition that none can meet.
+        # No partition at all: a condition that is always false.
         return In((names[0],), ())
     return of_partitions(names, [partitions[position].values for position in kept])
 
 
 def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> Predicate:
-    """The rows of the partitions with these values of the columns `names`."""
+    """A predicate for the partitions with these values of the columns `names`."""
     return Or(
         tuple(
             And(tuple(Comparison((name,), "<=>", value) for name, value in zip(names, some, strict=True)))
@@ -343,7 +342,7 @@ def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> P
 
 @contextmanager
 def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Iterator[None]:
-    """The bound text's names as views over empty relations, while the context is open."""
+    """Register the bound text's names as views over empty relations while the context is open."""
 
     def empty_relation(relation: HudiRelation) -> DataFrame:
         if relation.call is not None and not relation.is_scan:
@@ -359,7 +358,7 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
 
 @contextmanager
 def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool = True) -> Iterator[None]:
-    """The bound text's names as views over the planned scans, while the context is open.
+    """Register the bound text's names as views over the planned scans while the context is open.
 
     `runs_jobs` is that of `scan_to_dataframe`.
     """
@@ -399,7 +398,7 @@ def _register(
 
 @contextmanager
 def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator[None]:
-    """Spark's errors as hudisql's, with the user's names and places instead of the bound text's."""
+    """Translate Spark's errors to hudisql's, with the user's names and positions."""
     at = source or SourceText(bound.original)
     given = at.rewritten(bound.original, bound.text, bound.original_offset)
     try:

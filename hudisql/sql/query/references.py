@@ -1,8 +1,8 @@
 """The tables that a SQL text reads, with their exact places, found by Spark's own parser.
 
-Whatever Spark SQL can say is parsed by Spark (`UnresolvedRelation` carries the span of its name's text);
-names of common table expressions are left out by Spark's scoping rules. Needs a SparkSession and nothing
-else: which of the tables are Hudi tables is decided elsewhere.
+Spark parses the text (`UnresolvedRelation` has the span of its name); names of common table expressions are
+left out by Spark's scoping rules. Needs only a SparkSession: other modules decide which of the tables are
+Hudi tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLE_FUNCTIONS = frozenset({"hudi_table_changes", "hudi_query_timeline", "hudi_
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """A `TIMESTAMP AS OF expression` or `VERSION AS OF version` clause behind a table's name."""
+    """A `TIMESTAMP AS OF expression` or `VERSION AS OF version` clause after a table's name."""
 
     span: Span
     timestamp: str | None = None
@@ -50,11 +50,11 @@ class TableReference:
     """One place where a statement reads a table.
 
     `parts` is the name without backticks (empty if it is `identifier_expression`, not yet evaluated), `span`
-    its offsets in the text (end exclusive). `form` says what stands there: a relation of a FROM clause, a
-    `TABLE name` query, the argument of a table function, or the subject of a command (`CACHE TABLE name`,
-    the target of a DML statement) that is not read as a part of a query, or the call of a `function`, whose
-    name are the `parts`. `aliased` is true if the name
-    itself cannot be seen by the columns around it; if not, an alias could be put at offset `alias_at`.
+    its offsets in the text (end exclusive). `form` is the kind of the place: a relation of a FROM clause, a
+    `TABLE name` query, the argument of a table function, or the subject of a command (`CACHE TABLE name`, the
+    target of a DML statement) that is not read as a part of a query, or the call of a `function`, whose name
+    are the `parts`. `aliased` is true if columns cannot be qualified by the name itself; if not, an alias can
+    be inserted at offset `alias_at`.
     """
 
     parts: tuple[str, ...]
@@ -70,7 +70,8 @@ class TableReference:
 
 @dataclass(frozen=True)
 class StatementNames:
-    """The tables that a statement reads, in order, and the aliases and CTE names it gives (lower case).
+    """The tables that a statement reads, in order, and the aliases and CTE names that it defines (lower
+    case).
 
     `tokens` are those of its text, if it reads tables.
     """
@@ -81,7 +82,7 @@ class StatementNames:
 
 
 def find_table_references(spark: SparkSession, text: str) -> tuple[TableReference, ...]:
-    """Every table or view that `text` reads or changes through a query clause, in order of their places.
+    """Every table or view that `text` reads or changes through a query clause, in order of their positions.
 
     Names of CTEs are left out where they hide a table's. DDL subjects (`CREATE TABLE x`, `DROP TABLE x`) and
     the targets of INSERT are not relations to Spark's parser and not among them. Raises SqlSyntaxError with
@@ -105,20 +106,20 @@ def find_names(spark: SparkSession, statement: st.Statement, plan: Any) -> State
 
 
 def has_quoted_names(spark: SparkSession, text: str) -> bool:
-    """True if double quotes in `text` hold names by the session's settings."""
+    """True if double quotes in `text` enclose names by the session's settings."""
     if '"' not in text:
         return False
     return bool(session_state(spark).conf().doubleQuotedIdentifiers())
 
 
 class UnplacedSyntaxError(SqlSyntaxError):
-    """Spark cannot parse a text; whoever runs the statement adds the position in the script."""
+    """Spark cannot parse a text; the caller adds the position in the script."""
 
 
 def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None) -> Any:
     """Spark's unresolved logical plan of a text (a JVM object).
 
-    `source` places the text in its script. Raises SqlSyntaxError, without `source` UnplacedSyntaxError.
+    `source` maps the text to its script. Raises SqlSyntaxError, without `source` UnplacedSyntaxError.
     """
     from pyspark.errors import ParseException
 
@@ -154,8 +155,8 @@ def find_qualifiers(
     """The spans of `[spark_catalog.]database.table` that qualify a column or a `*`, or stand in a hint.
 
     `columns` are the table's columns in lower case; spans inside `outside` (the references themselves) are
-    left out. A struct field path that looks alike (`database.table.x` of a column `database`) is told apart
-    by `columns` only, as Spark prefers the table's column, too.
+    left out. A struct field path of the same form (`database.table.x` of a column `database`) is only
+    recognized by `columns`, as Spark prefers the table's column, too.
     """
     wanted = [database.lower(), table.lower()]
     spans: list[Span] = []
@@ -173,7 +174,7 @@ def find_qualifiers(
 
 
 def _qualifier_at(tokens: Sequence[Token], position: int, wanted: list[str]) -> int | None:
-    """Where the qualifier starts whose `database` token is at `position`, or None if there is none."""
+    """The start of the qualifier whose `database` token is at `position`, or None if there is none."""
     three = tokens[position : position + 3]
     if len(three) < 3 or not (three[0].is_name and _at_mark(three[1:2], ".") and three[2].is_name):
         return None
@@ -200,7 +201,7 @@ def _with_form(found: TableReference, tokens: Sequence[Token]) -> TableReference
         return found
     before = [token for token in tokens if token.end <= found.span[0]][-2:]
     if before and before[-1].is_keyword("TABLE"):
-        # The word TABLE is a part of what is replaced: `TABLE t` cannot carry an alias.
+        # The word TABLE is replaced, too: `TABLE t` cannot have an alias.
         return replace(found, form="table", span=(before[-1].start, found.span[1]))
     if len(before) == 2 and before[0].is_keyword("TABLE") and before[1].is_keyword("("):
         return replace(found, form="argument")
@@ -208,7 +209,7 @@ def _with_form(found: TableReference, tokens: Sequence[Token]) -> TableReference
 
 
 class _ReferenceWalk:
-    """Visits a parsed plan with its expressions' subqueries; collects references by their place."""
+    """Visits a parsed plan with its expressions' subqueries; collects references by position."""
 
     def __init__(self, text: str, ignores_case: bool) -> None:
         self._text = text
@@ -326,7 +327,7 @@ class _ReferenceWalk:
 
 
 def _call_arguments(text: str) -> tuple[tuple[str, ...], int]:
-    """The texts of the arguments of the call that a text begins with, and the length of the call."""
+    """The texts of the arguments of the call at the start of a text, and the length of the call."""
     depth, start = 0, 0
     arguments: list[str] = []
     for token in tokenize(text):
@@ -346,7 +347,7 @@ def _call_arguments(text: str) -> tuple[tuple[str, ...], int]:
 
 
 def _plans_held_aside(node: Any, kind: str) -> Iterator[Any]:
-    # These keep the query they are about out of `children`.
+    # The `children` of these do not include their query.
     if kind == "ExplainCommand":
         yield node.logicalPlan()
     elif kind == "DescribeQueryCommand":
@@ -355,7 +356,7 @@ def _plans_held_aside(node: Any, kind: str) -> Iterator[Any]:
 
 def _options_of(node: Any) -> tuple[tuple[str, str], ...]:
     options = node.options()
-    # py4j ends an iteration by an exception, which PySpark takes apart in dozens of calls.
+    # py4j ends an iteration by an exception, which PySpark analyzes in dozens of calls.
     if options.isEmpty():
         return ()
     return tuple(sorted((str(key), str(value)) for key, value in options.asCaseSensitiveMap().items()))

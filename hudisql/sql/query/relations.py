@@ -1,8 +1,8 @@
-"""Bind the table names of a statement: which are Hudi tables, which are views over Hudi tables.
+"""Binds the table names of a statement: finds Hudi tables, and views over Hudi tables.
 
-A bound text is the user's text in which only spans have changed: each Hudi table or view over Hudi tables is
-replaced by the name of a temporary view of its own. Names are resolved as Spark resolves them (temporary
-views first, then the current database). Nothing is read and no view is registered here.
+A bound text is the user's text with some spans replaced: each Hudi table or view over Hudi tables becomes the
+name of its own temporary view. Names are resolved as Spark resolves them (temporary views first, then the
+current database). Nothing is read and no view is registered here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SHARED_ALIAS = re.compile(r"__hudisql_[0-9a-f]{8}_of_")
 
 @dataclass(frozen=True)
 class HudiEntry:
-    """A Hudi table under its name in the metastore; `path` is its base path, qualified."""
+    """A Hudi table under its name in the metastore; `path` is its qualified base path."""
 
     database: str
     name: str
@@ -68,9 +68,9 @@ class HudiEntry:
 
 @dataclass(frozen=True)
 class HudiRelation:
-    """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text.
+    """One reference to a Hudi table at offset `at`; `view_name` replaces it in the bound text.
 
-    `session` gives the text of `time_travel` its meaning. With `call` it is the rows of a table function.
+    `time_travel` is evaluated in `session`. With `call` it is the rows of a table function.
     """
 
     view_name: str
@@ -83,7 +83,7 @@ class HudiRelation:
 
     @property
     def is_scan(self) -> bool:
-        """True if its rows are the table's: scanned, with only the columns and rows that are needed."""
+        """True if it scans the table, with only the columns and rows that are needed."""
         return self.call is None or self.call.is_latest_state
 
 
@@ -91,7 +91,7 @@ class HudiRelation:
 class ViewRelation:
     """One reference to a view that reads Hudi tables, with its own query bound.
 
-    `session` has the settings that the view was made with: its query is analyzed there.
+    `session` has the settings of the view's creation: its query is analyzed there.
     """
 
     view_name: str
@@ -132,7 +132,7 @@ class BoundText:
         return tuple(view for each in direct for view in (each, *each.body.view_relations))
 
     def original_offset(self, offset: int) -> int:
-        """The offset of the user's text that an offset of `text` came from."""
+        """The offset in the user's text of an offset of `text`."""
         shift = 0
         for (start, end), new_text in self.replacements:
             if start + shift > offset:
@@ -153,7 +153,7 @@ class BoundText:
 
 
 class TableBinder:
-    """Binds the texts of one statement; asks the metastore once a name and opens each table once."""
+    """Binds the texts of one statement; looks each name up once and opens each table once."""
 
     def __init__(
         self,
@@ -178,10 +178,7 @@ class TableBinder:
         return self._tables[entry.path]
 
     def state_of(self, relation: HudiRelation) -> TableState:
-        """The state of its table that a scanned reference reads, found once per statement.
-
-        Raises what `open` and `time_travel` raise.
-        """
+        """The table state of a scanned reference, resolved once per statement."""
         if relation.view_name not in self._states:
             table = self.open(relation.entry)
             if relation.call is not None:
@@ -206,7 +203,7 @@ class TableBinder:
         return self._bind(statement, plan, self._context.current_database, None, 0, spark)
 
     def check_permanent_view(self, parts: Sequence[str], query: BoundText, what: str = "view") -> None:
-        """Refuse a permanent view (or `what` is kept) that reads a temporary view or itself, as Spark does.
+        """Refuse a permanent view (or `what`) that reads a temporary view or itself, as Spark does.
 
         `parts` is the view's name. Raises UnsupportedStatementError.
         """
@@ -217,17 +214,17 @@ class TableBinder:
                     "which ends with the session",
                     hint="make it a temporary view, too, or the other one a permanent view"
                     if what == "view"
-                    else "make it a permanent view; if a table is meant, name it with its database",
+                    else "make it a permanent view; if you mean a table, name it with its database",
                 )
         own_name = ".".join(parts[-2:] if len(parts) > 1 else (self._context.current_database, parts[0]))
         if own_name.lower() in {view.definition.name.lower() for view in query.view_relations}:
             raise UnsupportedStatementError(f"the view {own_name} would read itself")
 
     def refuse_hidden_tables(self, analyzed_plan: str) -> None:
-        """Refuse a statement whose analyzed plan (as text) still has a Hudi table in it.
+        """Refuse a statement whose analyzed plan (as text) still contains a Hudi table.
 
-        Spark would read all versions of its files as plain parquet. Bodies of SQL functions are such places,
-        since Spark alone sees them. Raises UnsupportedStatementError.
+        Spark would read all versions of its files as plain parquet. Only Spark sees bodies of SQL functions,
+        for example. Raises UnsupportedStatementError.
         """
         for database, name in dict.fromkeys(_CATALOG_TABLE.findall(analyzed_plan)):
             found = self._look_up(database.strip("`").lower(), name.strip("`"))
@@ -261,7 +258,7 @@ class TableBinder:
                 replacements.append((reference.span, quote_name(made.view_name)))
                 continue
             parts = self._parts_of(reference, session)
-            # What a command changes is looked at before anything is bound.
+            # The target of a command is checked before anything is bound.
             if parts is None or (reference.form == "subject" and reference.options):
                 continue
             found = self._resolve(parts, database, temporary_allowed=view is None or view.is_temporary)
@@ -291,7 +288,7 @@ class TableBinder:
                 replacements.append((reference.span, keyword + full))
         if not relations:
             return BoundText(text, text, plan)
-        # References to one table share the qualifiers that mean it.
+        # References to one table share its qualifiers.
         ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
         return BoundText(text, replace_spans(text, ordered), plan, tuple(relations), ordered)
 
@@ -308,7 +305,7 @@ class TableBinder:
             raise refused from error
 
     def _parts_of(self, reference: TableReference, session: SparkSession) -> tuple[str, ...] | None:
-        """The name's parts; an IDENTIFIER(expression) is evaluated. None if it is no table's name."""
+        """The name's parts; an IDENTIFIER(expression) is evaluated. None if it is not a table's name."""
         if reference.identifier_expression is None:
             return reference.parts
         from pyspark.errors import PySparkException
@@ -316,7 +313,7 @@ class TableBinder:
         try:
             row = session.sql(f"SELECT {reference.identifier_expression} AS name").head()
         except PySparkException:
-            # Spark says what is wrong with it when it runs the whole.
+            # Spark reports the error when it runs the statement.
             return None
         return None if row is None or row[0] is None else split_identifier(str(row[0]))
 
@@ -409,7 +406,7 @@ class TableBinder:
         relation: HudiRelation | ViewRelation,
         database: str,
     ) -> list[tuple[Span, str]]:
-        """The reference's own replacement, the alias that it needs, and the qualifiers it can be meant by."""
+        """The reference's own replacement, the alias that it needs, and its possible qualifiers."""
         own_name = quote_name(relation.view_name)
         changes: list[tuple[Span, str]] = []
         if reference.time_travel is not None:
@@ -424,7 +421,7 @@ class TableBinder:
             _ColumnNames(lambda: self._column_names(relation)),
             [other.span for other in names.references],
         )
-        # Where `t` can mean something else, too, a qualified `db.t.column` must not be taken for that.
+        # If `t` may also mean something else, a qualified `db.t.column` must not be resolved by it.
         others = [other.parts for other in names.references if not other.aliased and other.parts]
         is_shared = parts[-1].lower() in names.aliases or any(
             other[-1].lower() == parts[-1].lower()
@@ -433,7 +430,7 @@ class TableBinder:
         )
         alias = quote_name(parts[-1])
         if qualifiers and is_shared:
-            # One for all references to the table, in the words that error messages show.
+            # One for all references to the table, as error messages show it.
             alias = quote_name(f"__hudisql_{self._statement}_of_{table_database}.{parts[-1]}".lower())
         changes += [(span, alias) for span in qualifiers]
         if reference.form == "table":
@@ -449,7 +446,7 @@ class TableBinder:
 
 
 class _ColumnNames:
-    """A table's column names, looked up only if a text has something that could be one."""
+    """A table's column names, looked up only if a text may contain one."""
 
     def __init__(self, load: Callable[[], Collection[str]]) -> None:
         self._load = cache(load)

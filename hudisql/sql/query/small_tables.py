@@ -1,7 +1,7 @@
-"""Small tables are put into a query whole, so that Spark plans the query once.
+"""Reads small tables whole, so that Spark plans the query once.
 
-For other tables a query is planned twice: over placeholders, which tells what it needs, and over the scans of
-just that. Where Spark's own scan reads a few small files it prunes columns, partitions and row groups itself,
+For other tables a query is planned twice: over placeholders, to find what it needs, and over the scans of
+just that. If Spark's own scan reads a few small files, it prunes columns, partitions and row groups itself,
 and planning twice takes longer than that scan.
 """
 
@@ -28,12 +28,9 @@ _MOST_BYTES: Final = 8 << 20
 
 
 def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: bool) -> ScanPlan | None:
-    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files.
-
-    Raises as `plan_scan`.
-    """
+    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files."""
     table = state.table
-    # Spark would skip row groups by filters on floating members of structs, whose bounds know no NaN.
+    # Spark would skip row groups by filters on floating members of structs, whose bounds ignore NaN.
     has_nested = any(pa.types.is_nested(field.type) for field in table.full_schema)
     is_past = state.as_of is not None or state.changes is not None
     if is_past or has_nested or not _is_small(table, read_optimized=read_optimized):

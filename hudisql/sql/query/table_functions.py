@@ -1,4 +1,4 @@
-"""Hudi's table-valued functions: their arguments, checked, as values.
+"""Hudi's table-valued functions: their checked arguments as values.
 
 Follows `HoodieTableChanges` of Hudi 0.15, and `HoodieTimelineTableValuedFunction` and
 `HoodieFileSystemViewTableValuedFunction` of 1.x. The first argument is a table's name or its path.
@@ -37,7 +37,7 @@ class FunctionCall:
 
     @property
     def is_latest_state(self) -> bool:
-        """True for the changes of a table as rows of its own."""
+        """True for `hudi_table_changes` in the form of the table's own rows."""
         return self.name == TABLE_CHANGES and self.arguments[0] == "latest_state"
 
     @property
@@ -72,6 +72,6 @@ def _check_archived(text: str) -> None:
         raise InvalidArgumentError(f"the second argument of {QUERY_TIMELINE} is true or false")
     if text == "true":
         raise UnsupportedStatementError(
-            f"{QUERY_TIMELINE} shows the active timeline, and no archived instants",
+            f"{QUERY_TIMELINE} shows only the active timeline, without archived instants",
             hint="leave the second argument out",
         )

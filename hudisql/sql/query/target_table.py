@@ -1,8 +1,8 @@
-"""Which tables of a statement are Hudi tables: by the metastore's entry, as Spark would resolve the name.
+"""Finds Hudi tables among a statement's tables: by the metastore's entry, as Spark would resolve the name.
 
 A merge-on-read table has further entries, `_ro` and `_rt`.
 
-A temporary view hides a table of its name; names of other catalogs are never ours.
+A temporary view hides a table of its name; names in other catalogs are never Hudi tables of hudisql.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def find_hudi_entry(context: Context, name: TableName) -> MetastoreTable | None:
-    """The metastore entry of a Hudi table of that name; None if there is none or it is no Hudi table."""
+    """The metastore entry of a Hudi table of that name; None for a missing or non-Hudi table."""
     entry = find_entry(context, name)
     return entry if entry is not None and is_hudi_table(entry) else None
 
 
 def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
-    """The metastore entry that a name means to Spark; None for temporary views and other catalogs."""
+    """The metastore entry that Spark would use for a name; None for temporary views and other catalogs."""
     parts = list(name.parts)
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
         parts = parts[1:]
@@ -46,12 +46,12 @@ def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
 
 
 def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
-    """Open the table that a metastore entry stands for. Raises CorruptTableError, NoSuchTableError."""
+    """Open the table of a metastore entry. Raises CorruptTableError, NoSuchTableError."""
     return open_session_table(context, base_path_of(context, entry, None))
 
 
 def find_hudi_root(context: Context, path: str) -> str | None:
-    """The base path of the Hudi table that a path is or lies in; None if there is none, or no such store."""
+    """The base path of the Hudi table at or above a path; None if there is none, or the store is unknown."""
     try:
         return find_table_root(context.storage, context.storage.qualify(path))
     except StorageError:
@@ -64,7 +64,7 @@ def is_temporary_view(context: Context, name: str) -> bool:
 
 
 def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:
-    """Raise UnsupportedStatementError if the entry is a further name of a table that has a plain one."""
+    """Raise UnsupportedStatementError for a `_ro` or `_rt` entry of a table that also has a plain one."""
     for suffix in FURTHER_SUFFIXES:
         stem = entry.name.removesuffix(suffix)
         if stem == entry.name:
@@ -78,7 +78,7 @@ def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> No
 
 
 def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[MetastoreTable, ...]:
-    """The entry and the further ones of the same table, as its name says."""
+    """The given entry and the other entries of the same table."""
     others = [context.metastore.get_table(entry.database, entry.name + suffix) for suffix in FURTHER_SUFFIXES]
     return (
         entry,

@@ -1,6 +1,6 @@
-"""Which state of a table a reference reads: TIMESTAMP AS OF, VERSION AS OF, or a window of its changes.
+"""The table state that a reference reads: TIMESTAMP AS OF, VERSION AS OF, or a window of its changes.
 
-Expressions are evaluated in the session that gives their text its meaning.
+Expressions are evaluated in the session to which their text belongs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SHOWN = 3
 
 
 def past_state(session: SparkSession, table: HudiTable, travel: TimeTravel) -> TableState:
-    """The state that a clause asks for.
+    """The state for a time travel clause.
 
-    Raises NoSuchStateError if the timeline does not reach back to it, NoSuchInstantError for a version that
-    is no completed commit, UnsupportedStatementError for an expression that is no time, QueryError.
+    Raises NoSuchStateError if the timeline does not go back that far, NoSuchInstantError for a version that
+    is not a completed commit, UnsupportedStatementError for an expression that is not a time, QueryError.
     """
     if travel.timestamp is not None:
         as_of = _instant_time(session, table, travel.timestamp)
@@ -41,7 +41,7 @@ def past_state(session: SparkSession, table: HudiTable, travel: TimeTravel) -> T
 
 
 def changes_state(session: SparkSession, table: HudiTable, begin: str, end: str | None) -> TableState:
-    """The rows that commits after `begin` up to and with `end` wrote. Raises what `changes_window` raises."""
+    """The rows that commits after `begin` up to and with `end` wrote."""
     window = changes_window(session, table, begin, end)
     return changes_of_window(table, window, schema_of_end=config_of_session(session).get(SCHEMA_OF_END))
 
@@ -57,14 +57,14 @@ def changes_window(session: SparkSession, table: HudiTable, begin: str, end: str
 
 
 def _instant_time(session: SparkSession, table: HudiTable, expression: str) -> str:
-    """The instant time that an expression means, in the timeline's time zone."""
+    """The instant time of an expression, in the timeline's time zone."""
     literal = _INSTANT_LITERAL.fullmatch(expression)
     if literal:
         return literal[2]
     with translated_spark_errors():
         row = session.sql(f"SELECT unix_micros(CAST({expression} AS TIMESTAMP_LTZ))").head()
     if row is None or row[0] is None:
-        raise UnsupportedStatementError(f"TIMESTAMP AS OF {expression} is no point in time", hint=_HINT)
+        raise UnsupportedStatementError(f"TIMESTAMP AS OF {expression} is not a point in time", hint=_HINT)
     return instant_time_of_millis(table, int(row[0]) // 1000)
 
 
@@ -81,7 +81,7 @@ def _version(table: HudiTable, text: str) -> str:
 
 
 def _time_text(session: SparkSession, table: HudiTable, text: str) -> str:
-    """`text`, if it is a date or time of the session's zone as an instant time."""
+    """A date or time of the session's zone as an instant time; other texts unchanged."""
     if "-" not in text:
         return text
     from pyspark.errors import PySparkException

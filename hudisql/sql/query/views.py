@@ -1,7 +1,7 @@
-"""Stored views: what Spark and Hive keep of them, and how CREATE VIEW over Hudi tables keeps the user's text.
+"""Stored views: the definitions of Spark and Hive, and CREATE VIEW over Hudi tables with the user's text.
 
 Follows Spark's `CatalogTable` view properties (`view.catalogAndNamespace`, `view.query.out.col`,
-`view.sqlConfig`) and Hive's expanded view text. Which tables a view reads is not looked at here.
+`view.sqlConfig`) and Hive's expanded view text. Other modules find the tables that a view reads.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class ViewColumn:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view as it was stored: `text` is its query, whose names belong to `database`.
+    """A stored view: `text` is its query, whose names belong to `database`.
 
-    `query_columns` are the names that the query must give, in the order of `columns` (None: by position, as
-    Hive does it). `configuration` holds the SQL settings of the session that made the view.
+    `query_columns` are the names that the query must return, in the order of `columns` (None: by position, as
+    in Hive). `configuration` has the SQL settings of the session that created the view.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ViewDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides which rows the view shows."""
+        """A hash of everything that determines the view's rows."""
         return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
@@ -83,7 +83,9 @@ def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:
 
 
 def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = False) -> ViewDefinition | bool:
-    """The definition of a temporary view; True if it has no text (made of a DataFrame), False if none."""
+    """The definition of a temporary view; True if it has no text (created from a DataFrame), False if
+    missing.
+    """
     catalog = session_state(spark).catalog()
     found = catalog.getRawGlobalTempView(name) if is_global else catalog.getRawTempView(name)
     if not found.isDefined():
@@ -92,7 +94,7 @@ def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = Fal
 
 
 def find_spark_view(spark: SparkSession, database: str, name: str) -> ViewDefinition | None:
-    """The definition of a view in Spark's own catalog, for sessions whose catalog is not our metastore."""
+    """The definition of a view in Spark's catalog, for sessions whose catalog is not hudisql's metastore."""
     catalog = session_state(spark).catalog().externalCatalog()
     if not catalog.tableExists(database, name):
         return None
@@ -121,7 +123,7 @@ def _definition_of_catalog_table(described: Any, name: str, *, is_temporary: boo
 def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
     """`frame`, the result of the view's query, with the view's own column names and types.
 
-    Raises QueryError if the query no longer gives a column that the view was made of.
+    Raises QueryError if the query no longer returns a column of the view.
     """
     from pyspark.sql import functions
 
@@ -149,12 +151,12 @@ def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
 def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSession:
     """The session in which to analyze the view's query: `spark`, or a copy of it with the view's settings.
 
-    As `View.effectiveSQLConf` of Spark: a setting that the view would have stored, and has not, counts with
-    its default. The session itself is not changed: other threads use it meanwhile.
+    As `View.effectiveSQLConf` of Spark: settings that the view did not store have their defaults. The session
+    itself is not changed, since other threads use it meanwhile.
     """
 
     if not definition.configuration:
-        # Hive stores none.
+        # Hive stores no settings.
         return spark
     changed = {
         key: value
@@ -177,7 +179,9 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
 
 @contextmanager
 def active_session(session: SparkSession, before: SparkSession) -> Iterator[None]:
-    """`session` as the thread's active one, from which Spark's parser takes its settings; then `before`."""
+    """Activate `session` in this thread, since Spark's parser reads the active session's settings; restore
+    the previous one.
+    """
     if session is before:
         yield
         return
@@ -202,10 +206,10 @@ def query_text_of(statement: Any) -> str:
 
 
 def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
-    """Run the parsed CREATE VIEW or ALTER VIEW … AS, whose query gives rows of `schema`.
+    """Run the parsed CREATE VIEW or ALTER VIEW … AS, whose query returns rows of `schema`.
 
-    Spark stores the user's own query text, column names, comments and settings; only what it would have to
-    find out by resolving the query, the schema, comes from us. Raises what Spark raises.
+    Spark stores the user's own query text, column names, comments and settings; hudisql only provides the
+    schema, which Spark would get by resolving the query.
     """
     columns = ", ".join(
         f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"

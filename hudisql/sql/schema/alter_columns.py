@@ -15,7 +15,7 @@ from hudisql.sql.schema.alterations import ChangeColumn
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 
-LOGS_FORBID: Final = "log files hold it in fewer bytes, and Apache Hudi could not read them any more"
+LOGS_FORBID: Final = "log files hold it in fewer bytes, and Apache Hudi could no longer read them"
 COMPACT_FIRST: Final = "let Apache Hudi compact the table (CALL run_compaction), then run this again"
 
 
@@ -44,9 +44,9 @@ def with_changed_columns(table: HudiTable, changes: Sequence[ChangeColumn], tabl
 
 
 def logs_forbid(table: HudiTable, stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """True if log files of the table would not be read any more with the wider type.
+    """True if log files of the table could not be read with the wider type.
 
-    Apache Hudi's Avro reader takes no decimal from fewer bytes than the schema says.
+    Apache Hudi's Avro reader does not read a decimal from fewer bytes than the schema says.
     """
     if not table.is_merge_on_read or not pa.types.is_decimal(stored) or not pa.types.is_decimal(wanted):
         return False

@@ -1,6 +1,6 @@
-"""What ALTER TABLE, TRUNCATE TABLE and COMMENT ON ask for, as Spark's own parser reads them.
+"""The changes of ALTER TABLE, TRUNCATE TABLE and COMMENT ON, as Spark's own parser reads them.
 
-One value for each kind of change; what has none is refused by name. It knows neither tables nor files.
+One value for each kind of change; others are refused by name. It knows neither tables nor files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hudisql.sql.schema.table_definition import column_schema, data_type_documen
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-# Spark's names of what it can parse and a Hudi table cannot do here, as SQL says it.
+# Spark's names of commands that are not supported on Hudi tables, in SQL's words.
 _REFUSED: Final = {
     "AddPartitions": "ADD PARTITION",
     "DropColumns": "DROP COLUMN",
@@ -64,7 +64,7 @@ class AddColumns:
 
 @dataclass(frozen=True)
 class ChangeColumn:
-    """What is to become of one column; None leaves type or comment as it is, an empty comment removes it."""
+    """The changes of one column; None keeps type or comment, an empty comment removes it."""
 
     name: str
     type: pa.DataType | None = None
@@ -93,10 +93,10 @@ Alteration = RenameTable | SetProperties | UnsetProperties | AddColumns | Change
 
 
 def read_alteration(context: Context, text: str) -> Alteration:
-    """What the statement changes.
+    """The change of the statement.
 
-    Raises SqlSyntaxError, UnsupportedStatementError for what no Hudi table can do, UnsupportedTableError for
-    types that none can hold.
+    Raises SqlSyntaxError, UnsupportedStatementError for unsupported changes, UnsupportedTableError for types
+    that Hudi tables cannot have.
     """
     plan = parse_plan(context.spark, text)
     kind = class_name(plan)

@@ -1,8 +1,8 @@
-"""Values that a statement stores: cast to the table's types by Spark's own rule for it.
+"""Casts stored values to the table's types by Spark's store assignment.
 
 Follows `TableOutputResolver` of Spark with `spark.sql.storeAssignmentPolicy=ANSI`, whatever the session's
-settings are: what cannot be meant is refused before anything runs, what does not fit fails while it runs.
-Expressions below the cast keep the session's semantics. Knows DataFrames, no statements.
+settings are: casts without meaning are refused before anything runs, values that do not fit fail while it
+runs. Expressions below the cast keep the session's semantics. Knows DataFrames, not statements.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def with_types(
 ) -> DataFrame:
     """The columns of `schema`, found by name, with its types; `table_label` names the table in errors.
 
-    With `members_by_name` so are the members of structs, and missing ones are null; else they count by their
-    place. Raises WriteRefusedError for a type that cannot be stored in its column.
+    With `members_by_name` members of structs are found by name, too, and missing ones are null; else by
+    position. Raises WriteRefusedError for a type that cannot be stored in its column.
     """
     from pyspark.sql import functions as sf
 
@@ -58,7 +58,8 @@ def with_types(
 
 
 def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:
-    """`value` of the type `found` as the type `wanted` of the column `name`; what does not fit fails.
+    """Cast `value` from the type `found` to the type `wanted` of the column `name`; fails for values that do
+    not fit.
 
     Spark's own `cast` follows `spark.sql.ansi.enabled` and would wrap such values, or store NULL.
     """
@@ -72,7 +73,7 @@ def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: s
     j_found, j_type = parse(found.json()), parse(wanted.json())
     cast = java_class(spark, f"{expressions}.Cast")(expression_of(spark, value), j_type, no_zone, ansi)
     if not java_class(spark, f"{expressions}.Cast").canUpCast(j_found, j_type):
-        # Says the column's name where a value does not fit.
+        # The error names the column if a value does not fit.
         cast = java_class(spark, f"{expressions}.CheckOverflowInTableInsert")(cast, quote_name(name))
     return column_of(spark, cast)
 
@@ -103,10 +104,7 @@ def _same_members(found: Any, wanted: Any) -> bool:
 
 
 def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Column, Any]:
-    """The value with the members of its structs in the wanted order, and its type then.
-
-    Raises WriteRefusedError for a member that the column does not have.
-    """
+    """The value with the members of its structs in the wanted order, and its resulting type."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
 

@@ -1,7 +1,7 @@
-"""What a CREATE TABLE … USING hudi defines, as Spark's own parser reads it.
+"""The definition in a CREATE TABLE … USING hudi, as Spark's own parser reads it.
 
-Columns, types, comments and clauses come from Spark's plan, so that whatever Spark's grammar takes is
-understood or refused by name, never dropped. It knows neither files nor the metastore.
+Columns, types, comments and clauses come from Spark's plan, so that every clause of Spark's grammar is
+understood or refused by name, never ignored. It knows neither files nor the metastore.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-# What else can name the provider, by the class of its plan.
+# Other statements with a provider, by the class of their plan.
 _OTHER_FORMS: Final = {
     "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
     "CreateTableLike": "CREATE TABLE LIKE",
@@ -39,7 +39,7 @@ _OTHER_FORMS: Final = {
 _CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
-# Where Spark's JSON keeps the collations of a column's texts.
+# The key of Spark's JSON for collations of a column's texts.
 _CLAUSES_OF_SPARK_3: Final = {
     "CURRENT_DEFAULT": "a DEFAULT value",
     "GENERATION_EXPRESSION": "a generated value",
@@ -79,7 +79,7 @@ def read_table_definition(
         raise UnsupportedStatementError(
             f"{_OTHER_FORMS.get(class_name(plan), class_name(plan))} … USING hudi is not supported:"
             " nothing was run",
-            hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE takes one away",
+            hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE removes one",
         )
     if query_columns is None:
         columns = _column_documents(plan)
@@ -113,7 +113,7 @@ def read_table_definition(
 
 
 def as_nullable(document: Any) -> Any:
-    """Spark's JSON of a column or type, with everything in it nullable, as a Hudi table has it."""
+    """Spark's JSON of a column or type, with everything in it nullable, as in a Hudi table."""
     if isinstance(document, list):
         return [as_nullable(each) for each in document]
     if not isinstance(document, dict):
@@ -125,7 +125,7 @@ def as_nullable(document: Any) -> Any:
 def definition_of_rows(
     rows: StructType, properties: Mapping[str, str], location: str | None
 ) -> TableDefinition:
-    """The definition of a table that is made of a DataFrame's columns and its writer's options.
+    """The definition of a table that is created from a DataFrame's columns and its writer's options.
 
     Raises UnsupportedTableError for types that a Hudi table can't hold, InvalidArgumentError.
     """
@@ -170,7 +170,7 @@ def data_type_document(data_type: Any, name: str) -> Any:
 
 
 def _column_documents(plan: Any) -> list[dict[str, Any]]:
-    """Spark's JSON of the columns of a parsed CREATE TABLE. Raises UnsupportedStatementError."""
+    """Spark's JSON of the columns of a parsed CREATE TABLE."""
     columns = columns_of_create_table(plan)
     if columns is not None:
         return [_column_document(column) for column in columns]
@@ -206,7 +206,7 @@ def _column_document(column: Any) -> dict[str, Any]:
 
 
 def _check_type(document: Any, where: str) -> None:
-    """Refuse what Spark's types say and a Hudi table would lose: lengths of texts, nested NOT NULL."""
+    """Refuse parts of Spark's types that a Hudi table would lose: lengths of texts, nested NOT NULL."""
     if isinstance(document, str):
         if _CHARACTERS.fullmatch(document):
             raise UnsupportedTableError(
@@ -235,7 +235,7 @@ def _partition_column(transform: Any) -> str:
     parts = transform.references()[0].fieldNames()
     if len(parts) != 1:
         raise UnsupportedStatementError(
-            f"PARTITIONED BY {transform.describe()} is not supported: a member of a struct is no column"
+            f"PARTITIONED BY {transform.describe()} is not supported: a member of a struct is not a column"
         )
     return str(parts[0])
 
@@ -258,7 +258,7 @@ def _ordered_schema(columns: list[dict[str, Any]], partition_columns: tuple[str,
         return pa.schema([])
     missing = [name for name in partition_columns if name.lower() not in seen]
     if missing:
-        raise InvalidArgumentError(f"PARTITIONED BY names {', '.join(missing)}, which is no column")
+        raise InvalidArgumentError(f"PARTITIONED BY names {', '.join(missing)}, which is not a column")
     if len(lower) == len(columns):
         raise InvalidArgumentError("a table needs a column besides those of PARTITIONED BY")
     by_name = {document["name"].lower(): document for document in columns}

@@ -15,7 +15,7 @@ _WORD: Final = re.compile(r"\w+|[^\s\w]")
 
 
 class BlockScanner:
-    """Follows one statement, piece by piece; `is_open` says whether it is inside of a block."""
+    """Scans one statement, piece by piece; `is_open` says whether it is inside a block."""
 
     def __init__(self) -> None:
         self._head: list[str] = []
@@ -25,23 +25,23 @@ class BlockScanner:
 
     @property
     def is_open(self) -> bool:
-        """True from the block's BEGIN to the word behind its END."""
+        """True from the block's BEGIN to the word after its END."""
         return self._depth > 0
 
     def take_code(self, text: str) -> None:
-        """Go over code without strings, comments, quoted names and semicolons."""
+        """Scan code without strings, comments, quoted names and semicolons."""
         if self._depth or len(self._head) < 3:
             for word in _WORD.findall(text):
                 self._take(word.upper())
 
     def take_name(self) -> None:
-        """Go over a quoted name or a string."""
+        """Scan a quoted name or a string."""
         self._take("`")
 
     def take_semicolon(self) -> None:
-        """Go over a semicolon. It ends the statement if the block is not open afterwards."""
+        """Scan a semicolon. It ends the statement if the block is not open afterwards."""
         if self._previous == "BEGIN" and self._depth == 1:
-            # `BEGIN;` begins a transaction elsewhere.
+            # In other dialects `BEGIN;` begins a transaction.
             self._depth = 0
         self._take(";")
 
@@ -73,5 +73,5 @@ class BlockScanner:
             self._depth += 1
 
     def end(self) -> None:
-        """The text ends here."""
+        """End of the text."""
         self.take_semicolon()

@@ -1,6 +1,6 @@
 """The clauses of INSERT, UPDATE, DELETE and MERGE as spans of the user's text.
 
-Reads the words between the expressions and leaves the expressions to Spark, so that they may hold any valid
+Reads the words between the expressions and leaves the expressions to Spark, so that they may be any valid
 Spark SQL. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
 With `quoted_names` double quotes hold a name, not a string.
 """
@@ -66,7 +66,7 @@ class UpdateClauses:
 class InsertClauses:
     """`[WITH …] INSERT {INTO|OVERWRITE} target [PARTITION (…)] [(columns)|BY NAME] query`.
 
-    A partition column without a value (None) takes it from the query. `prefix` is the WITH clause.
+    The query provides the values of partition columns without a value (None). `prefix` is the WITH clause.
     """
 
     prefix: SourceSpan | None
@@ -212,7 +212,7 @@ class _Reader(StatementCursor):
         return self._span_from(first)
 
     def rest(self) -> SourceSpan:
-        """Everything that is left."""
+        """The rest of the text."""
         return self.expression(())
 
     def query(self) -> SourceSpan:
@@ -250,7 +250,7 @@ class _Reader(StatementCursor):
         return TargetClause(name, self.alias(("SET", "WHERE", "USING")))
 
     def alias(self, keywords: Sequence[str]) -> str | None:
-        """`[AS] alias`, if it is there: a name that is none of the keywords."""
+        """`[AS] alias`, if present: a name that is not one of the keywords."""
         explicit = self.skip("AS")
         token = self.peek()
         if token is not None and token.is_name and (explicit or not token.is_keyword(*keywords)):
@@ -272,7 +272,7 @@ class _Reader(StatementCursor):
         return self._span_from(first)
 
     def brackets(self) -> SourceSpan | None:
-        """A bracketed part, if it is there."""
+        """A bracketed part, if present."""
         if not self.at_keyword("("):
             return None
         first = self.at
@@ -292,7 +292,7 @@ class _Reader(StatementCursor):
         return tuple(found)
 
     def columns(self) -> tuple[str, ...] | None:
-        """`(a, b, …)` if it is there and is no query."""
+        """`(a, b, …)` if present and not a query."""
         before = self.at
         if not self.skip("("):
             return None
@@ -377,11 +377,11 @@ class _Reader(StatementCursor):
         return token.name
 
     def _span_from(self, first: int) -> SourceSpan:
-        """The text from a token to the last one that was stepped over."""
+        """The text from a token to the last one that was read."""
         start, end = self.tokens[first].start, self.tokens[self.at - 1].end
         return SourceSpan(self.text[start:end], start)
 
 
 def null_for_default(value: SourceSpan) -> SourceSpan:
-    """The value, NULL for the word DEFAULT: no column of a Hudi table has another default."""
+    """The value, with NULL for the word DEFAULT: columns of a Hudi table have no other default."""
     return replace(value, text="NULL") if value.text.upper() == _DEFAULT else value

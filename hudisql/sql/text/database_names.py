@@ -1,4 +1,6 @@
-"""The database that a CREATE DATABASE or a USE names: statements of Spark's own, known by their text."""
+"""The database of a CREATE DATABASE or a USE: Spark runs these statements, which are recognized by their
+text.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ _USE: Final = re.compile(r"\s*USE\s+(?:DATABASE\s+|SCHEMA\s+|NAMESPACE\s+)?`?(\w
 
 
 def created_database(text: str) -> str | None:
-    """The database that the statement makes, in lower case."""
+    """The database that the statement creates, in lower case."""
     match = _CREATE.match(text)
     return None if match is None else match[1].lower()
 
 
 def used_database(text: str) -> str | None:
-    """The database that the statement changes to, in lower case."""
+    """The database that the statement switches to, in lower case."""
     match = _USE.match(text)
     return None if match is None else match[1].lower()

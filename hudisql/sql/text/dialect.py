@@ -147,7 +147,7 @@ def parse(text: str) -> exp.Expr | None:
 
 
 def offset_of(text: str, line: int | None, column: int | None) -> int:
-    """The offset of the token that sqlglot places there; the text's end if there is none."""
+    """The offset at which sqlglot reports the token; the text's end if there is none."""
     for token in HudiSql().tokenize(text):
         if (token.line, token.col) == (line, column):
             return int(token.start)

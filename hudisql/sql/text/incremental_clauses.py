@@ -1,6 +1,6 @@
-"""The clauses of CREATE, ALTER and REFRESH INCREMENTAL TABLE, read from the tokens behind these words.
+"""The clauses of CREATE, ALTER and REFRESH INCREMENTAL TABLE, read from the tokens after these words.
 
-What Spark's CREATE TABLE has too (partitions, properties, location, comment) stays text for Spark's parser.
+Clauses of Spark's CREATE TABLE (partitions, properties, location, comment) stay text for Spark's parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _CLAUSES = frozenset({"PARTITIONED", "TBLPROPERTIES", "LOCATION", "COMMENT"})
 
 
 def read_create(parser: StatementCursor) -> st.CreateIncrementalTableStatement:
-    """The statement, of which `CREATE INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
+    """The statement; `CREATE INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     if_not_exists = parser.skip("IF", "NOT", "EXISTS")
     start = _offset(parser)
     table = parser.table_name()
@@ -46,20 +46,20 @@ def read_create(parser: StatementCursor) -> st.CreateIncrementalTableStatement:
 
 
 def read_alter(parser: StatementCursor) -> st.AlterIncrementalTableStatement:
-    """The statement, of which `ALTER INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
+    """The statement; `ALTER INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     table = parser.table_name()
     return st.AlterIncrementalTableStatement(parser.text, table, _query_behind_as(parser))
 
 
 def read_refresh(parser: StatementCursor) -> st.RefreshIncrementalTableStatement:
-    """The statement, of which `REFRESH INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
+    """The statement; `REFRESH INCREMENTAL TABLE` has been read. Raises SqlSyntaxError."""
     table = parser.table_name()
     full = parser.skip("FULL")
     until = None
     if parser.skip("UP", "TO"):
         token = parser.peek()
         if token is None or not (token.kind == "string" or token.text.isdigit()):
-            parser.fail("an instant time is missing behind UP TO")
+            parser.fail("an instant time is missing after UP TO")
 
         until = token.text.strip("'\"")
         parser.at += 1
@@ -75,7 +75,7 @@ def _offset(parser: StatementCursor) -> int:
 def _query_behind_as(parser: StatementCursor) -> int:
     parser.expect("AS")
     if parser.is_at_end:
-        parser.fail("a query is missing behind AS")
+        parser.fail("a query is missing after AS")
     return _offset(parser)
 
 

@@ -1,8 +1,7 @@
 """Constant SQL expressions as Python values: the arguments of CALL.
 
-Strings, numbers, booleans, NULL, arrays, maps, casts, dates, timestamps and day-time intervals; anything
-else is no constant and refused with its place. Number types follow Spark: 1 is an integer, 1.5 a decimal, 1e3
-a double.
+Strings, numbers, booleans, NULL, arrays, maps, casts, dates, timestamps and day-time intervals; anything else
+is refused with its position. Number types follow Spark: 1 is an integer, 1.5 a decimal, 1e3 a double.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _FRACTIONAL_UNITS: Final = {"MILLISECOND": 1_000, "MICROSECOND": 1}
 
 
 class NotConstantError(ValueError):
-    """An expression is no constant of a type that CALL knows; `node` is where."""
+    """An expression is not a constant of a type that CALL supports; `node` is its position."""
 
     def __init__(self, message: str, node: exp.Expr) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
 """A SQL text composed of parts of the user's text, with the offset of each part there.
 
-Spark is given the composed text, and the user the places in what was typed.
+Spark gets the composed text; errors show positions in the user's text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MappedSql:
     _length: int = 0
 
     def add(self, *parts: str | SourceSpan) -> MappedSql:
-        """Put the parts behind what is there."""
+        """Append the parts."""
         for part in parts:
             text = part if isinstance(part, str) else part.text
             if not isinstance(part, str):
@@ -32,11 +32,11 @@ class MappedSql:
 
     @property
     def text(self) -> str:
-        """The whole."""
+        """The whole text."""
         return "".join(self.parts)
 
     def original_offset(self, offset: int) -> int:
-        """The offset in the user's text that an offset of the composed one stands for."""
+        """The offset in the user's text of an offset of the composed text."""
         nearest = 0
         for start, length, origin in self._origins:
             if offset < start:
@@ -45,9 +45,11 @@ class MappedSql:
         return nearest
 
     def composed_offset(self, offset: int) -> int | None:
-        """Where the piece stands that begins at an offset of the user's text; None if there is none."""
+        """The composed offset of the piece that begins at an offset of the user's text; None if there is
+        none.
+        """
         return next((start for start, _, origin in self._origins if origin == offset), None)
 
     def source(self, statement: SourceText) -> SourceText:
-        """How errors about the composed text are shown in the user's statement."""
+        """Maps errors about the composed text to the user's statement."""
         return SourceText(statement.text, statement.line, statement.column, self.text, self.original_offset)

@@ -1,7 +1,7 @@
 """Values for the parameter markers `:name` and `?` of a statement, as in `SparkSession.sql(text, args)`.
 
-A marker is replaced by the value's literal before anything else looks at the text, as Spark 4 does itself, so
-that every statement can have them. Pure text: knows neither Spark nor the metastore.
+A marker is replaced by the value's literal before the text is parsed, as in Spark 4, so that every statement
+can have parameters. Pure text: knows neither Spark nor the metastore.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def sql_literal(value: object) -> str:
             return f"({value!r}D)" if math.isfinite(value) else f"double('{value}')"
         case Decimal():
             if not value.is_finite():
-                raise InvalidArgumentError(f"{value} is no decimal that SQL knows")
+                raise InvalidArgumentError(f"{value} is not a decimal of SQL")
             return f"({value:f}BD)"
         case str():
             return _text(value)
@@ -97,7 +97,8 @@ def _long(value: int) -> str:
 
 
 def _text(value: str) -> str:
-    # Backslashes mean what spark.sql.parser.escapedStringLiterals says, and `${name}` would be substituted.
+    # The meaning of backslashes depends on spark.sql.parser.escapedStringLiterals, and `${name}` would be
+    # substituted.
     if not any(mark in value for mark in "'\\$"):
         return f"'{value}'"
     return f"decode(X'{value.encode().hex()}', 'UTF-8')"
@@ -117,7 +118,7 @@ def _markers(tokens: list[Token]) -> list[tuple[str | None, int, int]]:
 
 
 def _name_behind(cursor: TokenCursor, colon: Token) -> Token | None:
-    """The name of the marker whose colon comes next; None for `a::int`, `v:field` and labels."""
+    """The name of the marker whose colon is next; None for `a::int`, `v:field` and labels."""
     name, before = cursor.peek(1), cursor.peek(-1)
     if name is None or name.kind != "word" or name.start != colon.end:
         return None

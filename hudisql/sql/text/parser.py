@@ -1,9 +1,8 @@
 """From the text of one statement to a typed statement (`statements.py`).
 
-What kind of statement it is, and which table it would change, is read from its tokens, so that Spark SQL of
-any form gets its right kind. What hudisql executes itself (CALL, SHOW PARTITIONS, repair) is parsed wholly,
-by sqlglot (`syntax_tree.py`, which is imported when it is first needed). Knows neither Spark nor the
-metastore.
+The kind of statement and the table that it changes are read from its tokens, which works for any form of
+Spark SQL. Statements that hudisql executes itself (CALL, SHOW PARTITIONS, repair) are parsed by sqlglot
+(`syntax_tree.py`, a lazy import). Knows neither Spark nor the metastore.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ _EXPLAIN_MODES: Final = frozenset({"EXTENDED", "CODEGEN", "COST", "FORMATTED", "
 def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statement:
     """The typed form of one statement; `line` and `column` say where it starts in its script.
 
-    Raises SqlSyntaxError (line, column, marked text) if it is empty, more than one, or not to be understood.
+    Raises SqlSyntaxError (line, column, marked text) if it is empty, has more than one statement, or cannot
+    be parsed.
     """
     body = text.lstrip()
     tokens = _tokens_up_to_end(body)
@@ -91,7 +91,7 @@ class _Parser(StatementCursor):
         return parse_own_statement(self)
 
     def with_query(self) -> st.Statement:
-        """WITH: a query, or an INSERT behind its common table expressions."""
+        """WITH: a query, or an INSERT after its common table expressions."""
         self.skip("WITH")
         while not self.is_at_end:
             while not self.is_at_end and self.word() != "(":
@@ -123,7 +123,7 @@ class _Parser(StatementCursor):
             else:
                 self.at += 1
         if not targets:
-            # Overwriting nothing but directories, it has no table for a target.
+            # If it only overwrites directories, it has no target table.
             return (
                 st.PassThroughStatement(self.text, _DIRECTORY) if overwrite else st.QueryStatement(self.text)
             )
@@ -202,7 +202,7 @@ class _Parser(StatementCursor):
         return st.DropTableStatement(self.text, table, if_exists, purge)
 
     def create(self) -> st.Statement:
-        """CREATE VIEW and CREATE TABLE (also REPLACE TABLE); everything else is Spark's."""
+        """CREATE VIEW and CREATE TABLE (also REPLACE TABLE); other CREATE statements are passed to Spark."""
         head = self.skip_one_of("CREATE", "REPLACE")
         replaces = self.skip("OR", "REPLACE") or head == "REPLACE"
         if self.skip("INCREMENTAL", "TABLE"):
@@ -239,7 +239,7 @@ class _Parser(StatementCursor):
         return None
 
     def _depth_zero(self, *words: str) -> int | None:
-        """The index of the first of these words outside of brackets, from here on, before a query."""
+        """The index of the next of these words outside of brackets, before a query."""
         depth = 0
         for index in range(self.at, len(self.tokens)):
             word = self.word(index - self.at)
@@ -251,7 +251,7 @@ class _Parser(StatementCursor):
         return None
 
     def _query_start(self) -> int | None:
-        """The index of the query's first token behind the definition of a table or view."""
+        """The index of the query's first token after the definition of a table or view."""
         depth = 0
         for index in range(self.at, len(self.tokens)):
             word = self.word(index - self.at)

@@ -1,8 +1,8 @@
 """Scripts: splitting text into statements at `;`, and substituting `${variables}`.
 
 Follows the lexical rules of Spark SQL (strings with backslash escapes, raw strings, backticked names, `--`
-and nested bracketed comments), so that a `;` or `${` inside them means what it means there. Pure text: knows
-no SQL grammar beyond its tokens.
+and nested bracketed comments), so that a `;` or `${` inside them has no effect. Pure text: knows no SQL
+grammar beyond its tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScriptStatement:
 
 @dataclass(frozen=True)
 class Variables:
-    """Where `${name}` and `${namespace:name}` find their values."""
+    """The values of `${name}` and `${namespace:name}`."""
 
     hivevar: Mapping[str, str] = field(default_factory=dict)
     hiveconf: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Piece:
 
 
 def split_script(text: str) -> list[ScriptStatement]:
-    """The statements of a script in order, without their semicolons; comment-only parts are left out.
+    """The statements of a script in order, without their semicolons and without comment-only parts.
 
     A `BEGIN … END` block is one statement. Raises SqlSyntaxError, with line and column, for a string, name,
     comment or block that is not closed.
@@ -86,7 +86,7 @@ def split_script(text: str) -> list[ScriptStatement]:
 
 
 def is_complete(text: str) -> bool:
-    """True if the text ends with a `;` that ends a statement (or holds nothing but comments)."""
+    """True if the text ends with a `;` that ends a statement (or contains nothing but comments)."""
     try:
         pieces = [piece for piece in _pieces_of_statements(text) if text[piece.start : piece.end].strip()]
     except SqlSyntaxError:
@@ -123,7 +123,7 @@ def position_at(text: str, offset: int, line: int = 1, column: int = 1) -> tuple
 
 
 def marked_line(text: str, offset: int, length: int = 1) -> str:
-    """The line of `text` that holds `offset`, and below it a line of carets under the marked part."""
+    """The line of `text` at `offset`, and below it a line of carets under the marked part."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     whole = text[start : len(text) if end < 0 else end].rstrip("\r")
@@ -173,7 +173,7 @@ def _definition_hint(namespace: str | None, name: str) -> str:
     return f"give it with --hiveconf {name}=VALUE or --conf {name}=VALUE"
 
 
-# One token a match: the alternatives are tried in this order, `code` takes what starts none of the others.
+# One token a match: the alternatives are tried in this order, `code` matches everything else.
 _TOKEN = re.compile(
     r"""(?P<line_comment>--[^\r\n]*)
       | (?P<block_comment>/\*)
@@ -192,7 +192,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
     offset = 0
     while offset < len(text):
         match = _TOKEN.match(text, offset)
-        assert match is not None  # `.` takes anything
+        assert match is not None  # `.` matches anything
         kind, end = match.lastgroup, match.end()
         if kind == "unclosed":
             what = "name in backticks" if match.group() == "`" else "string"

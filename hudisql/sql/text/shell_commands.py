@@ -1,4 +1,4 @@
-"""The words of the command line that are no SQL: `quit`, `help`, `source FILE`, `\\d table` and the like.
+r"""The shell commands that are not SQL: `quit`, `help`, `source FILE`, `\d table` and the like.
 
 As in spark-sql, beeline and psql. They work in the shell, with or without a semicolon, and as a statement of
 a script that the command line runs. Knows no SQL but the statements that some of them stand for.
@@ -15,7 +15,7 @@ from hudisql.sql_literals import quote_string
 
 
 class ShellCommand(Enum):
-    """What a word that is no SQL asks for."""
+    """The kind of a shell command."""
 
     QUIT = auto()
     HELP = auto()
@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"[\w.`$-]+")
 
 
 def find_shell_command(text: str) -> CommandLine | None:
-    """The command that a text is, in any case, with or without `!` before and `;` behind it."""
+    """The command of a text, in any case, with or without `!` before and `;` after it; None for SQL."""
     line = text.strip().rstrip(";").strip().removeprefix("!")
     word, _, rest = line.partition(" ")
     word, argument = word.lower(), rest.strip()

@@ -1,7 +1,8 @@
-"""Spark's exceptions as hudisql's: the message alone, without Java's stack, and the place in the script.
+"""Translates Spark's exceptions to hudisql's: the message without Java's stack, and the position in the
+script.
 
-An error that hudisql itself raised inside a Spark task comes back as its own class. Knows Spark's message
-layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not what the statement was about.
+An error that hudisql itself raised inside a Spark task is restored as its own class. Knows Spark's message
+layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not the statements.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _CONTEXT: Final = re.compile(
 )
 _GONE: Final = (
     re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]* file (?P<path>\S+)\. File does not exist"),
-    # The causes that Hadoop's file systems give it: local and HDFS, S3.
+    # The causes from Hadoop's file systems: local and HDFS, S3.
     re.compile(r"\AFile (?:does not exist: )?(?P<path>\S+)"),
     re.compile(r"\ANo such file or directory: (?P<path>\S+)"),
 )
-# Of Hadoop's file systems with `.<name>.crc` beside each file: what Spark says, or a cause of it.
+# From Hadoop's file systems with `.<name>.crc` beside each file: Spark's message, or a cause of it.
 _CHECKSUM: Final = re.compile(r"Checksum error: (?:file:/*(?=/))?(?P<path>\S+) at \d+")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 _ABORTED: Final = re.compile(
@@ -60,7 +61,7 @@ _ABORTED: Final = re.compile(
 class SourceText:
     """A statement as the user wrote it, and where it starts in the script.
 
-    `original_offset` maps an offset of the text that Spark was given back to the user's text.
+    `original_offset` maps an offset of Spark's text back to the user's text.
     """
 
     text: str
@@ -70,7 +71,7 @@ class SourceText:
     original_offset: Callable[[int], int] | None = None
 
     def rewritten(self, before: str, text: str, offset_before: Callable[[int], int]) -> SourceText:
-        """The same statement when `before`, which Spark was to be given, has become `text`."""
+        """The same statement after `before`, Spark's text, has become `text`."""
         if self.spark_text != before or self.original_offset is None:
             return SourceText(before, self.line, self.column, text, offset_before)
         earlier = self.original_offset
@@ -79,12 +80,12 @@ class SourceText:
         )
 
     def spark_line(self, number: int) -> str | None:
-        """A line of the text that Spark was given (1-based)."""
+        """A line of Spark's text (1-based)."""
         lines = (self.spark_text if self.spark_text is not None else self.text).splitlines()
         return lines[number - 1] if 1 <= number <= len(lines) else None
 
     def mark(self, spark_line: int, spark_position: int) -> str | None:
-        """`line …, column …` and the marked text for a place that Spark named (1-based line, 0-based)."""
+        """`line …, column …` and the marked text for a position of Spark's (1-based line, 0-based column)."""
         given = self.spark_text if self.spark_text is not None else self.text
         lines = given.splitlines(keepends=True)
         if not 1 <= spark_line <= len(lines):
@@ -102,7 +103,7 @@ class SourceText:
 
 @contextmanager
 def translated_spark_errors(source: SourceText | None = None) -> Iterator[None]:
-    """Turn what Spark raises inside into QueryError, SqlSyntaxError or the task's own HudisqlError."""
+    """Translate Spark's exceptions to QueryError, SqlSyntaxError or the HudisqlError of a task."""
     try:
         yield
     except Exception as error:
@@ -112,7 +113,7 @@ def translated_spark_errors(source: SourceText | None = None) -> Iterator[None]:
 
 
 def _is_of_spark(error: Exception) -> bool:
-    # Without PySpark imported, none of its exceptions was raised.
+    # If PySpark is not imported, none of its exceptions was raised.
     if "pyspark" not in sys.modules:
         return False
     from py4j.protocol import Py4JError
@@ -178,9 +179,9 @@ def _own_error(message: str) -> HudisqlError | None:
 
 
 def _removed_data_file(message: str) -> str | None:
-    """The data file of a Hudi table that Spark missed.
+    """The data file of a Hudi table that Spark did not find.
 
-    Its own advice, REFRESH TABLE, is for the file lists that it keeps of plain tables.
+    Spark's own advice, REFRESH TABLE, is for its cached file lists of plain tables.
     """
     found = (pattern.search(message) for pattern in _GONE)
     return next((each["path"] for each in found if each is not None and is_data_file(each["path"])), None)
@@ -200,7 +201,7 @@ def _place_in(message: str, source: SourceText | None) -> str | None:
         return None
     context = _CONTEXT.search(message)
     if context:
-        # The text may be that of a view or of a part that was run before; of long ones Spark shows a part.
+        # The text may be that of a view or of a part that ran before; Spark truncates long ones.
         line = source.spark_line(int(context["line"]))
         if line is None or context["shown"].strip(" .") not in line:
             return None

@@ -1,6 +1,6 @@
-"""The tokens of one statement, read from left to right, and errors that mark their place in it.
+"""The tokens of one statement, read from left to right, and errors that mark their position in it.
 
-The parser of statements and the readers of their clauses share it. Of the grammar it knows names alone.
+The parser of statements and the readers of their clauses share it. It knows names, but no other grammar.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ class StatementCursor(TokenCursor):
         return self.at >= len(self.tokens)
 
     def word(self, ahead: int = 0) -> str:
-        """The upper-case text of a coming word or mark; empty for a quoted name, a string or the end."""
+        """The upper-case text of the next word or mark; empty for a quoted name, a string or the end."""
         token = self.peek(ahead)
         return token.text.upper() if token is not None and token.kind in ("word", "mark") else ""
 
     def skip_one_of(self, *words: str) -> str:
-        """Step over the one of these words that comes next; empty if none does."""
+        """Skip the next word if it is one of these; empty if it is not."""
         word = self.word()
         return word if word in words and self.skip(word) else ""
 
     def expect(self, word: str) -> None:
-        """Step over the word. Raises SqlSyntaxError if another comes next."""
+        """Skip the word. Raises SqlSyntaxError if another comes next."""
         if not self.skip(word):
             self.fail(f"{word} is missing")
 
     def expect_end(self) -> None:
-        """Raise SqlSyntaxError if something is left."""
+        """Raise SqlSyntaxError if tokens are left."""
         if not self.is_at_end:
             self.fail("this is not expected here")
 
     def skip_brackets(self) -> None:
-        """Step over a bracketed part, which comes next, to behind its closing bracket."""
+        """Skip a bracketed part, which comes next, with its closing bracket."""
         self.at += 1
         self.skip_to("(", ")", (")",))
         if not self.skip(")"):
@@ -60,7 +60,7 @@ class StatementCursor(TokenCursor):
         if self.at_keyword("IDENTIFIER", "("):
             literal = self.peek(2)
             if literal is None or literal.text[0] not in "'\"" or self.word(3) != ")":
-                self.fail("IDENTIFIER must hold literal text here")
+                self.fail("IDENTIFIER needs literal text here")
             self.at += 4
             return st.TableName(split_identifier(literal.text[1:-1]))
         parts = [self.name_part()]
@@ -69,7 +69,7 @@ class StatementCursor(TokenCursor):
         return st.TableName(tuple(parts))
 
     def name_part(self) -> str:
-        """Step over a name; a double-quoted one, too: only the session knows whether that is a string."""
+        """Skip a name; a double-quoted one, too: only the session knows whether that is a string."""
         token = self.peek()
         if token is None:
             self.fail("a name is missing")

@@ -1,7 +1,7 @@
-"""Statements as values: what a piece of SQL text is, and which tables it names as targets.
+"""Statements as values: the kind of a SQL text, and the tables that are its targets.
 
-`parser.parse_statement` makes them, `executor.execute` dispatches on them. They hold the user's own text
-untouched (Spark runs that, never regenerated SQL) and know neither Spark nor the metastore.
+`parser.parse_statement` creates them, `executor.execute` dispatches on them. They contain the user's own text
+unchanged (Spark runs that, never regenerated SQL) and know neither Spark nor the metastore.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CallStatement(Statement):
 
 @dataclass(frozen=True)
 class QueryStatement(Statement):
-    """Gives rows and changes nothing: SELECT, WITH, FROM …, VALUES, TABLE."""
+    """Returns rows and changes nothing: SELECT, WITH, FROM …, VALUES, TABLE."""
 
 
 @dataclass(frozen=True)
@@ -206,13 +206,13 @@ class ChangeStatement(TableStatement):
 
     @property
     def verb(self) -> str:
-        """What the statement does, as SQL says it."""
+        """The name of the statement in SQL."""
         return "CHANGE"
 
 
 @dataclass(frozen=True)
 class InsertStatement(ChangeStatement):
-    """`INSERT {INTO|OVERWRITE} t …`, also behind `WITH …` or `FROM …`; `targets` has all of several."""
+    """`INSERT {INTO|OVERWRITE} t …`, also after `WITH …` or `FROM …`; `targets` has all of several."""
 
     overwrite: bool = False
     targets: tuple[TableName, ...] = ()

@@ -60,7 +60,7 @@ class Token:
 
 
 class TokenCursor:
-    """Goes over tokens from left to right; `at` is the next token's index."""
+    """Reads tokens from left to right; `at` is the next token's index."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
@@ -72,7 +72,7 @@ class TokenCursor:
         return self.tokens[index] if 0 <= index < len(self.tokens) else None
 
     def take(self) -> Token | None:
-        """Step over the next token; None at the end."""
+        """Read the next token; None at the end."""
         token = self.peek()
         self.at += token is not None
         return token
@@ -85,13 +85,13 @@ class TokenCursor:
         )
 
     def skip(self, *words: str) -> bool:
-        """Step over these words if they come next."""
+        """Skip these words if they come next."""
         found = self.at_keyword(*words)
         self.at += len(words) if found else 0
         return found
 
     def take_name(self) -> tuple[str, ...]:
-        """Step over a dotted name; empty if none comes next. A dot that no name follows stays."""
+        """Read a dotted name; empty if none comes next. A dot without a following name is not read."""
         parts: list[str] = []
         while (token := self.peek()) is not None and token.is_name:
             parts.append(token.name)
@@ -103,7 +103,7 @@ class TokenCursor:
         return tuple(parts)
 
     def skip_to(self, opening: Sequence[str], closing: Sequence[str], stops: Sequence[str]) -> None:
-        """Go to the first of `stops` outside of what opens and closes, or to the end."""
+        """Skip to the first of `stops` outside of brackets and the like, or to the end."""
         depth = 0
         while (token := self.peek()) is not None:
             if depth == 0 and token.is_keyword(*stops):
@@ -143,7 +143,9 @@ def with_quoted_names(tokens: Sequence[Token]) -> list[Token]:
 
 
 def end_of_comment(text: str, start: int) -> int | None:
-    """Where the comment ends that starts with `/*` at `start`, others nested in it; None if nowhere."""
+    """The end of the comment that starts with `/*` at `start`, including nested ones; None if it is not
+    closed.
+    """
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1

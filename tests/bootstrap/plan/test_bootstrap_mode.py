@@ -52,7 +52,7 @@ def test_hudis_other_selectors_take_all_partitions():
     [
         ({SELECTOR_OPTION: "my.Selector"}, "selector 'my.Selector' is unknown"),
         ({REGEX_OPTION: ".*"}, "needs the regex selector"),
-        ({SELECTOR_OPTION: REGEX_SELECTOR, REGEX_OPTION: "["}, "no regular expression"),
+        ({SELECTOR_OPTION: REGEX_SELECTOR, REGEX_OPTION: "["}, "not a regular expression"),
         ({SELECTOR_OPTION: REGEX_SELECTOR, REGEX_MODE_OPTION: "HALF"}, "mode 'HALF' is unknown"),
     ],
 )

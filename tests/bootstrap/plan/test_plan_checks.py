@@ -42,9 +42,9 @@ def test_unreadable_files_are_named_with_their_problem():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        (("id", "_hoodie_record_key"), "Hudi keeps for itself: 1 column: _hoodie_record_key"),
-        (("id", "_HOODIE_mine"), "Hudi keeps for itself: 1 column: _HOODIE_mine"),
-        (("id", "a-b", "1st"), "cannot carry: 2 columns: 1st, a-b"),
+        (("id", "_hoodie_record_key"), "Hudi reserves: 1 column: _hoodie_record_key"),
+        (("id", "_HOODIE_mine"), "Hudi reserves: 1 column: _HOODIE_mine"),
+        (("id", "a-b", "1st"), "does not allow: 2 columns: 1st, a-b"),
         (("id", "ID"), "differ only in case: 2 columns: ID, id"),
     ],
 )

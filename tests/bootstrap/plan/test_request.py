@@ -33,7 +33,7 @@ def test_table_types_are_taken_in_any_form():
         ({"codec": "lzo"}, "hoodie.parquet.compression.codec 'lzo' is unknown"),
         ({"max_file_bytes": 0}, "hoodie.parquet.max.file.size must be 1 or more"),
         ({"options": {"a.b": "1"}}, "a.b"),
-        ({"table_version": 8}, "no tables of version 8"),
+        ({"table_version": 8}, "cannot create tables of version 8"),
         ({"table_version": 9, "mode": ModeChoice(register_only_where="dt > 1")}, "version 6"),
     ],
 )

@@ -95,9 +95,7 @@ def test_a_file_that_changes_while_it_is_taken_is_an_error(tmp_path: Path) -> No
     files = [SourceRows(NewFile(external_file(entry), 20), "", {})]
     check_sources_unchanged(STORAGE, files)
     os.utime(path, (1e9, 1e9))
-    with pytest.raises(
-        SourceChangedError, match=r"changed or removed while they were taken: 1 file: .*a\.pa"
-    ):
+    with pytest.raises(SourceChangedError, match=r"changed or removed during the resync: 1 file: .*a\.pa"):
         check_sources_unchanged(STORAGE, files)
     path.unlink()
     with pytest.raises(SourceChangedError):

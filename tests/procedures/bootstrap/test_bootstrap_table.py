@@ -273,7 +273,7 @@ def test_a_partition_filter_takes_only_the_partitions_it_holds_for(call, daily_o
         sync=False,
     )
     assert [row["partition"] for row in rows] == ["dt=2024-03-02", "TOTAL"]
-    with pytest.raises(BootstrapBlockedError, match="takes no partition"):
+    with pytest.raises(BootstrapBlockedError, match="matches no partition"):
         call(
             "bootstrap_table",
             table=name,

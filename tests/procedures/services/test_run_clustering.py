@@ -191,7 +191,7 @@ def test_what_cannot_be_clustered_is_one_error(changed: ChangedTable) -> None:
         (", order_strategy => 'random'", SettingsError, "must be one of linear, z-order, hilbert"),
         (f", options => '{strategy}=MyStrategy'", SettingsError, "MyStrategy is not supported"),
         (", predicate => 'seq > 1'", InvalidArgumentError, "predicate"),
-        (", partition_regex_pattern => '('", InvalidArgumentError, "is no regular expression"),
+        (", partition_regex_pattern => '('", InvalidArgumentError, "is not a regular expression"),
         (
             ", order => 'st, tags', order_strategy => 'hilbert'",
             InvalidArgumentError,

@@ -69,14 +69,14 @@ def test_what_cannot_be_done_is_one_error(merge_on_read_table: ChangedTable) -> 
     bootstrap = _latest(table)
     for text, error, match in (
         (f"rollback_to_instant('{{t}}', '{bootstrap}')", RollbackRefusedError, "is its bootstrap"),
-        ("rollback_to_instant('{t}', '2020')", NoSuchInstantError, "2020 is no completed commit"),
+        ("rollback_to_instant('{t}', '2020')", NoSuchInstantError, "2020 is not a completed commit"),
         ("rollback_to_instant('{t}')", InvalidArgumentError, "instant_time"),
         ("rollback_to_savepoint('{t}')", NoSuchInstantError, "has no savepoint"),
         ("delete_savepoint('{t}', '2020')", NoSuchInstantError, "has no savepoint"),
-        ("create_savepoint('{t}', '2020')", NoSuchInstantError, "2020 is no completed commit"),
+        ("create_savepoint('{t}', '2020')", NoSuchInstantError, "2020 is not a completed commit"),
         ("create_savepoint()", InvalidArgumentError, "give table or path"),
         ("show_savepoints('nowhere.t')", NoSuchTableError, "no table nowhere.t"),
-        ("show_rollback_detail('{t}', 10, '2020')", NoSuchInstantError, "2020 is no completed rollback"),
+        ("show_rollback_detail('{t}', 10, '2020')", NoSuchInstantError, "2020 is not a completed rollback"),
     ):
         with pytest.raises(error, match=match):
             _call(table, text)

@@ -70,7 +70,7 @@ def test_a_sync_that_fails_is_a_warning_and_the_next_one_runs() -> None:
     assert done == [True]
     assert console.warnings == [
         "s.t: the entry could not follow; the next commit syncs again",
-        "s.t: the metastore could not follow a commit: no route; the next commit syncs again",
+        "s.t: the sync with the metastore failed: no route; the next commit syncs again",
     ]
 
 

@@ -115,7 +115,7 @@ def test_due_services_of_several_tables_run_and_a_broken_one_is_reported(
     assert shown["m compaction"].is_due
     assert shown["m compaction"].reason == "2 of 2 delta commits since the last compaction"
     assert shown["served_cow clean"].is_due
-    assert "not known" in shown["served_broken clean"].reason
+    assert "unknown" in shown["served_broken clean"].reason
     assert "m_ro clean" not in shown, "a table is shown once, whatever names it has"
 
     context, parts, console = _context(session)
@@ -150,7 +150,7 @@ def test_settings_are_those_of_the_command_line_then_of_the_table(merge_on_read_
     _properties(table, hoodie__compact__inline__max__delta__commits="3")
     by_default, _, console = _context(session)
     assert _run_once(by_default, table.name)
-    assert console.infos == ["looking after 1 Hudi table"]
+    assert console.infos == ["maintaining 1 Hudi table"]
     one, _, console = _context(session, hoodie__compact__inline__max__delta__commits="1")
     assert _run_once(one, table.name)
     assert f"{table.name}: compaction" in console.infos[-1]
@@ -209,7 +209,9 @@ def test_the_list_of_tables_is_renewed_and_those_that_stay_keep_what_was_seen(
     monkeypatch.setattr(registry, "served", ServedTables(database="nowhere"))
     now[0] += REFRESH_SECONDS
     assert registry.tables()
-    assert console.warnings == ["the list of tables is not renewed: the metastore has no database nowhere"]
+    assert console.warnings == [
+        "the list of tables could not be refreshed: the metastore has no database nowhere"
+    ]
 
 
 def test_bad_arguments_are_one_error(session: Session) -> None:

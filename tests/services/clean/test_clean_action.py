@@ -164,7 +164,7 @@ def test_a_plan_that_names_files_outside_of_the_table_deletes_nothing(directory:
     before = _data_files(directory)
     for path in (f"{directory.path}/.hoodie/hoodie.properties", f"{directory.path.parent}/other.parquet"):
         _put_plan(directory, requested, plan, {"dt=a": (*plan.files["dt=a"], FileToClean(path))})
-        with pytest.raises(CorruptTableError, match="which is no data file of the table"):
+        with pytest.raises(CorruptTableError, match="which is not a data file of the table"):
             run_clean(_open(directory), requested, SINGLE_WRITER)
     assert _data_files(directory) == before
 

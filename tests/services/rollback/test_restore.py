@@ -158,7 +158,7 @@ def test_a_savepoint_that_is_killed_at_any_step_is_made_when_it_is_called_again(
 def test_only_a_completed_commit_that_no_clean_has_touched_gets_a_savepoint(copy: Copy) -> None:
     table = copy("cow_savepoint_clean")
     (saved,) = table.timeline.savepoints
-    with pytest.raises(NoSuchInstantError, match="20200101000000000 is no completed commit"):
+    with pytest.raises(NoSuchInstantError, match="20200101000000000 is not a completed commit"):
         create_savepoint(table, "20200101000000000")
     with pytest.raises(InvalidArgumentError, match=f"{saved}.*has a savepoint already"):
         create_savepoint(table, saved)

@@ -125,7 +125,7 @@ def test_a_commit_that_others_build_on_is_not_rolled_back(copy: Copy) -> None:
     table = copy("cow_insert_overwrite")
     _, second, third = (each.timestamp for each in table.timeline.commits)
     _assert_refused(table, second, f"the commit {second} .* is followed by {third}")
-    _assert_refused(table, "20200101000000000", "no completed commit on the active", NoSuchInstantError)
+    _assert_refused(table, "20200101000000000", "is not a completed commit on the active", NoSuchInstantError)
     create_savepoint(table, third)
     _assert_refused(table, third, f"the commit {third} .* has a savepoint")
 

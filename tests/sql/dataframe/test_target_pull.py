@@ -134,7 +134,7 @@ def test_of_two_pulls_at_one_time_one_takes_the_changes(
 def test_what_would_lose_or_repeat_changes_is_refused(session: Session, table: ChangedTable) -> None:
     table.run("UPDATE {t} SET price = 100 WHERE seq < 2")
     with (
-        pytest.raises(InvalidArgumentError, match="was not written: its place stays"),
+        pytest.raises(InvalidArgumentError, match="was not written: its position stays"),
         session.incremental(table.name, into=COPY),
     ):
         pass
@@ -151,7 +151,7 @@ def test_what_would_lose_or_repeat_changes_is_refused(session: Session, table: C
     with pytest.raises(InvalidArgumentError, match="would pull its own changes"):
         session.incremental(table.name, into=table.name)
     session.sql("CREATE VIEW changes.no_table AS SELECT 1 AS one")
-    with pytest.raises(NoSuchTableError, match=r"changes\.no_table is no Hudi table"):
+    with pytest.raises(NoSuchTableError, match=r"changes\.no_table is not a Hudi table"):
         session.incremental(table.name, into="changes.no_table")
 
 

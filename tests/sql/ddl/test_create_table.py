@@ -196,7 +196,7 @@ def test_partition_clauses_take_texts_as_in_spark_and_default_means_null(
     ]
     with pytest.raises(HudisqlError, match="Thursday"):
         session.sql("INSERT INTO made.t PARTITION (day = 'Thursday') VALUES (1, 'a', 1)")
-    with pytest.raises(WriteRefusedError, match="id is no partition column"):
+    with pytest.raises(WriteRefusedError, match="id is not a partition column"):
         session.sql("INSERT OVERWRITE made.t PARTITION (id = 9) SELECT 'o', 9, DATE'2024-03-01'")
     with pytest.raises(WriteRefusedError, match="names the column 'day' twice"):
         session.sql("INSERT INTO made.t PARTITION (day = '2024-03-01') (id, day) SELECT 1, DATE'2024-03-02'")

@@ -30,7 +30,7 @@ def test_partitions_are_shown_as_the_metastore_names_them_and_chosen_by_value(
         assert sorted(named) == [name for (name,) in session.sql("SHOW PARTITIONS default.tariffs").rows]
         chosen = session.sql("SHOW PARTITIONS default.tariffs PARTITION (RATE = 12.5, hour = '01')").rows
         assert chosen == [("rate=12.5000000/hour=1",)]
-        with pytest.raises(InvalidArgumentError, match="'noon' is no value of the partition column hour"):
+        with pytest.raises(InvalidArgumentError, match="'noon' is not a value of the partition column hour"):
             session.sql("SHOW PARTITIONS default.tariffs PARTITION (hour = 'noon')")
         session.sql("ALTER TABLE default.tariffs DROP PARTITION (rate = 0.0000001)")
         assert session.sql("SELECT id FROM default.tariffs ORDER BY id").rows == [(2,), (3,)]
