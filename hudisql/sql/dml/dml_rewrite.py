@@ -1,8 +1,8 @@
 """Rewrites INSERT, UPDATE, DELETE and MERGE as the query whose rows are written.
 
-Each statement becomes one SELECT over its target and source, composed of the user's own expressions. Its rows
-have the operation (`write.changes.RowOperation`), the identity of the stored row, and the values of all columns.
-This module only produces text; `dml_plan` casts the rows.
+Each statement becomes one SELECT over its target and source, composed of the user's own expressions. Its
+rows have the operation (`write.changes.RowOperation`), the identity of the stored row, and the values of all
+columns. This module only produces text; `dml_plan` casts the rows.
 """
 
 from __future__ import annotations
