@@ -147,9 +147,7 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
 
 
 def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
-    """The analyzed plan of a parsed query, or of a command that contains one, as text; empty for other
-    commands.
-    """
+    """The analyzed plan of a parsed query, or of a command with one, as text; empty for other commands."""
     from py4j.java_gateway import is_instance_of
 
     session: Any = spark
@@ -188,9 +186,7 @@ def prune_schema(schema: pa.Schema, fields: FieldTree | None) -> pa.Schema:
 
 
 def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
-    """The part of `predicate` on these top-level columns: never stronger than the whole, None if there is
-    none.
-    """
+    """The part of `predicate` on these top-level columns, never stronger than it; None if there is none."""
     if predicate is None:
         return None
     if all(path[0] in columns for path in columns_of(predicate)):
