@@ -127,9 +127,7 @@ class CorruptTableError(HudisqlError, ValueError):
 
 
 class StorageError(HudisqlError, OSError):
-    """A file system refused or failed an operation; the message has the path, the operation and the store's
-    error.
-    """
+    """A file system refused or failed an operation; the message has path, operation and the store's error."""
 
 
 class NoSuchPathError(StorageError, FileNotFoundError):

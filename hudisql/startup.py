@@ -86,9 +86,7 @@ class OwnedParts:
 
     @property
     def spark_without_catalog(self) -> SparkSession:
-        """Spark, possibly before it has a catalog: for statements without tables, views or functions of a
-        catalog.
-        """
+        """Spark, possibly before it has a catalog: for statements that name nothing of a catalog."""
         with self._lock:
             if self._spark is None:
                 self._starting(self._start_spark)
@@ -121,8 +119,7 @@ class OwnedParts:
         return self._client
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in this thread when it first gets Spark, or now if Spark is running; the result
-        removes it.
+        """Call `action` when this thread first gets Spark, or now if it is running; the result removes it.
 
         It does not wait, even while another thread starts Spark.
         """

@@ -1,5 +1,4 @@
-"""Checks whether the condition of a MERGE compares the whole record key: else it also finds rows of other
-keys.
+"""Checks whether the condition of a MERGE compares the whole record key; else it finds other keys, too.
 
 Reads only the condition, with sqlglot; a column is the target's if its qualifier, or its name, says so.
 """

@@ -1,5 +1,4 @@
-"""The root of the `hudisql` command: turns errors that no subcommand has caught into one line and an exit
-code.
+"""The root of the `hudisql` command: turns uncaught errors into one line and an exit code.
 
 These are errors of hudisql, missing packages of an extra, and errors of the operating system. Other
 exceptions are bugs of hudisql and keep their traceback.

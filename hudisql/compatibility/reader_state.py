@@ -1,5 +1,4 @@
-"""The state of a table that decides which readers read it, from properties and timeline, without listing
-files.
+"""The state of a table that decides which readers read it, from properties and timeline.
 
 The active commits tell which file groups are still bootstrapped and which have log files. Only a table whose
 commits are partly archived is listed. Footers and log files are sampled. This module does not know Spark.

@@ -22,9 +22,7 @@ class Lineage:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The models in an order in which each follows those that it reads. Raises InvalidArgumentError for a
-        cycle.
-        """
+        """The models, each after those that it reads. Raises InvalidArgumentError for a cycle."""
         graph = {name: sorted(self.parents(name)) for name in sorted(self.reads)}
         try:
             return tuple(TopologicalSorter(graph).static_order())

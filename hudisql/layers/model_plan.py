@@ -68,9 +68,7 @@ def plan_project(session: Session, project: Project, chosen: Sequence[str]) -> l
 
 
 def blocked_models(session: Session, project: Project, chosen: Sequence[str]) -> list[ModelPlan]:
-    """The chosen models whose tables cannot become what the files say; errors of queries appear when they
-    run.
-    """
+    """The chosen models whose tables cannot become what the files say; query errors appear in the run."""
     states = {
         name: state_before(session.context, project.models[name], follows_changes=True) for name in chosen
     }

@@ -47,9 +47,7 @@ class ProjectRun:
         self._passed = PassedTests(self.session.context, self.project)
 
     def apply(self) -> bool:
-        """Refresh the models, and run the tests that have not passed on the current rows; False if one
-        failed.
-        """
+        """Refresh the models, and run the tests that have not passed on the rows; False if one failed."""
         for database in dict.fromkeys(name.split(".")[0] for name in self.chosen):
             if self.session.context.metastore.get_database(database) is None:
                 self.session.execute(ScriptStatement(f"CREATE DATABASE IF NOT EXISTS {quote_name(database)}"))

@@ -50,8 +50,7 @@ class PassedTests:
     _lock: Lock = field(default_factory=Lock)
 
     def fingerprint(self, test: DataTest) -> str | None:
-        """The fingerprint of the test and of the rows that it would read now; None if it must run in any
-        case.
+        """The fingerprint of the test and of its current rows; None if it must run in any case.
 
         It must if its text has such functions, or if it reads anything but Hudi tables named in it: views,
         table functions, register-only partitions. Raises MetastoreError, CorruptTableError, StorageError.

@@ -35,9 +35,7 @@ DEFAULT_WAIT_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True)
 class ApplyOptions:
-    """How scripts are applied; `target` is the last version, `wait_seconds` how long to wait for another
-    runner.
-    """
+    """How scripts are applied; `target` is the last version, `wait_seconds` the wait for another runner."""
 
     target: Version | None = None
     out_of_order: bool = False

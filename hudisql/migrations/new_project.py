@@ -12,9 +12,7 @@ TEMPLATE: Final = Path(__file__).parent / "project"
 
 
 def make_project(directory: Path) -> list[Path]:
-    """Write the project's files; returns their paths. Raises InvalidArgumentError if the directory is not
-    empty.
-    """
+    """Write the project's files; returns their paths. Raises InvalidArgumentError in a used directory."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InvalidArgumentError(f"{directory} exists and is not empty", hint="name a new directory")
     return list(_copied(directory))

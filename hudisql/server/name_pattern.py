@@ -15,8 +15,7 @@ _PARTS: Final = re.compile(r"\\(?P<escaped>.)|(?P<many>\.\*|[%*])|(?P<one>[_.])|
 
 
 def name_matcher(pattern: bytes | None) -> Callable[[str], bool]:
-    """A predicate for names that match the pattern, ignoring case; without a pattern, or with an empty one,
-    all match.
+    """A predicate for names that match the pattern, ignoring case; an empty or missing one matches all.
 
     `%`, `*` and `.*` match any characters, `_` and `.` one, `|` means "or", a backslash escapes the next
     character; all others match themselves.

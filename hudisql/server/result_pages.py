@@ -134,9 +134,7 @@ def _batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]])
 
 
 def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows of a DataFrame of `wire_frame`, in its order. Raises Spark's exceptions, also during
-    iteration.
-    """
+    """The rows of a DataFrame of `wire_frame`, in order. Raises Spark's exceptions, also while iterating."""
     plan = optimized_plan(frame)
     if class_name(plan) in _HELD_PLANS:
         return iter(to_arrow(frame).to_batches())

@@ -80,9 +80,7 @@ class Caller:
     """One connection's view of the service: its user, and the sessions that it opened."""
 
     def __init__(self, user: str | None, is_gone: Callable[[], bool] = lambda: False) -> None:
-        """`is_gone` says whether the client has disconnected: a statement that it waits for is then
-        cancelled.
-        """
+        """`is_gone` says whether the client has disconnected, which cancels a statement that it waits for."""
         self.user = user
         self.is_gone = is_gone
         self.sessions: list[ClientSession] = []

@@ -46,9 +46,7 @@ class ThriftServer:
         users: UserChecks | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Serve the clients that connect to `listener` (see `listen_on`), including those that are already
-        waiting.
-        """
+        """Serve the clients that connect to `listener` (see `listen_on`), and those already waiting."""
         self.service = CliService(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console

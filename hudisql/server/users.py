@@ -104,9 +104,7 @@ class LdapServer:
     """Users of an LDAP server, authenticated by a simple bind; `user_dn` has `{user}` for the name."""
 
     def __init__(self, url: str, user_dn: str, seconds: int = 10) -> None:
-        """Raises SettingsError for a URL without TLS, a name pattern without `{user}`, or if ldap3 is
-        missing.
-        """
+        """Raises SettingsError without TLS, for a name pattern without `{user}`, or if ldap3 is missing."""
         if not url.startswith("ldaps://"):
             raise SettingsError(
                 f"the LDAP server {url} would be sent passwords in the clear", hint="give an ldaps:// URL"

@@ -97,9 +97,7 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
 def _register_only_before(
     table: HudiTable, partitions: Sequence[RegisteredPartition], least_ms: float
 ) -> set[str]:
-    """The partitions (paths) without a file modified since; unknown, thus not included, if the directory is
-    gone.
-    """
+    """The partitions (paths) without a file modified since; not those whose directory is gone."""
     return {
         partition.path
         for partition, files in zip(partitions, files_if_there(table, partitions), strict=True)

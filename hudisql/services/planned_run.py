@@ -1,5 +1,4 @@
-"""Planned table services (compactions, clusterings): prepares a plan, begins its run, rolls back a failed
-run.
+"""Planned table services (compactions, clusterings): preparing a plan, beginning and undoing its run.
 
 Follows `RunCompactionActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
 `BaseHoodieTableServiceClient.rollbackInflightCompaction` of Hudi 0.15. The plan stays on the timeline until

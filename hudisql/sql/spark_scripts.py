@@ -117,9 +117,7 @@ def _check_tokens(context: Context, tokens: Sequence[Token], kind: str) -> None:
 
 
 def _plans_of(context: Context, value: Any) -> Iterator[Any]:
-    """The plans of a block's statements, conditions and handlers too; a plan that is not a block is returned
-    itself.
-    """
+    """The plans of a block's statements, conditions and handlers too; another plan is returned itself."""
     if class_name(value) == _STATEMENT:
         yield value.parsedPlan()
     elif class_name(value) in _PARTS_OF_BLOCKS:

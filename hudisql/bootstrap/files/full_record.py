@@ -124,8 +124,7 @@ def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecor
 
 
 class FullRecordSink:
-    """Receives a task's rows, as the table has them, and writes its files; it does not read the task's
-    inputs.
+    """Receives a task's rows, as the table has them, and writes its files; does not read the inputs.
 
     `first_sequence_number` continues the row numbers of an earlier sink with the same task partition id.
     """

@@ -45,9 +45,7 @@ class MigrationLock:
 
 
 def lock_directory_name(name: str) -> str:
-    """The directory of a table's lock; with a hash for a long name, since file systems limit names to 255
-    bytes.
-    """
+    """The directory of a table's lock; a long name gets a hash, since file systems allow 255 bytes."""
     if len(name.encode()) > _LONGEST_WRITTEN:
         name = sha256(name.encode()).hexdigest()
     return f".hudisql-migration-{name}"

@@ -365,9 +365,7 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
 def check_target(
     storage: Storage, target: str, source: BootstrapSource, *, resumes: bool = False
 ) -> Iterator[Finding]:
-    """Blockers for a target that is taken or that overlaps the source; `resumes` allows an unfinished
-    bootstrap.
-    """
+    """Blockers for a taken target or one that overlaps the source; `resumes` allows an unfinished run."""
     taken = (partition.location for partition in source.partitions)
     directories = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)

@@ -1,5 +1,4 @@
-"""Checks that a resync adds no record key twice: against the table before it writes, among its own rows
-after.
+"""Checks that a resync adds no record key twice: against the table before, among its own rows after.
 
 Keys are looked up by the table's index in the existing partitions, as an upsert does; new partitions cost
 nothing. The new rows' keys are compared as those of a bootstrap, by hashes of the key columns of the files

@@ -161,8 +161,7 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
 def plan_lift(
     context: Context, table: HudiTable, request: ResyncRequest, paths: Collection[str] | None = None
 ) -> ResyncPlan:
-    """Plan to write the rows of register-only partitions: those of `paths`, or those that match
-    `request.lift`.
+    """Plan to write the rows of register-only partitions: those of `paths`, or matching `request.lift`.
 
     Raises InvalidArgumentError for a bad predicate, SourceChangedError if a directory is gone,
     CorruptTableError, StorageError. All other problems are blockers.

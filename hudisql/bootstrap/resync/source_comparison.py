@@ -106,8 +106,7 @@ def unlisted_partitions(
 def changed_sources(
     table: HudiTable, partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
 ) -> list[ChangedSourceFile]:
-    """The table's source files that changed or are missing, by partition and path; `partitions` are the
-    source's now.
+    """The table's changed or missing source files, by partition and path; `partitions` are the source's.
 
     Files that are not in these (for example by a `partition_filter`) are looked up at their former path.
     Raises StorageError.

@@ -159,9 +159,7 @@ def _write_partitions(
     number: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, FullRecordFile]]:
-    """Write the rows of one Spark task: one partition's rows after the other's, each partition by its own
-    sink.
-    """
+    """Write the rows of one Spark task, one partition after the other, each by its own sink."""
     sink: FullRecordSink | None = None
     current: str | None = None
     rows = 0

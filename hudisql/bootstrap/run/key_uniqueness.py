@@ -85,8 +85,7 @@ class RepeatedKeys:
 
 
 def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[BootstrapFile]) -> None:
-    """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` requires to be
-    unique.
+    """Raise BootstrapBlockedError with counts and samples if keys are not as unique as `key_check` says.
 
     The skeletons' keys must not be null; their results have their ranges. Raises StorageError if one cannot
     be read again.

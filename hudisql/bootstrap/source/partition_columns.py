@@ -211,8 +211,7 @@ def _stays_text(column_type: pa.DataType) -> bool:
 
 
 def _typed_column_findings(column: PartitionColumn, type_name: str) -> list[Finding]:
-    """The incompatibilities of a partition column that is not a string, as measured with Hudi 0.15.0 and
-    1.2.0.
+    """The incompatibilities of a non-string partition column, as measured with Hudi 0.15.0 and 1.2.0.
 
     Both read typed partition columns correctly, in bare and in key=value directories. Hudi's own bootstrap
     only creates strings: 0.15's copy-on-write merge puts the directory's text into the typed column, 1.2's a

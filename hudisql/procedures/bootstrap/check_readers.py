@@ -24,9 +24,7 @@ class CheckReadersArguments(TableArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReadersRow:
-    """A reader, with a row for each name of the table in Hive; `reads` is right, wrong, fails, in part or
-    unknown.
-    """
+    """A reader, for Hive with each name of the table; `reads` is right, wrong, fails, in part or unknown."""
 
     reader: str
     name: str | None

@@ -88,9 +88,7 @@ def _checked_plan(
 
 
 def _locate(context: Context, arguments: RollbackBootstrapArguments) -> tuple[tuple[str, str] | None, str]:
-    """The name, if one was given, and the directory: the given one, that of the metastore, or the default
-    one.
-    """
+    """The given name, and the directory: the given one, that of the metastore, or the default one."""
     if arguments.table is None:
         if arguments.path is None:
             raise InvalidArgumentError(

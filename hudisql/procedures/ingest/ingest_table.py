@@ -1,5 +1,4 @@
-"""`ingest_table`, `pause_ingest`, `resume_ingest`, `drop_ingest`: declare the events that are written to
-tables.
+"""`ingest_table`, `pause_ingest`, `resume_ingest`, `drop_ingest`: declarations of ingested events.
 
 Procedures of hudisql; Apache Hudi's counterpart is the configuration of a Hudi Streamer job.
 """

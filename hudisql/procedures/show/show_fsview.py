@@ -91,8 +91,7 @@ class LatestFileSliceRow:
     row=FileSliceRow,
 )
 def show_fsview_all(context: Context, arguments: FileSystemViewArguments) -> Iterable[FileSliceRow]:
-    """A row for each slice, the newest of a group first, including replaced groups until a clean deletes
-    them.
+    """A row for each slice, the newest of a group first, including replaced groups until a clean.
 
     Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError.
     """

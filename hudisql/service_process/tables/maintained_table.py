@@ -40,9 +40,7 @@ class RegisteredTable:
         return self.entry.full_name
 
     def look(self) -> TableLook:
-        """The services that are due. Raises NoSuchTableError, UnsupportedTableError, CorruptTableError,
-        StorageError.
-        """
+        """What is due. Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError."""
         if self._watch is None:
             self._watch = TableWatch(self.storage, self.storage.qualify(location_of(self.entry)))
         signature, known = self._watch.signature(), self._look

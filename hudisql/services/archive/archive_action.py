@@ -137,8 +137,7 @@ def _write(table: HudiTable, entries: list[ArchivedEntry]) -> None:
 
 
 def _merged_number(table: HudiTable, directory: str) -> int:
-    """The number of the file into which Apache Hudi was merging others when it was killed; 0 if there is
-    none.
+    """The number of the file into which a killed Apache Hudi was merging others; 0 if there is none.
 
     Hudi may delete that file when it continues.
     """

@@ -167,9 +167,7 @@ def read_clean_plan(table: HudiTable, instant: Instant) -> CleanPlan:
 
 
 def last_clean(table: HudiTable) -> CleanMetadata | None:
-    """The metadata of the newest completed clean of the active timeline. Raises CorruptTableError,
-    StorageError.
-    """
+    """The metadata of the newest completed clean. Raises CorruptTableError, StorageError."""
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN:
             return read_clean_metadata(table, instant)

@@ -1,5 +1,4 @@
-"""Finds the tables of the metastore that use source files: by their location, a partition's, or a bootstrap
-index.
+"""Finds tables of the metastore that use source files: by a location or a bootstrap index.
 
 Reads every table and partition of the metastore, so only a call that deletes source files uses it.
 """

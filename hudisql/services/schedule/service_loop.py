@@ -50,9 +50,7 @@ class MaintainedTable(Protocol):
         """The services that are due now; cheap if nothing has changed. Raises HudisqlError."""
 
     def run(self, service: Service) -> str | None:
-        """Run the service; a description of what was done, None for nothing. Raises errors of hudisql and
-        Spark.
-        """
+        """Run the service; what was done, None for nothing. Raises errors of hudisql and Spark."""
 
 
 @dataclass(frozen=True, slots=True)

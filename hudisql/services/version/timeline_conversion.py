@@ -1,5 +1,4 @@
-"""Converts the timeline of a table to the layout of another table version: names, contents, archived
-instants.
+"""Converts the timeline of a table to the layout of another table version.
 
 Follows `SevenToEightUpgradeHandler` and `EightToSevenDowngradeHandler` of Hudi 1.2. The new files are written
 beside the old ones, which are valid until `hoodie.properties` has the new version; a killed run is started

@@ -44,8 +44,7 @@ class TargetPull(IncrementalPull):
     _is_written: bool = field(default=False, repr=False)
 
     def write(self, df: DataFrame | None = None, operation: str | None = None, **options: str) -> WriteResult:
-        """Write rows derived from the changes (by default `df`, all of them) as one commit, with the
-        position.
+        """Write rows derived from the changes (by default `df`) as one commit, with the position.
 
         Operations and options are those of `Session.write`; a commit is made even without rows. Raises
         WriteConflictError if another pull has written the changes meanwhile.

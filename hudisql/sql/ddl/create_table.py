@@ -149,9 +149,7 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and IF NOT EXISTS was
-    given.
-    """
+    """A CREATE TABLE AS SELECT before its run; `target` is None if IF NOT EXISTS found a table."""
 
     definition: TableDefinition
     frame: DataFrame

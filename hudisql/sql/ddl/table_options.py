@@ -114,9 +114,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_purge(table: HudiTable, properties: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedTableError if the property would let Hive's DROP TABLE delete files of a bootstrapped
-    table.
-    """
+    """Raise UnsupportedTableError if Hive's DROP TABLE would delete files of a bootstrapped table."""
     for name, value in properties.items():
         if name.lower() == PURGE_PROPERTY and (value or "").lower() == "true" and table.is_bootstrapped:
             raise UnsupportedTableError(

@@ -149,8 +149,7 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class DmlPlan:
-    """The plan of an INSERT, UPDATE, DELETE, MERGE or a DataFrame's write: EXPLAIN shows it, `execute` runs
-    it.
+    """The plan of an INSERT, UPDATE, DELETE, MERGE or DataFrame write: EXPLAIN shows it, `execute` runs it.
 
     `table` has the schema after the commit, `options` say how files are written. `query` is None for a
     DataFrame. The scope's resources must be open while the plan is used.

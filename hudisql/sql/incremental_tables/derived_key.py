@@ -14,9 +14,7 @@ _KEEPING_ROWS = frozenset({"Project", "Filter", "Sort", "SubqueryAlias", "View",
 
 
 def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
-    """The names of the columns that are the key of a query's rows; empty if the query does not determine
-    them.
-    """
+    """The names of the key columns of a query's rows; empty if the query does not determine them."""
     node: Any = cat.analyzed_plan(frame)
     shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
     paths = {each.view_name: each.path for each in sources.references}

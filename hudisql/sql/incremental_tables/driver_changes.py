@@ -149,9 +149,7 @@ def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa
 
 
 def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
-    """The column has one of the values; empty text also matches NULL. None if file statistics cannot decide
-    it.
-    """
+    """The column has one of the values, or NULL for empty text. None if file statistics cannot decide it."""
     kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_decimal)
     if not any(is_kind(values.type) for is_kind in kinds):
         return None
@@ -162,9 +160,7 @@ def _one_of(name: str, values: pa.ChunkedArray) -> Predicate | None:
 
 
 def _as_compared(rows: pa.Table) -> pa.Table:
-    """Convert values for comparison as `changed_rows.rows_of_values` does: integers of all sizes, empty text
-    as NULL.
-    """
+    """Convert values as `changed_rows.rows_of_values` compares them: integers of all sizes, '' as NULL."""
     columns = []
     for column in rows.columns:
         if pa.types.is_integer(column.type):

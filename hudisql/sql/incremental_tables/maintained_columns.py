@@ -1,6 +1,4 @@
-"""Selects the columns by whose values a refresh recomputes an incremental table's rows, and their affected
-values.
-"""
+"""The columns by whose values a refresh recomputes an incremental table's rows, and these values."""
 
 from __future__ import annotations
 

@@ -94,9 +94,7 @@ def _set(spark: SparkSession, name: str, value: str | None) -> None:
 
 
 def _set_in_session(spark: SparkSession) -> list[str]:
-    """The names of the settings that the session, or its configuration, has set and that affect a query's
-    rows.
-    """
+    """The names of settings that the session, or its configuration, has set and that affect rows."""
     # All names by one call: for a map, Py4J asks the JVM for each entry.
     names = str(session_state(spark).conf().settings().keySet().toString())
     set_here = sorted(name for name in names.strip("[]").split(", ") if gives_meaning(name))

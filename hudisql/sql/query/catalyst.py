@@ -147,9 +147,7 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
 
 
 def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
-    """The analyzed plan of a parsed query, or of a command that contains one, as text; empty for other
-    commands.
-    """
+    """The analyzed plan of a parsed query, or of a command with one, as text; empty for other commands."""
     kind = str(parsed.getClass().getSimpleName())
     if is_instance(spark, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
         return ""
@@ -185,9 +183,7 @@ def prune_schema(schema: pa.Schema, fields: FieldTree | None) -> pa.Schema:
 
 
 def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
-    """The part of `predicate` on these top-level columns: never stronger than the whole, None if there is
-    none.
-    """
+    """The part of `predicate` on these top-level columns, never stronger than it; None if there is none."""
     if predicate is None:
         return None
     if all(path[0] in columns for path in columns_of(predicate)):

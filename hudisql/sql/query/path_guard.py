@@ -50,8 +50,7 @@ class NamedDirectory:
 
 
 def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
-    """Raise UnsupportedStatementError if a named directory lies in a Hudi table, or contains one and is
-    overwritten.
+    """Raise UnsupportedStatementError for named directories in a Hudi table, or overwritten around one.
 
     Raises InvalidArgumentError for a location with credentials, that of a database included.
     """
@@ -61,9 +60,7 @@ def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
 
 
 def refuse_directories(context: Context, directories: Iterable[NamedDirectory]) -> None:
-    """Raise UnsupportedStatementError if a directory lies in a Hudi table, or contains one and is
-    overwritten.
-    """
+    """Raise UnsupportedStatementError for directories in a Hudi table, or overwritten around one."""
     for directory in directories:
         root = find_hudi_root(context, directory.path)
         if root is None and directory.is_overwritten:

@@ -70,8 +70,7 @@ class TableReference:
 
 @dataclass(frozen=True)
 class StatementNames:
-    """The tables that a statement reads, in order, and the aliases and CTE names that it defines (lower
-    case).
+    """The tables that a statement reads, in order, and its aliases and CTE names (lower case).
 
     `tokens` are those of its text, if it reads tables.
     """

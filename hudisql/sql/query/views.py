@@ -83,9 +83,7 @@ def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:
 
 
 def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = False) -> ViewDefinition | bool:
-    """The definition of a temporary view; True if it has no text (created from a DataFrame), False if
-    missing.
-    """
+    """The definition of a temporary view; True if it has no text (made from a DataFrame), False if none."""
     catalog = session_state(spark).catalog()
     found = catalog.getRawGlobalTempView(name) if is_global else catalog.getRawTempView(name)
     if not found.isDefined():
@@ -179,9 +177,7 @@ def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSes
 
 @contextmanager
 def active_session(session: SparkSession, before: SparkSession) -> Iterator[None]:
-    """Activate `session` in this thread, since Spark's parser reads the active session's settings; restore
-    the previous one.
-    """
+    """Make `session` the thread's active one, whose settings Spark's parser reads; restore it afterwards."""
     if session is before:
         yield
         return

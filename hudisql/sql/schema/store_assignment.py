@@ -58,8 +58,7 @@ def with_types(
 
 
 def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:
-    """Cast `value` from the type `found` to the type `wanted` of the column `name`; fails for values that do
-    not fit.
+    """Cast `value` from the type `found` to `wanted` of the column `name`; fails if a value does not fit.
 
     Spark's own `cast` follows `spark.sql.ansi.enabled` and would wrap such values, or store NULL.
     """

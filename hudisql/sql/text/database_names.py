@@ -1,6 +1,4 @@
-"""The database of a CREATE DATABASE or a USE: Spark runs these statements, which are recognized by their
-text.
-"""
+"""The database of a CREATE DATABASE or a USE, which Spark runs, recognized by the text."""
 
 from __future__ import annotations
 

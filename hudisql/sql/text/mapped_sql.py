@@ -45,9 +45,7 @@ class MappedSql:
         return nearest
 
     def composed_offset(self, offset: int) -> int | None:
-        """The composed offset of the piece that begins at an offset of the user's text; None if there is
-        none.
-        """
+        """The composed offset of the piece that begins at an offset of the user's text; None without one."""
         return next((start for start, _, origin in self._origins if origin == offset), None)
 
     def source(self, statement: SourceText) -> SourceText:

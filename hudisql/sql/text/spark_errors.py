@@ -1,5 +1,4 @@
-"""Translates Spark's exceptions to hudisql's: the message without Java's stack, and the position in the
-script.
+"""Translates Spark's exceptions to hudisql's: messages without Java's stack, positions in the script.
 
 An error that hudisql itself raised inside a Spark task is restored as its own class. Knows Spark's message
 layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not the statements.

@@ -143,9 +143,7 @@ def with_quoted_names(tokens: Sequence[Token]) -> list[Token]:
 
 
 def end_of_comment(text: str, start: int) -> int | None:
-    """The end of the comment that starts with `/*` at `start`, including nested ones; None if it is not
-    closed.
-    """
+    """The end of the comment (`/*` at `start`), including nested ones; None if it is not closed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1
