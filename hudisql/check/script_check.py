@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.check.script_findings import Finding, finding_of
 from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
@@ -24,7 +24,6 @@ from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
 if TYPE_CHECKING:
     from hudisql.check.statement_check import StatementCheck
 
-Level = Literal["parse", "bind", "plan"]
 LEVELS: Final = ("parse", "bind", "plan")
 _MIGRATION: Final = re.compile(r"(?:[VU]\d[\d._]*|R)__")
 

@@ -34,12 +34,11 @@ class TaggedKeys:
 
     A key that was not looked up itself may be new, though its hash is known: then its row goes to the logs of
     that file group alone, where later look-ups find it. A merge of base files must look for the key and
-    insert the row if it is not there. `settled` is the number of keys that were looked up themselves.
+    insert the row if it is not there.
     """
 
     file_ids: pa.DictionaryArray
     hashes: Hashes
-    settled: int
 
 
 def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares: bool = False) -> TaggedKeys:
@@ -57,7 +56,7 @@ def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares:
     rows = np.flatnonzero(unsure)
     if len(rows):
         groups[rows] = _settle(index, keys.take(pa.array(rows)), hashes[rows], find)
-    return TaggedKeys(index.file_ids_of(groups), hashes, len(rows))
+    return TaggedKeys(index.file_ids_of(groups), hashes)
 
 
 def _is_repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
