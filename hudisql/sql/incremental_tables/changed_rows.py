@@ -17,7 +17,7 @@ from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.sql.dml.statement_scope import StatementScope
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
+from hudisql.sql.incremental_tables.driver_changes import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.query_plan import PreparedQuery

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES, REFRESH_DRIVER_MAX_BYTES
 from hudisql.format.schema import meta_columns
 from hudisql.read.changes.row_multisets import equal_row_numbers
 from hudisql.read.files.conform import conform_batch
@@ -28,7 +29,6 @@ from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -71,6 +71,11 @@ class DriverChanges:
         """How many rows are to be written, and how many deleted."""
         operations = [Operation(each) for each in self.rows.column(OPERATION).to_pylist()]
         return sum(not each.removes for each in operations), operations.count(Operation.DELETE)
+
+
+def refresh_driver_bytes(scope: StatementScope) -> int:
+    """The session's limit for refreshes; 0 where statements have nothing of files on the driver."""
+    return scope.settings.get(REFRESH_DRIVER_MAX_BYTES) if scope.settings.get(DRIVER_MAX_BYTES) else 0
 
 
 def changes_on_driver(

@@ -29,8 +29,11 @@ from hudisql.sql.incremental_tables.changed_rows import (
     rows_of_values,
 )
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
-from hudisql.sql.incremental_tables.driver_changes import DriverChanges, changes_on_driver
-from hudisql.sql.incremental_tables.driver_limit import refresh_driver_bytes
+from hudisql.sql.incremental_tables.driver_changes import (
+    DriverChanges,
+    changes_on_driver,
+    refresh_driver_bytes,
+)
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
 from hudisql.sql.incremental_tables.rewritten_rows import column_of_rewritten_rows
