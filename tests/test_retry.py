@@ -1,19 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from hudisql import retry as subject
 from hudisql.retry import retry
 
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(subject.time, "sleep", seconds.append)
+    monkeypatch.setattr("hudisql.retry.time.sleep", seconds.append)
     return seconds
 
 
-def _call(*errors: Exception) -> tuple[list[Exception], object]:
+def _call(*errors: Exception) -> tuple[list[Exception], Callable[[], str]]:
     left = list(errors)
 
     def call() -> str:

@@ -172,19 +172,13 @@ def analyzed_query(
     return frame
 
 
-def run_query(
-    context: Context,
-    text: str,
-    source: SourceText | None = None,
-    *,
-    filters: Mapping[int, Predicate] | None = None,
-) -> DataFrame:
+def run_query(context: Context, text: str, source: SourceText | None = None) -> DataFrame:
     """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
     target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
     """
-    return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
+    return run_prepared(context, prepare_query(context, text, source), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
