@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pages import replace_part
+from hudisql.format.keys.key_hashes import Hashes, xxhash64
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline.active_timeline import Timeline
-from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import UNKNOWN, KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys
@@ -78,8 +78,8 @@ def uuid_keys(random: np.random.Generator, count: int) -> pa.Array:
 def measure_hashes() -> Speed:
     """Hash a million keys of 36 characters; the best of three."""
     keys = uuid_keys(np.random.default_rng(1), MILLION)
-    key_hashes(keys)
-    best = min(_cpu(lambda: key_hashes(keys)) for _ in range(3))
+    xxhash64(keys)
+    best = min(_cpu(lambda: xxhash64(keys)) for _ in range(3))
     return Speed("hash keys of 36 characters", len(keys) / best / MILLION, HASH_GOAL)
 
 

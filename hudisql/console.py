@@ -233,9 +233,8 @@ class BarProgress:
         self._bar.update(self._task, advance=units, **changes)  # type: ignore[attr-defined]
 
 
-def open_console(*, silent: bool = False, stream: TextIO | None = None) -> Console:
+def open_console(*, silent: bool = False) -> Console:
     """The console for this process: silent if requested, live bars on a terminal, plain lines elsewhere."""
     if silent:
         return SilentConsole()
-    target = stream or sys.stderr
-    return TerminalConsole() if stream is None and target.isatty() else PlainConsole(target)
+    return TerminalConsole() if sys.stderr.isatty() else PlainConsole(sys.stderr)

@@ -18,10 +18,11 @@ from hudisql.read.changes.change_capture import (
     plan_capture,
     read_change_texts,
 )
+from hudisql.read.files.conform import conform_batch
 from hudisql.read.files.predicates import Predicate
 from hudisql.read.files.splits import ScanTask
 from hudisql.read.merge.merge_mode import LogMergeConfig
-from hudisql.read.scan.arrow_scan import read_task, widen_batch
+from hudisql.read.scan.arrow_scan import read_task
 from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.storage import Storage
@@ -96,4 +97,4 @@ def read_input(storage: Storage, work: InputPartition, output: pa.Schema) -> Ite
             storage, work.task, work.columns, work.predicate, log_merge_config=work.log_merge_config
         )
         for batch in rows:
-            yield widen_batch(batch, output)
+            yield conform_batch(batch, output)

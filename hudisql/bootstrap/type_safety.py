@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP
+from hudisql.read.files.conform import is_list_like
 
 _REWRITE = "rewrite the files with Spark's {setting}"
 _OLD_DATES = "dates before 1582-10-15 or timestamps before 1900"
@@ -226,15 +227,9 @@ def _classify(shape: pa.DataType, leaves: Iterator[Any], incompatibilities: set[
             incompatibilities.add("map_key")
             return None
         return None if key is None or value is None else pa.map_(key, value)
-    if _is_list(shape):
+    if is_list_like(shape):
         return _classify_list(shape, leaves, incompatibilities)
     return _classify_leaf(next(leaves), incompatibilities)
-
-
-def _is_list(shape: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(shape) or pa.types.is_large_list(shape) or pa.types.is_fixed_size_list(shape)
-    )
 
 
 def _classify_list(

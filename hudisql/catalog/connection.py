@@ -13,14 +13,16 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-import tenacity
-
 from hudisql.errors import MetastoreUnavailableError, SettingsError
+from hudisql.retry import retry
 
 DEFAULT_PORT = 9083
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 3.0
 
 # Thrift logs every refused connection as an error; here they become one exception, or a fail-over.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
@@ -115,17 +117,11 @@ class MetastoreConnection:
         the connection is tested beforehand and a break raises ConnectionLostError. Errors of the server are
         raised unchanged. Raises MetastoreUnavailableError if no server answers.
         """
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(ConnectionLostError),
-            stop=tenacity.stop_after_attempt(self._attempts),
-            wait=tenacity.wait_exponential(multiplier=0.2, max=3),
-            reraise=True,
-        )
         with self._lock:
             try:
                 if repeatable:
-                    return retrying(self._call_once, request)
-                retrying(self._call_once, lambda client: client.getStatus())
+                    return self._call_again(request)
+                self._call_again(lambda client: client.getStatus())
                 return self._call_once(request)
             except ConnectionLostError as error:
                 if not repeatable:
@@ -142,6 +138,16 @@ class MetastoreConnection:
             client, self._client = self._client, None
             if client is not None:
                 client.close()
+
+    def _call_again(self, request: Callable[[Any], Any]) -> Any:
+        return retry(
+            partial(self._call_once, request),
+            lambda error: isinstance(error, ConnectionLostError),
+            (
+                min(_FIRST_PAUSE_SECONDS * 2**number, _LONGEST_PAUSE_SECONDS)
+                for number in range(self._attempts - 1)
+            ),
+        )
 
     def _call_once(self, request: Callable[[Any], Any]) -> Any:
         from thrift.transport.TTransport import TTransportException

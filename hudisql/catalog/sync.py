@@ -72,19 +72,6 @@ class SyncResult:
             f"{self.dropped_partitions} dropped"
         )
 
-    @property
-    def changed_anything(self) -> bool:
-        """False if nothing differed."""
-        return any(
-            (
-                self.created_tables,
-                self.altered_tables,
-                self.added_partitions,
-                self.changed_partitions,
-                self.dropped_partitions,
-            )
-        )
-
 
 def sync_table(
     client: MetastoreClient,

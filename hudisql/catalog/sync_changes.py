@@ -7,12 +7,11 @@ is the modification time of its file, or in its name. Reads the timeline, no met
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timezone
-
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
+from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_commit
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
@@ -93,16 +92,11 @@ def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
 
 
 def _completion_times(table: HudiTable) -> dict[Instant, str]:
-    zone = UTC if table.properties.timeline_timezone == "UTC" else None
     layout = table.timeline.layout
     entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}
     return {
-        commit: commit.completion_time or _instant_text(by_name[layout.file_name(commit)], zone)
+        commit: commit.completion_time or instant_time_of_millis(table, by_name[layout.file_name(commit)])
         for commit in table.timeline.commits
         if layout.file_name(commit) in by_name
     }
-
-
-def _instant_text(milliseconds: int, zone: timezone | None) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, zone).strftime("%Y%m%d%H%M%S%f")[:17]

@@ -7,8 +7,12 @@ no row is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from hudisql.check.bootstrap_calls import (
     define_bootstrapped,
@@ -16,7 +20,6 @@ from hudisql.check.bootstrap_calls import (
     existing_table_problem,
     idempotence_problems,
 )
-from hudisql.check.merge_key import missing_key_columns
 from hudisql.errors import (
     HudisqlError,
     NoSuchDatabaseError,
@@ -303,3 +306,28 @@ class StatementCheck:
             f"{each}.{name}" in text or (each == database and re.search(rf"\b{re.escape(name)}\b", text))
             for each, name in self.context.shadows.opaque
         )
+
+
+def missing_key_columns(
+    condition: str, target_names: Collection[str], record_key: Sequence[str]
+) -> tuple[str, ...]:
+    """The columns of the record key that no `target.column = …` of the conjunction compares.
+
+    A MERGE on such a condition finds rows of other keys, too. Columns are the target's if their qualifier, or
+    their name, says so. None are missing in a condition that sqlglot cannot read: Spark says what is wrong.
+    """
+    try:
+        tree = sqlglot.parse_one(condition, dialect="spark")
+    except SqlglotError:
+        return ()
+    names = {name.lower() for name in target_names}
+    compared: set[str] = set()
+    for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        inner = part.unnest()
+        if isinstance(inner, exp.EQ | exp.NullSafeEQ):
+            compared |= {
+                side.name.lower()
+                for side in (inner.left, inner.right)
+                if isinstance(side, exp.Column) and (not side.table or side.table.lower() in names)
+            }
+    return tuple(column for column in record_key if column.lower() not in compared)

@@ -22,7 +22,6 @@ from hudisql.storage import join
 if TYPE_CHECKING:
     from hudisql.session import Session
 
-DEFAULT_TABLE: Final = "default.hudisql_migrations"
 SUCCESS: Final = "success"
 FAILED: Final = "failed"
 DELETED: Final = "deleted"

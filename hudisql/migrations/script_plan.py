@@ -32,7 +32,6 @@ class ScriptState(Enum):
     OUT_OF_ORDER = "out of order"
     BELOW_BASELINE = "below baseline"
     BASELINE = "baseline"
-    UNDONE = "undone"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _CONCURRENT_CHECKS: Final = 4
 _REMEMBERED_SECONDS: Final = 300.0
 _MOST_REMEMBERED: Final = 1000
 _SALT_BYTES: Final = 16
+_LDAP_SECONDS: Final = 10
 _HINT: Final = "see docs/serving.md; `hudisql serve --new-user NAME` prints a line"
 
 
@@ -103,7 +104,7 @@ class PasswordFile:
 class LdapServer:
     """Users of an LDAP server, authenticated by a simple bind; `user_dn` has `{user}` for the name."""
 
-    def __init__(self, url: str, user_dn: str, seconds: int = 10) -> None:
+    def __init__(self, url: str, user_dn: str) -> None:
         """Raises SettingsError without TLS, for a name pattern without `{user}`, or if ldap3 is missing."""
         if not url.startswith("ldaps://"):
             raise SettingsError(
@@ -117,7 +118,7 @@ class LdapServer:
             import ldap3
         except ImportError as error:
             raise SettingsError("LDAP needs the package ldap3", hint="pip install 'hudisql[ldap]'") from error
-        self._url, self._user_dn, self._seconds = url, user_dn, seconds
+        self._url, self._user_dn = url, user_dn
         self._strategy = ldap3.SYNC
 
     def check(self, user: str, password: str) -> None:
@@ -131,10 +132,10 @@ class LdapServer:
             raise AuthenticationError("the client gave no user or no password")
         name = self._user_dn.replace("{user}", escape_rdn(user))
         tls = ldap3.Tls(validate=ssl.CERT_REQUIRED)
-        server = ldap3.Server(self._url, tls=tls, connect_timeout=self._seconds, get_info=ldap3.NONE)
+        server = ldap3.Server(self._url, tls=tls, connect_timeout=_LDAP_SECONDS, get_info=ldap3.NONE)
         try:
             connection = ldap3.Connection(
-                server, name, password, client_strategy=self._strategy, receive_timeout=self._seconds
+                server, name, password, client_strategy=self._strategy, receive_timeout=_LDAP_SECONDS
             )
             accepted = connection.bind()
             connection.unbind()

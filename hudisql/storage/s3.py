@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import random
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
+from hudisql.retry import retry
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
@@ -248,7 +248,7 @@ def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> s
     """Put on the condition that the key does not exist; None on success, else S3's error code."""
     from botocore.exceptions import ClientError
 
-    for attempt in range(_CONFLICT_ATTEMPTS):
+    def put() -> str | None:
         try:
             bucket.client.put_object(
                 Bucket=bucket.name,
@@ -257,16 +257,18 @@ def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> s
                 IfNoneMatch="*",
                 Metadata={_CREATOR: creator},
             )
-            return None
         except ClientError as error:
-            code = _code(error)
-            if code in _EXISTS:
+            if (code := _code(error)) in _EXISTS:
                 return code
-            # S3 may refuse concurrent conditional puts and deletions, and asks to repeat them.
-            if code not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
-                raise
-        time.sleep(_CONFLICT_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
-    raise AssertionError
+            raise
+        return None
+
+    # A conditional put beside another one or a deletion: S3 may refuse both, and asks to put again.
+    pauses = (
+        _CONFLICT_PAUSE_SECONDS * 2**number * random.uniform(0.5, 1.5)
+        for number in range(_CONFLICT_ATTEMPTS - 1)
+    )
+    return retry(put, lambda error: isinstance(error, ClientError) and _code(error) in _CONFLICT, pauses)
 
 
 def _boto3_client(settings: S3Settings, keys: S3Keys, region: str) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hudisql.check.merge_key import missing_key_columns
 from hudisql.check.script_findings import code_of
+from hudisql.check.statement_check import missing_key_columns
 from hudisql.cli.main import app
 from hudisql.errors import InvalidArgumentError, QueryError, UnknownColumnError, UnknownParameterError
 from tests.spark_versions import has_blocks

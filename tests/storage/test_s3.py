@@ -198,7 +198,7 @@ def test_a_creation_beside_deletions_is_put_again_after_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("hudisql.storage.s3.time.sleep", pauses.append)
+    monkeypatch.setattr("hudisql.retry.time.sleep", pauses.append)
     monkeypatch.setattr("hudisql.storage.s3.random.uniform", lambda *_bounds: 1.0)
     client = _PutClient(*["409"] * 6)
     _with_client(monkeypatch, client).create("s3a://b/lock", b"1")

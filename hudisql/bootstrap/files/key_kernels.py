@@ -1,7 +1,7 @@
-"""Compiled loops over whole columns of record keys (numba): 64-bit hashes, and the range they span.
+"""Compiled loops over whole columns of record keys (numba): the range that they span.
 
-Importing this module loads numba, which takes a moment and may fail: only `key_hashes` and `key_ranges` do,
-when a key check first needs it. Arguments are Arrow's string buffers; knows no files and no Spark.
+Importing this module loads numba: only `key_ranges` does, when a key check first needs it. Arguments are
+Arrow's string buffers; knows no files and no Spark.
 """
 
 from __future__ import annotations
@@ -14,40 +14,6 @@ _ONE = np.uint64(1)
 _ZERO_BYTE = np.uint8(0x30)
 _ZERO = 0x30
 _NINE = 0x39
-
-
-@compiled
-def hash_strings(offsets, data, seed, hashes):  # type: ignore[no-untyped-def]
-    """MurmurHash64A of each string into `hashes` (uint64)."""
-    multiplier = np.uint64(0xC6A4A7935BD1E995)
-    shift = np.uint64(47)
-    for row in range(len(offsets) - 1):
-        start = offsets[row]
-        length = offsets[row + 1] - start
-        hashed = np.uint64(seed ^ (np.uint64(length) * multiplier))
-        for number in range(length >> 3):
-            at = start + (number << 3)
-            word = np.uint64(
-                np.uint64(data[at])
-                | (np.uint64(data[at + 1]) << np.uint64(8))
-                | (np.uint64(data[at + 2]) << np.uint64(16))
-                | (np.uint64(data[at + 3]) << np.uint64(24))
-                | (np.uint64(data[at + 4]) << np.uint64(32))
-                | (np.uint64(data[at + 5]) << np.uint64(40))
-                | (np.uint64(data[at + 6]) << np.uint64(48))
-                | (np.uint64(data[at + 7]) << np.uint64(56))
-            )
-            word = np.uint64(word * multiplier)
-            word = np.uint64(word ^ (word >> shift))
-            hashed = np.uint64((hashed ^ np.uint64(word * multiplier)) * multiplier)
-        if length & 7:
-            tail = np.uint64(0)
-            first = start + (length & ~7)
-            for number in range(length & 7):
-                tail = np.uint64(tail | (np.uint64(data[first + number]) << np.uint64(8 * number)))
-            hashed = np.uint64((hashed ^ tail) * multiplier)
-        hashed = np.uint64((hashed ^ (hashed >> shift)) * multiplier)
-        hashes[row] = np.uint64(hashed ^ (hashed >> shift))
 
 
 @compiled

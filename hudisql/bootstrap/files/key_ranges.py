@@ -9,16 +9,15 @@ order in which equal keys tie would do. Knows no files and no Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from hudisql.bootstrap.files.column_key_hashes import Hashes, hash_keys
 from hudisql.format.keys.bloom_filter import string_buffers
+from hudisql.format.keys.key_hashes import Hashes, murmur_hash64
 
 # 64 MB of hashes: a file with more unsorted rows is checked by the later comparison.
 MOST_ROWS_CHECKED_ALONE: Final = 8_000_000
@@ -33,8 +32,8 @@ class KeyRange:
     computed.
     """
 
-    lowest: str | None
-    highest: str | None
+    lowest: str
+    highest: str
     may_repeat: bool
 
 
@@ -71,12 +70,12 @@ class KeyRangeFinder:
         if self._seen == 0 and not self._is_ascending and self._rows <= MOST_ROWS_CHECKED_ALONE:
             self._hashes = []
         if self._hashes is not None:
-            self._hashes.append(hash_keys(keys))
+            self._hashes.append(murmur_hash64(keys))
         self._seen += len(keys)
 
     def result(self) -> KeyRange | None:
         """The range of all keys; None if there are none."""
-        if self._seen == 0:
+        if self._lowest is None or self._highest is None:
             return None
         may_repeat = not self._is_ascending
         if self._hashes is not None:
@@ -86,10 +85,8 @@ class KeyRangeFinder:
         return KeyRange(self._lowest, self._highest, may_repeat)
 
     def _widen(self, keys: pa.StringArray) -> None:
-        find_range = _find_range()
-        if find_range is None:
-            self._is_ascending = False
-            return
+        from hudisql.bootstrap.files.key_kernels import find_range
+
         offsets, data = string_buffers(keys)
         lowest_row, highest_row, is_ascending = find_range(offsets.view(np.uint64), data)
         lowest, highest = (keys[row].as_py() or "" for row in (lowest_row, highest_row))
@@ -99,15 +96,6 @@ class KeyRangeFinder:
         self._is_ascending &= is_ascending and key_order(self._highest) < key_order(lowest)
         self._lowest = min(self._lowest, lowest, key=key_order)
         self._highest = max(self._highest, highest, key=key_order)
-
-
-@cache
-def _find_range() -> Callable[..., Any] | None:
-    try:
-        from hudisql.bootstrap.files.key_kernels import find_range
-    except ImportError:
-        return None
-    return find_range
 
 
 def group_overlapping(ranges: Iterable[tuple[str, KeyRange | None]]) -> list[list[int]]:
@@ -131,16 +119,9 @@ def group_overlapping(ranges: Iterable[tuple[str, KeyRange | None]]) -> list[lis
 def _overlapping_runs(files: Sequence[tuple[int, KeyRange]]) -> list[list[tuple[int, KeyRange]]]:
     if len(files) == 1:
         return [list(files)]
-    least: Any = ()
-    greatest: Any = ((256, 0, b""),)
     spans = sorted(
-        (
-            least if each.lowest is None else key_order(each.lowest),
-            greatest if each.highest is None else key_order(each.highest),
-            number,
-            each,
-        )
-        for number, each in files
+        (key_order(key_range.lowest), key_order(key_range.highest), number, key_range)
+        for number, key_range in files
     )
     runs: list[list[tuple[int, KeyRange]]] = []
     reached: Any = None

@@ -25,7 +25,7 @@ from hudisql.errors import SourceError
 from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.read.files.conform import batch_of, conform_array
+from hudisql.read.files.conform import conform_batch
 from hudisql.read.scan.native_scan import native_dataframe
 from hudisql.read.scan.table_scan import ScanPlan
 from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
@@ -173,7 +173,7 @@ def _write_partitions(
                     yield from _finished(storage, lease, sink, current)
                     current = task.naming.partition_path
                     sink = FullRecordSink(storage, _numbered(task, number), rows)
-                sink.write(path, None, _as_table_has_it(part, task.schema))
+                sink.write(path, None, conform_batch(part, task.schema))
                 rows += part.num_rows
         yield from _finished(storage, lease, sink, current)
     except BaseException:
@@ -208,8 +208,3 @@ def _runs(storage: Storage, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Rec
     for start, stop in pairwise(starts):
         if start < stop:
             yield paths[indices[start]], rows.slice(start, stop - start)
-
-
-def _as_table_has_it(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [conform_array(rows.column(field.name), field.type) for field in schema]
-    return batch_of(columns, schema, rows.num_rows)

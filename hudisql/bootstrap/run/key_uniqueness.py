@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudisql.bootstrap.files.column_key_hashes import Hashes, at_most_two_of_each, hash_keys, repeated_hashes
 from hudisql.bootstrap.files.key_ranges import group_overlapping
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.errors import BootstrapBlockedError, StorageError
+from hudisql.format.keys.key_hashes import Hashes, murmur_hash64, repeated_hashes
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.spark.task_runner import exchange_between_tasks
 from hudisql.storage import Storage
@@ -190,7 +190,7 @@ def _key_batches(storage: Storage, file: ComparedFile) -> Iterator[pa.StringArra
 def _hash_batch(file: ComparedFile, keys: pa.StringArray, hash_bits: int) -> Hashes:
     # The group seeds the hash: equal keys of different groups do not meet. It must be spread over all bits,
     # since the hash only adds a small seed to the last characters: 12 of group 0 would meet 13 of group 1.
-    hashes = hash_keys(keys, file.group * _SEED_SPREAD & ALL_BITS)
+    hashes = murmur_hash64(keys, file.group * _SEED_SPREAD & ALL_BITS)
     return hashes if hash_bits == ALL_BITS else hashes & np.uint64(hash_bits)
 
 
@@ -220,11 +220,20 @@ def _scatter_hashes(
 def _bucket_pieces(held: list[Hashes], buckets: int) -> Iterator[tuple[int, bytes]]:
     hashes = np.concatenate(held)
     hashes.sort()
-    hashes = at_most_two_of_each(hashes)
+    hashes = _at_most_two_of_each(hashes)
     starts = _bucket_starts(hashes, buckets)
     for bucket in range(buckets):
         if starts[bucket] < starts[bucket + 1]:
             yield bucket, hashes[starts[bucket] : starts[bucket + 1]].tobytes()
+
+
+def _at_most_two_of_each(sorted_hashes: Hashes) -> Hashes:
+    # Whether a hash repeats is all that has to be known.
+    if len(sorted_hashes) < 3:
+        return sorted_hashes
+    keep = np.ones(len(sorted_hashes), dtype=np.bool_)
+    np.not_equal(sorted_hashes[2:], sorted_hashes[:-2], out=keep[2:])
+    return sorted_hashes if keep.all() else sorted_hashes[keep]
 
 
 def _gather_suspects(most: int, batches: Iterator[bytes]) -> Suspects:
@@ -236,7 +245,7 @@ def _gather_suspects(most: int, batches: Iterator[bytes]) -> Suspects:
         added += len(held[-1])
         # A key with very many rows makes a bucket larger than planned: copies beyond two add nothing.
         if added > max(_HASHES_A_BUCKET, len(held[0])):
-            held, added = [at_most_two_of_each(np.sort(np.concatenate(held)))], 0
+            held, added = [_at_most_two_of_each(np.sort(np.concatenate(held)))], 0
     if not held:
         return Suspects(np.empty(0, np.uint64), is_cut=False)
     suspects = repeated_hashes(np.sort(np.concatenate(held)))

@@ -100,7 +100,6 @@ def scan_path_source(
     path: str,
     partition_by: Sequence[PartitionColumn] | None,
     choose: ChoosePartitions | None = None,
-    string_type: pa.DataType | None = None,
 ) -> BootstrapSource:
     """Find the partitions and files of a parquet directory.
 
@@ -114,9 +113,7 @@ def scan_path_source(
     if not listing.directories:
         findings.append(blocker(f"there are no data files in {path}"))
         return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
-    layout, problems = _find_layout(
-        path, listing, None if partition_by is None else tuple(partition_by), string_type or pa.string()
-    )
+    layout, problems = _find_layout(path, listing, None if partition_by is None else tuple(partition_by))
     findings += problems
     if layout is None:
         return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
@@ -278,7 +275,6 @@ def _find_layout(
     root: str,
     listing: SourceListing,
     partition_by: tuple[PartitionColumn, ...] | None,
-    string_type: pa.DataType,
 ) -> tuple[_Layout | None, list[Finding]]:
     """How the directories name partition values: `key=value`, or bare values whose columns the user named."""
     by_depth: dict[int, list[str]] = {}
@@ -312,16 +308,16 @@ def _find_layout(
         different = sorted({"/".join(_keys_of(directory)) or directory for directory in directories})
         return None, [blocker(f"the partition directories do not agree: {name_some(different, 'form')}")]
     keys = _keys_of(keyed[0])
-    return _type_hive_layout(keys, partition_by, string_type)
+    return _type_hive_layout(keys, partition_by)
 
 
 def _type_hive_layout(
-    keys: tuple[str, ...], partition_by: tuple[PartitionColumn, ...] | None, string_type: pa.DataType
+    keys: tuple[str, ...], partition_by: tuple[PartitionColumn, ...] | None
 ) -> tuple[_Layout | None, list[Finding]]:
     if len({key.lower() for key in keys}) < len(keys):
         return None, [blocker(f"the partition directories repeat a column: {'/'.join(keys)}")]
     if partition_by is None:
-        return _Layout(tuple(PartitionColumn(key, string_type) for key in keys), True), []
+        return _Layout(tuple(PartitionColumn(key, pa.string()) for key in keys), True), []
     if [column.name.lower() for column in partition_by] != [key.lower() for key in keys]:
         named = ", ".join(column.name for column in partition_by)
         found = "/".join(f"{key}=…" for key in keys)

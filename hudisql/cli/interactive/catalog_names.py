@@ -18,9 +18,8 @@ _KEPT_SECONDS: Final = 20.0
 class CatalogNames:
     """Databases, tables and columns of the session's metastore; empty while that does not answer."""
 
-    def __init__(self, context: Context, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._clock = clock
         self._kept: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
 
     @property
@@ -47,7 +46,7 @@ class CatalogNames:
 
     def _names(self, key: tuple[str, ...], ask: Callable[[MetastoreClient], Sequence[str]]) -> Sequence[str]:
         kept = self._kept.get(key)
-        if kept is not None and self._clock() - kept[0] < _KEPT_SECONDS:
+        if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
             return kept[1]
         client = self._context.started_metastore
         if client is None:
@@ -56,5 +55,5 @@ class CatalogNames:
             names = tuple(ask(client))
         except HudisqlError:
             return ()
-        self._kept[key] = self._clock(), names
+        self._kept[key] = time.monotonic(), names
         return names

@@ -18,9 +18,7 @@ from hudisql.cli.interactive.completion import Names, StatementCompleter
 from hudisql.sql.text.script import is_complete
 
 
-def open_prompt(
-    names: Names, status: Callable[[], str | None], history_file: Path | None = None
-) -> PromptSession[str]:
+def open_prompt(names: Names, status: Callable[[], str | None]) -> PromptSession[str]:
     """The prompt: Enter ends a whole statement, else it makes a new line; Tab completes.
 
     Control-X Control-E opens the text in $EDITOR. `status` returns the line below the prompt.
@@ -43,7 +41,7 @@ def open_prompt(
         event.current_buffer.validate_and_handle()
 
     return PromptSession(
-        history=open_history(history_file),
+        history=open_history(),
         multiline=True,
         prompt_continuation="... ",
         key_bindings=bindings,

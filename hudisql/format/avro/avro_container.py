@@ -19,7 +19,7 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.encoding.varints import encode_protobuf_varint
+from hudisql.format.encoding.varints import encode_zigzag_varint
 
 CONTAINER_MAGIC = b"Obj\x01"
 """The first bytes of every Avro object container file."""
@@ -67,7 +67,7 @@ class AvroRecordCodec:
     def enclose(self, content: bytes, sync: bytes | None = None) -> bytes:
         """The container's bytes around a record that is already in Avro's binary form."""
         marker = secrets.token_bytes(_SYNC_BYTES) if sync is None else sync
-        return b"".join((self._header, marker, b"\x02", encode_long(len(content)), content, marker))
+        return b"".join((self._header, marker, b"\x02", encode_zigzag_varint(len(content)), content, marker))
 
     def decode(self, content: bytes, name: str = "Avro container") -> dict[str, Any]:
         """The one record, by the schema that its writer stored. Raises CorruptTableError naming `name`."""
@@ -145,12 +145,7 @@ def load_codec(schema_name: str) -> AvroRecordCodec:
 
 def encode_bytes(content: bytes) -> bytes:
     """Bytes or UTF-8 text in Avro's binary form."""
-    return encode_long(len(content)) + content
-
-
-def encode_long(value: int) -> bytes:
-    """An int or long in Avro's binary form (zigzag varint)."""
-    return encode_protobuf_varint(value << 1 if value >= 0 else (-value << 1) - 1)
+    return encode_zigzag_varint(len(content)) + content
 
 
 def _read_avro_bytes(stream: io.BytesIO) -> bytes:

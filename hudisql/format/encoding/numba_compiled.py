@@ -1,6 +1,6 @@
 """The decorator of compiled loops (numba), for modules named `*_kernels`.
 
-Importing this module loads numba, which takes a moment and may fail. So kernels stand in modules of their
+Importing this module loads numba, which takes a moment. So kernels stand in modules of their
 own, which are imported when a loop is first needed.
 """
 

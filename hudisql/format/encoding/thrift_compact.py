@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hudisql.format.encoding.varints import decode_protobuf_varint, encode_protobuf_varint
+from hudisql.format.encoding.varints import (
+    decode_protobuf_varint,
+    encode_protobuf_varint,
+    encode_zigzag_varint,
+)
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 """The protocol's numbers of types."""
@@ -60,7 +64,7 @@ def encode_struct(fields: ThriftStruct) -> bytes:
         if 0 < step <= 15:
             parts.append(bytes([step << 4 | kind]))
         else:
-            parts.append(bytes([kind]) + _zigzag_varint(number))
+            parts.append(bytes([kind]) + encode_zigzag_varint(number))
         if kind not in (TRUE, FALSE):
             parts.append(_encode_value(kind, value))
         before = number
@@ -100,7 +104,7 @@ def _parse_list(data: bytes | bytearray, position: int) -> tuple[ThriftList, int
 
 def _encode_value(kind: int, value: Any) -> bytes:
     if kind in (I16, I32, I64):
-        return _zigzag_varint(value)
+        return encode_zigzag_varint(value)
     if kind == BINARY:
         return encode_protobuf_varint(len(value)) + bytes(value)
     if kind == STRUCT:
@@ -122,7 +126,3 @@ def _bytes_at(data: bytes | bytearray, position: int, length: int) -> bytes:
 
 def _from_zigzag(encoded: int) -> int:
     return (encoded >> 1) ^ -(encoded & 1)
-
-
-def _zigzag_varint(value: int) -> bytes:
-    return encode_protobuf_varint(value << 1 if value >= 0 else (-value << 1) - 1)

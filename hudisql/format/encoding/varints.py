@@ -13,6 +13,11 @@ def encode_protobuf_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+def encode_zigzag_varint(value: int) -> bytes:
+    """A base-128 varint of any number, as Avro and Thrift's compact protocol write it."""
+    return encode_protobuf_varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
 def decode_protobuf_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """The varint at `position` and the position after it."""
     value = shift = 0

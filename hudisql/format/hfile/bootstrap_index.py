@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.avro.avro_container import AvroRecordCodec, encode_bytes, encode_long, load_codec
+from hudisql.format.avro.avro_container import AvroRecordCodec, encode_bytes, load_codec
+from hudisql.format.encoding.varints import encode_zigzag_varint
 from hudisql.format.hfile.hfile import HFileReader, write_hfile
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.timeline.timeline_layout import auxiliary_directory
@@ -182,7 +183,7 @@ def _partition_value(storage: Storage, mappings: list[BootstrapMapping]) -> byte
         _VERSION,
         _present_text(mappings[0].source_partition_path),
         _present_text(mappings[0].partition_path),
-        _PRESENT + encode_long(len(mappings)),
+        _PRESENT + encode_zigzag_varint(len(mappings)),
     ]
     for mapping in mappings:
         parts += [encode_bytes(mapping.file_id.encode()), _encode_file_status(storage, mapping)]
@@ -217,7 +218,7 @@ def _present_text(text: str) -> bytes:
 
 
 def _present_long(value: int) -> bytes:
-    return _PRESENT + encode_long(value)
+    return _PRESENT + encode_zigzag_varint(value)
 
 
 # Readers convert this to Hadoop's FileStatus, which requires a permission; no reader checks it.

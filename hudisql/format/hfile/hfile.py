@@ -68,7 +68,6 @@ class _Trailer:
     file_info_offset: int
     index_entries: int
     index_levels: int
-    entries: int
 
 
 def write_hfile(
@@ -224,16 +223,6 @@ class HFileReader:
         self._blocks = self._read_root_index()
         self._first_keys = [key for key, _, _ in self._blocks]
 
-    @property
-    def entry_count(self) -> int:
-        """How many keys the trailer says there are."""
-        return self._trailer.entries
-
-    @property
-    def block_count(self) -> int:
-        """How many data blocks there are."""
-        return len(self._blocks)
-
     def read_file_info(self) -> dict[bytes, bytes]:
         """The file-info block as a mapping."""
         _, data = self._read_block(self._trailer.file_info_offset, _FILE_INFO_MAGIC)
@@ -280,7 +269,6 @@ class HFileReader:
                 file_info_offset=as_int(fields[1]),
                 index_entries=as_int(fields[5]),
                 index_levels=as_int(fields[8]),
-                entries=as_int(fields[7]),
             )
             compression = as_int(fields.get(12, _COMPRESSION_NONE))
         except (KeyError, IndexError, ValueError) as error:

@@ -2,8 +2,8 @@
 
 Follows Hudi's `HoodieDynamicBoundedBloomFilter` and `InternalDynamicBloomFilter`: a matrix of equally sized
 bit rows, Hadoop's chained Murmur hashes, base64 of the big-endian serialisation in the parquet footer. Whole
-key columns are hashed by compiled code over Arrow's buffers, or by numpy where numba cannot be loaded; this
-module knows no parquet.
+key columns are hashed by compiled code over Arrow's buffers, loaded when a filter is first used. This module
+knows no parquet.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +24,9 @@ TYPE_CODE = "DYNAMIC_V0"
 DEFAULT_MAX_ENTRIES = 100_000
 _SERIAL_VERSION = -1
 _MURMUR = 1
-_MULTIPLIER = 0x5BD1E995
 _ROW_HEADER = struct.Struct(">iibi")
 _MATRIX_HEADER = struct.Struct(">iii")
 _LARGEST_VECTOR = 2**31 - 1
-_NUMPY_BATCH = 65_536
 
 _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
@@ -64,12 +59,14 @@ class BloomFilter:
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """For each key False if it was certainly never added; True for null keys, as in Hudi."""
+        from hudisql.format.keys.bloom_kernels import test_bits
+
         found = []
         for chunk in keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]:
             offsets, data = string_buffers(chunk)
             answer = np.zeros(len(chunk), dtype=np.bool_)
             for row in self.rows:
-                answer |= _kernels()[1](offsets, data, row, self.vector_size, self.hash_count)
+                answer |= test_bits(offsets, data, row, self.vector_size, self.hash_count)
             if chunk.null_count:
                 answer |= chunk.is_null().to_numpy(zero_copy_only=False)
             found.append(answer)
@@ -115,8 +112,10 @@ class BloomFilter:
         return count
 
     def _set_bits(self, keys: pa.Array, row: _Bytes) -> None:
+        from hudisql.format.keys.bloom_kernels import set_bits
+
         offsets, data = string_buffers(keys)
-        _kernels()[0](offsets, data, row, self.vector_size, self.hash_count)
+        set_bits(offsets, data, row, self.vector_size, self.hash_count)
 
     def _empty_row(self) -> _Bytes:
         return np.zeros((self.vector_size + 7) // 8, dtype=np.uint8)
@@ -189,88 +188,3 @@ def string_buffers(keys: pa.Array) -> tuple[_Offsets, _Bytes]:
     offsets = np.frombuffer(offset_buffer, dtype=offset_type)[keys.offset : keys.offset + len(keys) + 1]
     data = np.zeros(0, dtype=np.uint8) if data_buffer is None else np.frombuffer(data_buffer, dtype=np.uint8)
     return offsets.astype(np.int64), data
-
-
-_SetBits = Callable[[_Offsets, _Bytes, _Bytes, int, int], Any]
-_TestBits = Callable[[_Offsets, _Bytes, _Bytes, int, int], npt.NDArray[np.bool_]]
-
-
-@cache
-def _kernels() -> tuple[_SetBits, _TestBits]:
-    try:
-        from hudisql.format.keys.bloom_kernels import set_bits, test_bits
-    except ImportError:
-        return set_bits_by_numpy, test_bits_by_numpy
-    return set_bits, test_bits
-
-
-def set_bits_by_numpy(
-    offsets: _Offsets, data: _Bytes, row: _Bytes, vector_size: int, hash_count: int
-) -> None:
-    """Set the bits of all keys in `row`: the plain counterpart of the compiled kernel."""
-    bits = np.unpackbits(row, count=vector_size, bitorder="little")
-    for start in range(0, len(offsets) - 1, _NUMPY_BATCH):
-        batch = offsets[start : start + _NUMPY_BATCH + 1]
-        for positions in _bit_positions(batch, data, vector_size, hash_count):
-            bits[positions] = 1
-    row[:] = np.packbits(bits, bitorder="little")
-
-
-def test_bits_by_numpy(
-    offsets: _Offsets, data: _Bytes, row: _Bytes, vector_size: int, hash_count: int
-) -> npt.NDArray[np.bool_]:
-    """For each key whether all its bits are set in `row`: the plain counterpart of the compiled kernel."""
-    answer = np.ones(len(offsets) - 1, dtype=np.bool_)
-    for start in range(0, len(answer), _NUMPY_BATCH):
-        batch = offsets[start : start + _NUMPY_BATCH + 1]
-        part = answer[start : start + _NUMPY_BATCH]
-        for positions in _bit_positions(batch, data, vector_size, hash_count):
-            part &= (row[positions >> 3] >> (positions & 7)) & 1 == 1
-    return answer
-
-
-def _bit_positions(
-    offsets: _Offsets, data: _Bytes, vector_size: int, hash_count: int
-) -> list[npt.NDArray[np.int64]]:
-    """Per hash function the bit position of each key, in the order of the keys."""
-    lengths = np.diff(offsets)
-    # Longest first, so that the keys with a word at a given position are always the leading ones.
-    order = np.argsort(-lengths, kind="stable")
-    lengths, starts = lengths[order], offsets[:-1][order]
-    word_counts = lengths >> 2
-    multiplier = np.uint32(_MULTIPLIER)
-    words = []
-    for number in range(int(word_counts[0]) if len(word_counts) else 0):
-        at = starts[: int(np.searchsorted(-word_counts, -number, side="left"))] + 4 * number
-        word = data[at].astype(np.uint32)
-        for byte in (1, 2, 3):
-            word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
-        word *= multiplier
-        word ^= word >> np.uint32(24)
-        words.append(word * multiplier)
-    tail = np.zeros(len(lengths), dtype=np.uint32)
-    left = lengths & 3
-    signed = data.view(np.int8)
-    for back in (1, 2, 3):
-        # Java sign-extends each tail byte before it shifts.
-        has_byte = left >= back
-        at = (starts + lengths - back)[has_byte]
-        tail[has_byte] ^= signed[at].astype(np.int32).view(np.uint32) << np.uint32(8 * (back - 1))
-
-    positions = []
-    seed = np.zeros(len(lengths), dtype=np.uint32)
-    for _ in range(hash_count):
-        hashed = seed ^ lengths.astype(np.uint32)
-        for word in words:
-            leading = hashed[: len(word)]
-            leading *= multiplier
-            leading ^= word
-        hashed = np.where(left > 0, (hashed ^ tail) * multiplier, hashed)
-        hashed ^= hashed >> np.uint32(13)
-        hashed *= multiplier
-        hashed ^= hashed >> np.uint32(15)
-        seed = hashed
-        position = np.empty(len(lengths), dtype=np.int64)
-        position[order] = np.abs(hashed.view(np.int32).astype(np.int64)) % vector_size
-        positions.append(position)
-    return positions

@@ -1,7 +1,6 @@
 """Compiled loops of the bloom filter over Arrow's string buffers (numba).
 
-Importing this module loads numba, which takes a moment and may fail: only `bloom_filter` imports it, when a
-filter is first used. Same arguments and results as the numpy functions there.
+Importing this module loads numba: only `bloom_filter` does, when a filter is first used.
 """
 
 from __future__ import annotations

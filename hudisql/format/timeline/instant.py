@@ -92,7 +92,7 @@ def parse_point_in_time(text: str) -> str | None:
     if not _DATE_OR_TIME.fullmatch(text):
         return None
     try:
-        return _format(datetime.fromisoformat(text))
+        return instant_time_at(datetime.fromisoformat(text))
     except ValueError:
         return None
 
@@ -103,15 +103,15 @@ def new_instant_time(after: str | None, now: datetime) -> str:
     `now` must be timezone-aware. If the clock stands at or before `after` (another writer's, or a clock that
     was set back), the result is one millisecond past `after`.
     """
-    candidate = _format(now.astimezone(UTC))
+    candidate = instant_time_at(now.astimezone(UTC))
     if after is None or candidate > after:
         return candidate
-    return _format(_parse(after) + timedelta(milliseconds=1))
+    return instant_time_at(_parse(after) + timedelta(milliseconds=1))
 
 
 def instant_time_before(instant_time: str) -> str:
     """The instant time one millisecond earlier."""
-    return _format(_parse(instant_time) - timedelta(milliseconds=1))
+    return instant_time_at(_parse(instant_time) - timedelta(milliseconds=1))
 
 
 def moment_of(instant_time: str, timeline_timezone: str) -> datetime:
@@ -120,7 +120,18 @@ def moment_of(instant_time: str, timeline_timezone: str) -> datetime:
     return moment if timeline_timezone == "UTC" else moment.replace(tzinfo=None).astimezone(UTC)
 
 
-def _format(moment: datetime) -> str:
+def second_of(instant_time: str) -> datetime:
+    """The second in which an instant began, its digits read as UTC; as in Hudi the epoch for bootstraps.
+
+    Raises ValueError for text that is no time.
+    """
+    if instant_time in BOOTSTRAP_INSTANT_TIMES:
+        return datetime.fromtimestamp(0, UTC)
+    return datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+
+
+def instant_time_at(moment: datetime) -> str:
+    """The 17 digits of a moment, in its own time zone."""
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hudisql.ingest.index.event_key_hashes import Hashes
+from hudisql.format.keys.key_hashes import Hashes
 
 MOST_GROUPS: Final = 1 << 16
 """File groups that an index can number."""

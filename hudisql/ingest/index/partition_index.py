@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.ingest.index.event_key_hashes import Hashes
+from hudisql.format.keys.key_hashes import Hashes
 from hudisql.ingest.index.key_index import MOST_GROUPS, UNKNOWN, Groups, KeyIndex
 
 

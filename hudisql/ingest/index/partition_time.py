@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
-from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, second_of
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import partition_of
@@ -84,6 +84,6 @@ def _first_commit(table: HudiTable, path: str) -> datetime | None:
     if commit_time in BOOTSTRAP_INSTANT_TIMES:
         return None
     try:
-        return datetime.strptime(commit_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return second_of(commit_time)
     except ValueError:
         return None

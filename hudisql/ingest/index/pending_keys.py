@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
+from hudisql.format.keys.key_hashes import Hashes, xxhash64
 from hudisql.ingest.index.key_index import UNKNOWN
 from hudisql.ingest.index.partition_index import PartitionIndex, encoded_file_ids
 
@@ -36,7 +36,7 @@ class PendingKeys:
         """
         group = self.index.group_of(file_id)
         for batch in keys:
-            hashes = key_hashes(batch)
+            hashes = xxhash64(batch)
             found = self.index.keys.look_up(hashes)
             new = hashes[(found == UNKNOWN) | (found != group)]
             self.add(new, pa.repeat(pa.scalar(file_id), len(new)))

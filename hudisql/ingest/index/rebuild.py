@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.keys.key_hashes import Hashes, xxhash64
 from hudisql.format.schema import meta_columns
-from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import MOST_GROUPS, KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex, too_many_groups
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
@@ -97,7 +97,7 @@ def _hashes_of(batches: Iterable[pa.Array]) -> Iterator[Hashes]:
     parts: list[Hashes] = []
     count = 0
     for batch in batches:
-        parts.append(key_hashes(batch))
+        parts.append(xxhash64(batch))
         count += len(batch)
         if count >= _KEYS_AT_ONCE:
             yield np.concatenate(parts)

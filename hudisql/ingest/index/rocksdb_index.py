@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.index.event_key_hashes import Hashes
+from hudisql.format.keys.key_hashes import Hashes
 from hudisql.ingest.index.key_index import AMBIGUOUS, MOST_GROUPS, UNKNOWN, Groups, significant_bits
 
 CACHE_BYTES: Final = 64 << 20

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.index.event_key_hashes import Hashes
+from hudisql.format.keys.key_hashes import Hashes
 from hudisql.ingest.index.key_index import (
     GROUP_BITS,
     MOST_GROUPS,

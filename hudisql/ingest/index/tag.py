@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import NoSuchStateError
-from hudisql.ingest.index.event_key_hashes import Hashes, key_hashes
+from hudisql.format.keys.key_hashes import Hashes, repeated_hashes, xxhash64
 from hudisql.ingest.index.key_index import AMBIGUOUS, UNKNOWN, Groups, significant_bits
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.read.merge.merge_mode import log_merge_config_of
@@ -34,12 +34,11 @@ class TaggedKeys:
 
     A key that was not looked up itself may be new, though its hash is known: then its row goes to the logs of
     that file group alone, where later look-ups find it. A merge of base files must look for the key and
-    insert the row if it is not there. `settled` is the number of keys that were looked up themselves.
+    insert the row if it is not there.
     """
 
     file_ids: pa.DictionaryArray
     hashes: Hashes
-    settled: int
 
 
 def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares: bool = False) -> TaggedKeys:
@@ -48,7 +47,7 @@ def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares:
     With `compares` each key whose hash is known is looked up itself: deleted ones are then new. Raises what
     `find` raises, InvalidArgumentError for null keys.
     """
-    hashes = key_hashes(keys)
+    hashes = xxhash64(keys)
     groups = index.keys.look_up(hashes)
     known = groups != UNKNOWN
     unsure = known.copy() if compares else groups == AMBIGUOUS
@@ -57,12 +56,11 @@ def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares:
     rows = np.flatnonzero(unsure)
     if len(rows):
         groups[rows] = _settle(index, keys.take(pa.array(rows)), hashes[rows], find)
-    return TaggedKeys(index.file_ids_of(groups), hashes, len(rows))
+    return TaggedKeys(index.file_ids_of(groups), hashes)
 
 
 def _is_repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    ordered = np.sort(hashes)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    repeated = repeated_hashes(np.sort(hashes))
     if not len(repeated):
         return np.zeros(len(hashes), np.bool_)
     return np.isin(hashes, repeated)

@@ -7,14 +7,14 @@ for each slot. The coordinator takes it from the slot's owner alone, and keeps t
 from __future__ import annotations
 
 import json
+import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-import tenacity
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from hudisql.errors import KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
 from hudisql.ingest.kafka.client_log import client_logger
+from hudisql.retry import retry
 
 SLOTS: Final = 256
 PAUSED: Final = "paused"
@@ -140,19 +141,15 @@ def _tables_of(members: tuple[GroupMember, ...], texts: Mapping[int, str]) -> di
 
 def _answer(ask: Callable[[], Mapping[str, Future[T]]], bootstrap_servers: str, refusal: Refusal) -> T:
     try:
-        for attempt in _RETRYING.copy():
-            with attempt:
-                (future,) = ask().values()
-                return future.result()
+        return retry(lambda: next(iter(ask().values())).result(), _is_moving, _pauses())
     except KafkaException as error:
         raise KafkaError(
             f"the group of workers at {bootstrap_servers} cannot be looked at: {error.args[0]}{refusal.text}",
             hint="look whether the brokers run, and whether --kafka-config has what they ask for",
         ) from error
-    raise AssertionError("unreachable")
 
 
-def _is_moving(error: BaseException) -> bool:
+def _is_moving(error: Exception) -> bool:
     """True while a group has no coordinator that knows it yet, as right after a broker's start."""
     return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
 
@@ -162,9 +159,9 @@ _MOVING: Final = (
     ClientError.COORDINATOR_NOT_AVAILABLE,
     ClientError.COORDINATOR_LOAD_IN_PROGRESS,
 )
-_RETRYING: Final = tenacity.Retrying(
-    retry=tenacity.retry_if_exception(_is_moving),
-    stop=tenacity.stop_after_delay(_TIMEOUT),
-    wait=tenacity.wait_fixed(0.3),
-    reraise=True,
-)
+
+
+def _pauses() -> Iterator[float]:
+    ends = time.monotonic() + _TIMEOUT
+    while time.monotonic() < ends:
+        yield 0.3

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.ingest.parse.json_program import EPOCH_UNITS, Encoding
+from hudisql.ingest.parse.json_program import EPOCH_UNITS
 
 WIDER: Final[Mapping[pa.DataType, tuple[pa.DataType, ...]]] = {
     pa.int32(): (pa.int64(), pa.float32(), pa.float64()),
@@ -101,7 +101,7 @@ def record_fields(schema_text: str) -> list[Any]:
 
 
 def resolve_columns(
-    columns: pa.RecordBatch, schema: pa.Schema, semantic: Mapping[str, str], default: Encoding | None = None
+    columns: pa.RecordBatch, schema: pa.Schema, semantic: Mapping[str, str]
 ) -> pa.RecordBatch:
     """The table's columns of a writer's. Raises UnresolvableError."""
     arrays = []
@@ -110,9 +110,7 @@ def resolve_columns(
         if number < 0:
             arrays.append(pa.nulls(columns.num_rows, each.type))
         else:
-            arrays.append(
-                _resolve(columns.column(number), each.type, each.name, semantic.get(each.name), default)
-            )
+            arrays.append(_resolve(columns.column(number), each.type, each.name, semantic.get(each.name)))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -121,7 +119,6 @@ def _resolve(
     kind: pa.DataType,
     where: str,
     semantic: str | None = None,
-    default: Encoding | None = None,
 ) -> pa.Array:
     types = pa.types
     if types.is_struct(kind) and types.is_struct(found.type):
@@ -145,10 +142,10 @@ def _resolve(
         raise UnresolvableError(f"column {where} is {found.type}, the table's {kind} is narrower")
     if types.is_decimal(kind) and types.is_decimal(found.type) and found.type.scale <= kind.scale:
         return _cast(found, kind, where)
-    unit = EPOCHS.get(semantic or "") or (default.epoch_unit if default else None)
+    unit = EPOCHS.get(semantic or "")
     if types.is_timestamp(kind) and types.is_integer(found.type) and unit is not None:
         return _from_epoch(found, kind, unit, where)
-    if types.is_date(kind) and found.type == pa.int32() and (semantic in DATES or default):
+    if types.is_date(kind) and found.type == pa.int32() and semantic in DATES:
         return found.view(kind)
     if types.is_string(found.type) and (types.is_decimal(kind) or types.is_timestamp(kind)):
         return _cast(found, kind, where)

@@ -62,7 +62,6 @@ NEW_INTEGER, NEW_NUMBER, NEW_BOOLEAN, NEW_STRING = 1, 2, 4, 8
 """Bits for the kinds of values that an unknown field has."""
 
 _MOST_FLOAT = 3.4028235677973366e38
-_DAY = 86_400_000_000
 
 
 @compiled

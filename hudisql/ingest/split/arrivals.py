@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudisql.errors import NoSuchPathError
 from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS, second_of
 from hudisql.ingest.split.estimate import INCREMENTS
 from hudisql.table.history.timeline_window import MOVING_OPERATIONS
 from hudisql.table.hudi_table import HudiTable
@@ -97,7 +97,7 @@ def _add(arrivals: Arrivals, instant_time: str, metadata: CommitMetadata) -> Non
         return
     if metadata.compacted or metadata.operation_type in MOVING_OPERATIONS:
         return
-    second = _epoch_seconds(datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S"))
+    second = int(second_of(instant_time).timestamp())
     for path, stats in metadata.partition_to_write_stats.items():
         rows = sum(map(_arrived, stats))
         if rows:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
+from hudisql.format.timeline.instant import second_of
 from hudisql.ingest.split.arrivals import Arrivals, read_arrivals
 from hudisql.ingest.split.estimate import EstimateConfig, SplitPoint, choose_split_point
 from hudisql.ingest.split.partition_split import BUCKET_BYTES, PartitionSplit
@@ -99,8 +100,8 @@ class DueSplits:
         is_foreign = split.foreign_bytes > self.limits.foreign_share * split.bytes
         if not is_mixed and not is_foreign:
             return False
-        last = datetime.strptime(split.instant_time[:14], "%Y%m%d%H%M%S")
-        return (now.replace(tzinfo=None) - last).total_seconds() >= self.limits.mend_seconds
+        last = second_of(split.instant_time)
+        return (now.replace(tzinfo=UTC) - last).total_seconds() >= self.limits.mend_seconds
 
     def _split_point(self, table: HudiTable, ages: dict[str, int]) -> SplitPoint:
         """The split point, estimated again every ten minutes."""

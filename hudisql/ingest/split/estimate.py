@@ -82,13 +82,11 @@ def choose_split_point(
     increments: pa.Table,
     ages: dict[str, int],
     table_bytes: int,
-    config: EstimateConfig | None = None,
 ) -> SplitPoint:
     """The split point of a table's partitions by the option and what arrived so far.
 
     `increments` are those of `INCREMENTS`, `ages` the days since each partition's first write.
     """
-    config = config or EstimateConfig()
     match option.kind:
         case SplitKind.NOW:
             return SplitPoint(EstimateMethod.GIVEN, "split => 'now'", day=0)
@@ -98,6 +96,7 @@ def choose_split_point(
             return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", day=option.count)
         case SplitKind.ROWS:
             return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", rows=option.count)
+    config = EstimateConfig()
     if table_bytes < config.small_table_bytes:
         reason = f"the table has {table_bytes:,} bytes: an index would save nothing"
         return SplitPoint(EstimateMethod.SMALL_TABLE, reason, day=0)

@@ -28,7 +28,7 @@ from hudisql.procedures.show.shown_rows import completion_text, filter_parameter
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.services.clean.clean_metadata import CleanedPartition, CleanMetadata
+    from hudisql.services.clean.clean_metadata import CleanMetadata
     from hudisql.services.clean.clean_plan import CleanPlan
     from hudisql.table.hudi_table import HudiTable
 
@@ -107,7 +107,7 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
             metadata.milliseconds,
             metadata.files_deleted,
             metadata.earliest_retained,
-            json.dumps({each.partition_path: _as_json(each) for each in metadata.sources}),
+            json.dumps({each.partition_path: each.to_record() for each in metadata.sources}),
             metadata.version,
         )
     ]
@@ -310,14 +310,3 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
         record = entry.record.get(field)
         if record is not None and entry.instant.state is InstantState.REQUESTED:
             yield entry.instant.in_state(InstantState.COMPLETED), clean_plan_of(record, table)
-
-
-def _as_json(cleaned: CleanedPartition) -> dict[str, object]:
-    return {
-        "partitionPath": cleaned.partition_path,
-        "policy": cleaned.policy,
-        "deletePathPatterns": list(cleaned.patterns),
-        "successDeleteFiles": list(cleaned.deleted),
-        "failedDeleteFiles": list(cleaned.failed),
-        "isPartitionDeleted": cleaned.is_partition_deleted,
-    }

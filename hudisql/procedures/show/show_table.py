@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState
+from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState, second_of
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import (
     Arguments,
@@ -321,7 +321,7 @@ def _archived_rows(table: HudiTable) -> list[TimelineRow]:
 def _as_text(time: str | None) -> str | None:
     if time is None:
         return None
-    return f"{datetime.strptime(time[:14], '%Y%m%d%H%M%S'):%Y-%m-%d %H:%M:%S}"
+    return f"{second_of(time):%Y-%m-%d %H:%M:%S}"
 
 
 def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:

@@ -42,7 +42,7 @@ def conform_array(array: pa.Array, wanted: pa.DataType, rebase: Rebase | None = 
         return _conform_struct(array, wanted, inner)
     if pa.types.is_map(wanted) and pa.types.is_map(array.type):
         return _conform_map(array, wanted, inner)
-    if pa.types.is_list(wanted) and _is_list_like(array.type):
+    if pa.types.is_list(wanted) and is_list_like(array.type):
         return _conform_list(array, wanted, inner)
     if callable(rebase):
         array = rebase(array)
@@ -86,7 +86,8 @@ def with_dictionaries(wanted: pa.Schema, found: pa.Schema) -> pa.Schema:
     return pa.schema([each.with_type(kinds.get(each.name, each.type)) for each in wanted])
 
 
-def _is_list_like(data_type: pa.DataType) -> bool:
+def is_list_like(data_type: pa.DataType) -> bool:
+    """True for lists of any length, large ones and those of a fixed size."""
     return bool(
         pa.types.is_list(data_type)
         or pa.types.is_large_list(data_type)

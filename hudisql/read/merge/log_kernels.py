@@ -66,49 +66,11 @@ def latest_columns(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _word_at(data, at):  # type: ignore[no-untyped-def]
-    """Eight bytes as one number; LLVM compiles this to one load."""
-    word = np.uint64(data[at])
-    word |= np.uint64(data[at + 1]) << np.uint64(8)
-    word |= np.uint64(data[at + 2]) << np.uint64(16)
-    word |= np.uint64(data[at + 3]) << np.uint64(24)
-    word |= np.uint64(data[at + 4]) << np.uint64(32)
-    word |= np.uint64(data[at + 5]) << np.uint64(40)
-    word |= np.uint64(data[at + 6]) << np.uint64(48)
-    return word | np.uint64(data[at + 7]) << np.uint64(56)
-
-
-@compiled
-def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
-    # FNV-1a over words of eight bytes, then MurmurHash3's 64-bit finalizer. The table uses the low bits of
-    # the hash; without the finalizer they depend only on the text's low bits, which are often equal in
-    # numbered keys.
-    hashed = np.uint64(14695981039346656037) ^ np.uint64(stop - start)
-    at = start
-    while at + 8 <= stop:
-        hashed = (hashed ^ _word_at(data, at)) * np.uint64(0x9E3779B97F4A7C15)
-        hashed ^= hashed >> np.uint64(32)
-        at += 8
-    if at < stop and stop - start >= 8:
-        # The last eight bytes, some of which were hashed before.
-        hashed = (hashed ^ _word_at(data, stop - 8)) * np.uint64(0x9E3779B97F4A7C15)
-        at = stop
-    while at < stop:
-        hashed = (hashed ^ np.uint64(data[at])) * np.uint64(1099511628211)
-        at += 1
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return hashed ^ (hashed >> np.uint64(33))
-
-
-@compiled
-def fill_table(offsets, data, hashes, table):  # type: ignore[no-untyped-def]
+def fill_table(hashes, table):  # type: ignore[no-untyped-def]
     """Enter each key's number into the table (open addressing; its length is a power of two; -1 is free)."""
     mask = np.uint64(len(table) - 1)
-    for key in range(len(offsets) - 1):
-        hashed = _hash_of(data, offsets[key], offsets[key + 1])
-        hashes[key] = hashed
-        slot = hashed & mask
+    for key in range(len(hashes)):
+        slot = hashes[key] & mask
         while table[slot] >= 0:
             slot = (slot + np.uint64(1)) & mask
         table[slot] = key
@@ -116,21 +78,21 @@ def fill_table(offsets, data, hashes, table):  # type: ignore[no-untyped-def]
 
 @compiled
 def look_up(  # type: ignore[no-untyped-def]
-    offsets, data, hashes, table, wanted_offsets, wanted_data, found
+    offsets, data, hashes, table, wanted_offsets, wanted_data, wanted_hashes, found
 ):
     """For each wanted key its number in the table, or -1."""
     mask = np.uint64(len(table) - 1)
-    for row in range(len(wanted_offsets) - 1):
-        start, stop = wanted_offsets[row], wanted_offsets[row + 1]
-        hashed = _hash_of(wanted_data, start, stop)
+    for row in range(len(wanted_hashes)):
+        start, length = wanted_offsets[row], wanted_offsets[row + 1] - wanted_offsets[row]
+        hashed = wanted_hashes[row]
         slot = hashed & mask
         found[row] = -1
         while table[slot] >= 0:
             key = table[slot]
             first = offsets[key]
-            if hashes[key] == hashed and offsets[key + 1] - first == stop - start:
+            if hashes[key] == hashed and offsets[key + 1] - first == length:
                 same = True
-                for at in range(stop - start):
+                for at in range(length):
                     if data[first + at] != wanted_data[start + at]:
                         same = False
                         break

@@ -20,7 +20,7 @@ from hudisql.format.schema.spark_schema import (
     with_local_zone,
 )
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
-from hudisql.read.files.conform import batch_of, conform_array
+from hudisql.read.files.conform import conform_batch
 from hudisql.read.files.few_batches import few_batches
 from hudisql.read.files.predicates import Predicate
 from hudisql.read.files.splits import ScanTask
@@ -71,7 +71,7 @@ def read_in_tasks(
                 task = pickle.loads(pieces.value[position])
                 rows = read_task(storage, task, schema, predicate, calendars, log_merge_config, read_slice)
                 for each in carry_errors(rows):
-                    yield widen_batch(each, output)
+                    yield conform_batch(each, output)
         freeze_loaded_modules()
 
     positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))
@@ -88,7 +88,7 @@ def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     found = few_batches(read, MOST_BYTES)
     if found is None:
         return None
-    batches = [widen_batch(each, schema) for each in found]
+    batches = [conform_batch(each, schema) for each in found]
     return local_frame(spark, pa.Table.from_batches(batches, schema), spark_struct(schema))
 
 
@@ -129,12 +129,6 @@ def calendar_settings(spark: SparkSession) -> CalendarSettings:
     # As Spark does, use the driver's time zone for files without one.
     zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     return CalendarSettings(of_dates, of_int96, zone)
-
-
-def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with pruned structs filled up by nulls to the schema's full types."""
-    columns = [conform_array(batch.column(each.name), each.type) for each in schema]
-    return batch_of(columns, schema, batch.num_rows)
 
 
 def complete_columns(

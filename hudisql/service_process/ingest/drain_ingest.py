@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
@@ -30,7 +30,6 @@ def drain_tables(
     group: str = "default",
     coordinator: str | None = None,
     timeout: float = 300.0,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[str]:
     """Drain the declared tables, or the named ones; returns those that a worker may still write to.
 
@@ -47,13 +46,13 @@ def drain_tables(
     for each in chosen:
         if not each.declaration.drained:
             change_declaration(context, each.name, drained=True)
-    deadline, left = clock() + timeout, chosen
+    deadline, left = time.monotonic() + timeout, chosen
     while True:
         state = find_workers(context, left, group, coordinator)
         for each in [each for each in left if state.is_left(each)]:
             context.console.info(f"{each.name}: drained")
             left = [other for other in left if other is not each]
-        if not left or clock() >= deadline or stop.wait(_LOOK_SECONDS):
+        if not left or time.monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
             return [each.name for each in left]
 
 

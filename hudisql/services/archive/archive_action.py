@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from hudisql.errors import CorruptTableError, PathExistsError, UnsupportedTableError
 from hudisql.format.avro.avro_container import decode_container
@@ -32,6 +31,7 @@ from hudisql.table.partitions.resynced_sources import merge_archived_lists
 from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.properties.written_versions import ARCHIVE
 from hudisql.table.timeline.archived_timeline import list_archive_files
+from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_instants
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
@@ -111,14 +111,9 @@ def _entries(table: HudiTable, states: _States) -> list[ArchivedEntry]:
     listed = [states[state] for state in sorted(states)]
     contents = read_instants(table, [instant for instant, _ in listed])
     return [
-        archived_entry(instant, content, _transition_time(table, file), file.path)
+        archived_entry(instant, content, instant_time_of_millis(table, file.modification_time_ms), file.path)
         for (instant, file), content in zip(listed, contents, strict=True)
     ]
-
-
-def _transition_time(table: HudiTable, file: FileInfo) -> str:
-    zone = UTC if table.properties.timeline_timezone == "UTC" else None
-    return datetime.fromtimestamp(file.modification_time_ms / 1000, zone).strftime("%Y%m%d%H%M%S%f")[:17]
 
 
 def _write(table: HudiTable, entries: list[ArchivedEntry]) -> None:

@@ -16,7 +16,6 @@ from hudisql.config.table_service_keys import ARCHIVE_BEYOND_SAVEPOINT, KEEP_MAX
 from hudisql.errors import SettingsError
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import (
-    BOOTSTRAP_INSTANT_TIMES,
     CLEAN,
     COMMIT,
     DELTA_COMMIT,
@@ -25,6 +24,7 @@ from hudisql.format.timeline.instant import (
     WRITE_ACTIONS,
     Instant,
     InstantState,
+    second_of,
 )
 from hudisql.services.clean.clean_plan import (
     CleanOptions,
@@ -104,7 +104,7 @@ def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> li
 def _instants_to_keep(timeline: Timeline, options: ArchiveOptions) -> tuple[int, int]:
     """The least and the most commits to keep: the next clean starts at its earliest commit to retain."""
     latest = timeline.latest_commit
-    now = datetime.now(UTC) if latest is None else _moment(latest.timestamp)
+    now = datetime.now(UTC) if latest is None else second_of(latest.timestamp)
     earliest = earliest_commit_to_retain(timeline, options.clean, now, counts_compactions=False)
     if earliest is None:
         return options.min_commits, options.max_commits
@@ -217,9 +217,3 @@ def until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instan
             if group_files(table.storage.list_directory(directory)).keys() & set(replaced[path]):
                 return chosen[:number]
     return chosen
-
-
-def _moment(instant_time: str) -> datetime:
-    if instant_time in BOOTSTRAP_INSTANT_TIMES:
-        return datetime.fromtimestamp(0, UTC)
-    return datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

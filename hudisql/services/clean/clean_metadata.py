@@ -30,6 +30,17 @@ class CleanedPartition:
     failed: tuple[str, ...] = ()
     is_partition_deleted: bool = False
 
+    def to_record(self) -> dict[str, object]:
+        """The Avro record `HoodieCleanPartitionMetadata`."""
+        return {
+            "partitionPath": self.partition_path,
+            "policy": self.policy,
+            "deletePathPatterns": list(self.patterns),
+            "successDeleteFiles": list(self.deleted),
+            "failedDeleteFiles": list(self.failed),
+            "isPartitionDeleted": self.is_partition_deleted,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class CleanMetadata:
@@ -62,9 +73,9 @@ class CleanMetadata:
             "totalFilesDeleted": self.files_deleted,
             "earliestCommitToRetain": self.earliest_retained,
             "lastCompletedCommitTimestamp": self.last_completed,
-            "partitionMetadata": {each.partition_path: _to_record(each) for each in self.partitions},
+            "partitionMetadata": {each.partition_path: each.to_record() for each in self.partitions},
             "version": self.version,
-            "bootstrapPartitionMetadata": {each.partition_path: _to_record(each) for each in self.sources},
+            "bootstrapPartitionMetadata": {each.partition_path: each.to_record() for each in self.sources},
             "extraMetadata": None if self.extra_metadata is None else dict(self.extra_metadata),
         }
         return load_codec("HoodieCleanMetadata").encode(record)
@@ -97,17 +108,6 @@ def read_clean_metadata(table: HudiTable, instant: Instant) -> CleanMetadata | N
     """
     content = read_instant(table, instant)
     return parse_clean_metadata(content, table.instant_path(instant)) if content else None
-
-
-def _to_record(cleaned: CleanedPartition) -> dict[str, object]:
-    return {
-        "partitionPath": cleaned.partition_path,
-        "policy": cleaned.policy,
-        "deletePathPatterns": list(cleaned.patterns),
-        "successDeleteFiles": list(cleaned.deleted),
-        "failedDeleteFiles": list(cleaned.failed),
-        "isPartitionDeleted": cleaned.is_partition_deleted,
-    }
 
 
 def _of_record(found: Mapping[str, Any]) -> CleanedPartition:

@@ -25,7 +25,14 @@ from hudisql.config.table_service_keys import (
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.active_timeline import Timeline
-from hudisql.format.timeline.instant import CLEAN, COMPACTION, WRITE_ACTIONS, Instant, InstantState
+from hudisql.format.timeline.instant import (
+    CLEAN,
+    COMPACTION,
+    WRITE_ACTIONS,
+    Instant,
+    InstantState,
+    instant_time_at,
+)
 from hudisql.services.clean.clean_metadata import SAVEPOINTED_TIMESTAMPS, CleanMetadata, read_clean_metadata
 from hudisql.services.clean.clean_sources import SourceDeletion, plan_source_files
 from hudisql.services.compaction.compaction_plan import read_compaction_plan
@@ -198,8 +205,7 @@ def earliest_commit_to_retain(
             return before[-1] if before else None
         return chosen
     if options.policy is CleanPolicy.KEEP_LATEST_BY_HOURS:
-        moment = now - timedelta(hours=options.hours_retained)
-        least = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+        least = instant_time_at(now - timedelta(hours=options.hours_retained))
         return next((each for each in commits if each.timestamp >= least), None)
     return None
 

@@ -32,7 +32,6 @@ from hudisql.table.timeline.requested_replace import read_requested_replace
 
 PartitionFilter = Literal["NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"]
 Layout = Literal["linear", "z-order", "hilbert"]
-LAYOUTS: Final[tuple[Layout, ...]] = ("linear", "z-order", "hilbert")
 
 OPERATION_TYPE: Final = "CLUSTER"
 EXECUTION_STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"

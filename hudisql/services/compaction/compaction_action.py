@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -36,11 +36,11 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.commit_metadata import CommitMetadata, new_commit_metadata
 from hudisql.format.timeline.instant import (
-    BOOTSTRAP_INSTANT_TIMES,
     COMMIT,
     COMPACTION,
     DELTA_COMMIT,
     Instant,
+    second_of,
 )
 from hudisql.services.compaction.compaction_partitions import chooses_partitions, partitions_to_compact
 from hudisql.services.compaction.compaction_plan import (
@@ -158,8 +158,8 @@ def is_compaction_due(timeline: Timeline, options: CompactionOptions, now: datet
         return False
     last = _last_compaction(timeline)
     enough = len(deltas) >= options.max_delta_commits
-    # As in Hudi, time counts from the last compaction, or from the first delta commit.
-    elapsed = (now - _moment(last or deltas[0].timestamp)).total_seconds() >= options.max_delta_seconds
+    # As in Hudi, time runs from the last compaction, or from the first delta commit.
+    elapsed = (now - second_of(last or deltas[0].timestamp)).total_seconds() >= options.max_delta_seconds
     return {
         CompactionTrigger.NUM_COMMITS: enough,
         CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST: enough,
@@ -300,10 +300,3 @@ def _metadata(commit: OpenCommit, plan: CompactionPlan, files: Sequence[WrittenF
     ]
     schema = avro_from_arrow(table.schema, table.name)
     return replace(new_commit_metadata(stats, schema, OPERATION_TYPE), compacted=True)
-
-
-def _moment(instant_time: str) -> datetime:
-    # Hudi treats the fixed instants of bootstraps as the epoch.
-    if instant_time in BOOTSTRAP_INSTANT_TIMES:
-        return datetime.fromtimestamp(0, UTC)
-    return datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

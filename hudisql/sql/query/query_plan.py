@@ -172,19 +172,13 @@ def analyzed_query(
     return frame
 
 
-def run_query(
-    context: Context,
-    text: str,
-    source: SourceText | None = None,
-    *,
-    filters: Mapping[int, Predicate] | None = None,
-) -> DataFrame:
+def run_query(context: Context, text: str, source: SourceText | None = None) -> DataFrame:
     """Run a statement over Hudi and other tables; a query returns a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that contain a query, which Spark runs at once: the caller
     checks whether their target may be changed. Raises QueryError.
     """
-    return run_prepared(context, prepare_query(context, st.Statement(text), source, filters=filters), source)
+    return run_prepared(context, prepare_query(context, st.Statement(text), source), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:

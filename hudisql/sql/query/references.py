@@ -167,7 +167,7 @@ def find_qualifiers(
         if start is None or any(begin <= token.start < end for begin, end in outside):
             continue
         following = tokens[position + 3 : position + 5]
-        if _names_a_column(following, columns) or (in_hint and not _at_mark(following[:1], ".")):
+        if _names_a_column(following, columns) or (in_hint and not _starts_with_dot(following)):
             spans.append((tokens[start].start, tokens[position + 2].end))
     return spans
 
@@ -175,7 +175,7 @@ def find_qualifiers(
 def _qualifier_at(tokens: Sequence[Token], position: int, wanted: list[str]) -> int | None:
     """The start of the qualifier whose `database` token is at `position`, or None if there is none."""
     three = tokens[position : position + 3]
-    if len(three) < 3 or not (three[0].is_name and _at_mark(three[1:2], ".") and three[2].is_name):
+    if len(three) < 3 or not (three[0].is_name and _starts_with_dot(three[1:]) and three[2].is_name):
         return None
     if [three[0].name.lower(), three[2].name.lower()] != wanted:
         return None
@@ -186,13 +186,13 @@ def _qualifier_at(tokens: Sequence[Token], position: int, wanted: list[str]) -> 
 
 
 def _names_a_column(following: Sequence[Token], columns: Container[str]) -> bool:
-    if len(following) < 2 or not _at_mark(following[:1], "."):
+    if len(following) < 2 or not _starts_with_dot(following):
         return False
     return following[1].text == "*" or (following[1].is_name and following[1].name.lower() in columns)
 
 
-def _at_mark(tokens: Sequence[Token], mark: str) -> bool:
-    return bool(tokens) and tokens[0].text == mark
+def _starts_with_dot(tokens: Sequence[Token]) -> bool:
+    return bool(tokens) and tokens[0].text == "."
 
 
 def _with_form(found: TableReference, tokens: Sequence[Token]) -> TableReference:

@@ -20,7 +20,7 @@ SqlArguments = Mapping[str, object] | Sequence[object]
 _HINT: Final = "session.sql(text, {'name': value}) for :name, session.sql(text, [value, …]) for ?"
 
 
-def bind_parameters(text: str, arguments: SqlArguments, *, line: int = 1, column: int = 1) -> str:
+def bind_parameters(text: str, arguments: SqlArguments) -> str:
     """`text` with each marker replaced: `:name` by the mapping's value, `?` by the sequence's next one.
 
     Values are None, bool, int, float, Decimal, str, bytes, date, datetime (with a time zone: an instant,
@@ -38,7 +38,7 @@ def bind_parameters(text: str, arguments: SqlArguments, *, line: int = 1, column
         if name is not None and isinstance(arguments, Mapping):
             value = arguments.get(name, missing)
         if value is missing:
-            place = "line {}, column {}".format(*position_at(text, start, line, column))
+            place = "line {}, column {}".format(*position_at(text, start))
             raise InvalidArgumentError(
                 f"{place}: there is no value for the parameter {text[start:end]}", hint=_HINT
             )

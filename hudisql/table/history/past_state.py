@@ -181,15 +181,13 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
     return None
 
 
-def lost_file_groups(
-    table: HudiTable, as_of: str, slices: Collection[FileSlice], partitions: Collection[str] | None = None
-) -> set[FileGroupId]:
+def lost_file_groups(table: HudiTable, as_of: str, slices: Collection[FileSlice]) -> set[FileGroupId]:
     """The file groups whose latest slice at the instant time `as_of` was deleted by a clean.
 
     `slices` are the remaining ones of that state in `partitions` (paths; all for None). Reads the cleans of
     the timeline and of the archive. Raises CorruptTableError, StorageError.
     """
-    return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
+    return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, None)
 
 
 def _lost_groups(

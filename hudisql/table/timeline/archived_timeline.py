@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from hudisql.errors import NoSuchPathError
@@ -19,7 +19,7 @@ from hudisql.format.timeline.archived_log_files import (
     parse_archive_file,
     parse_archived_instants,
 )
-from hudisql.format.timeline.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant
+from hudisql.format.timeline.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant, second_of
 from hudisql.format.timeline.timeline_history import HistoryFile, HistoryInstant, read_history
 from hudisql.format.timeline.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
@@ -219,7 +219,6 @@ def _paths_written_since(table: TableMetaClient, instant_time: str) -> list[str]
 def _epoch_ms(instant_time: str) -> float:
     """A time that is certainly before the instant; 0 for instant constants."""
     try:
-        moment = datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        return (moment - _CLOCK_TOLERANCE).timestamp() * 1000
+        return (second_of(instant_time) - _CLOCK_TOLERANCE).timestamp() * 1000
     except (ValueError, OverflowError):
         return 0

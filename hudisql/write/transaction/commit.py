@@ -59,7 +59,7 @@ from hudisql.write.transaction.heartbeat import (
     is_alive,
     start_heartbeat,
 )
-from hudisql.write.transaction.instant_rollback import roll_back_instant
+from hudisql.write.transaction.instant_rollback import remove_pending, roll_back_instant
 from hudisql.write.transaction.late_conflicts import rolled_back_error, withdraw_if_in_conflict
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
@@ -238,7 +238,7 @@ def discard_empty_commit(commit: OpenCommit) -> None:
     table = commit.table
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, commit.instant_time)
-    _remove_instant(table, commit.instant)
+    remove_pending(table, commit.instant)
     _stop_heartbeat(commit.heartbeat)
 
 
@@ -271,13 +271,8 @@ def _delete_written(commit: OpenCommit) -> None:
     """Delete the commit's files, its instants and its markers, without a rollback instant."""
     table = commit.table
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
-    _remove_instant(table, commit.instant)
+    remove_pending(table, commit.instant)
     delete_markers(table.storage, table.base_path, commit.instant_time)
-
-
-def _remove_instant(table: HudiTable, instant: Instant) -> None:
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        table.storage.delete_file(table.instant_path(instant.in_state(state)))
 
 
 def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_WRITER) -> bool:

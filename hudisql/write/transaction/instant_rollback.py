@@ -69,18 +69,18 @@ def roll_back_instant(
     try:
         check()
     except BaseException:
-        _remove_pending(table, rollback)
+        remove_pending(table, rollback)
         raise
     if (completed := completed_path(table, instant)) is not None:
         if not undoes:
             # Its writer checks for rollbacks after completing it: `late_conflicts`.
-            _remove_pending(table, rollback)
+            remove_pending(table, rollback)
             return
         with suppress(PathExistsError):
             storage.create(table.instant_path(pending), b"")
         storage.delete_file(completed)
     blocks = _delete_files(table, rollback, pending, files)
-    _remove_pending(table, pending)
+    remove_pending(table, pending)
     files = _delete_late_files(table, pending, files)
     milliseconds = round((time.monotonic() - started) * 1000)
     content = render_rollback_metadata(
@@ -92,7 +92,8 @@ def roll_back_instant(
     delete_markers(storage, base_path, instant.timestamp)
 
 
-def _remove_pending(table: HudiTable, instant: Instant) -> None:
+def remove_pending(table: HudiTable, instant: Instant) -> None:
+    """Delete the inflight and the requested file of an instant. Raises StorageError."""
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         table.storage.delete_file(table.instant_path(instant.in_state(state)))
 

@@ -11,12 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.bootstrap.files import key_ranges
-from hudisql.bootstrap.files.column_key_hashes import (
-    at_most_two_of_each,
-    hash_keys,
-    hash_strings_by_numpy,
-    repeated_hashes,
-)
 from hudisql.bootstrap.files.key_kernels import compare_keys, find_range
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder, group_overlapping, key_order
 from hudisql.format.keys.bloom_filter import string_buffers
@@ -47,28 +41,6 @@ def test_compiled_and_plain_order_agree(keys: list[str]) -> None:
     lowest, highest, is_ascending = find_range(offsets, data)
     assert (orders[lowest], orders[highest]) == (min(orders), max(orders))
     assert is_ascending == all(one < other for one, other in pairwise(orders))
-
-
-@given(KEYS, st.integers(0, 2**64 - 1))
-def test_compiled_and_plain_hashes_agree(keys: list[str], seed: int) -> None:
-    column = pa.array(["left out", *keys], pa.string()).slice(1)
-    plain = np.empty(len(keys), dtype=np.uint64)
-    hash_strings_by_numpy(*string_buffers(column), np.uint64(seed), plain)
-    assert hash_keys(column, seed).tolist() == plain.tolist()
-
-
-def test_the_hash_is_murmur_64a() -> None:
-    # From the public reference code (seed 0): of the empty string and of "hello".
-    assert hash_keys(pa.array(["", "hello"])).tolist() == [0, 0x1E68D17C457BF117]
-
-
-@given(st.lists(st.integers(0, 9)))
-def test_repeats_are_found_whatever_copies_were_left_out(numbers: list[int]) -> None:
-    hashes = np.sort(np.array(numbers, dtype=np.uint64))
-    expected = sorted({number for number in numbers if numbers.count(number) > 1})
-    assert repeated_hashes(hashes).tolist() == expected
-    assert repeated_hashes(at_most_two_of_each(hashes)).tolist() == expected
-    assert len(at_most_two_of_each(hashes)) <= 2 * len(set(numbers))
 
 
 def test_numbers_in_keys_count_as_numbers() -> None:
@@ -106,18 +78,6 @@ def test_a_large_file_out_of_order_is_left_to_the_comparison(monkeypatch: pytest
     monkeypatch.setattr(key_ranges, "MOST_ROWS_CHECKED_ALONE", 3)
     assert _range(["b", "a", "c", "d"]) == KeyRange("a", "d", True)
     assert _range(["a", "b", "c", "d"]) == KeyRange("a", "d", False)
-
-
-def test_without_compiled_code_every_range_may_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_ranges, "_find_range", lambda: None)
-    assert _range(["b", "a"], ["c"]) == KeyRange(None, None, False)
-    assert _range(["b", "b"]) == KeyRange(None, None, True)
-    ranges = [
-        ("p", KeyRange("a", "b", False)),
-        ("p", KeyRange(None, None, False)),
-        ("q", KeyRange("a", "b", False)),
-    ]
-    assert group_overlapping(ranges) == [[0, 1]]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hudisql.bootstrap.run import key_uniqueness
 from hudisql.bootstrap.run.key_uniqueness import ComparedFile, RepeatedKey, find_repeated_keys
 from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.context import Context
 from hudisql.errors import BootstrapBlockedError, StorageError
+from hudisql.format.keys.key_hashes import repeated_hashes
 from hudisql.spark.task_runner import exchange_between_tasks
 from tests.bootstrap.plans import plan_of
 
@@ -174,6 +177,15 @@ def test_a_bucket_stays_small_however_often_a_key_occurs(monkeypatch: pytest.Mon
     assert (gathered.hashes.tolist(), gathered.is_cut) == ([1, 2, 3], False)
     cut = key_uniqueness._gather_suspects(2, iter(pieces))
     assert (cut.hashes.tolist(), cut.is_cut) == ([1, 2], True)
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_repeats_are_found_whatever_copies_were_left_out(numbers: list[int]) -> None:
+    hashes = np.sort(np.array(numbers, dtype=np.uint64))
+    expected = sorted({number for number in numbers if numbers.count(number) > 1})
+    assert repeated_hashes(hashes).tolist() == expected
+    assert repeated_hashes(key_uniqueness._at_most_two_of_each(hashes)).tolist() == expected
+    assert len(key_uniqueness._at_most_two_of_each(hashes)) <= 2 * len(set(numbers))
 
 
 def test_similar_keys_of_different_groups_have_different_hashes() -> None:

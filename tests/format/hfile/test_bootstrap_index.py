@@ -86,8 +86,8 @@ def test_thousands_of_files_in_several_blocks_come_back_as_written(tmp_path: Pat
     path = file_id_index_path(str(tmp_path))
     with storage.open_input(path) as source:
         reader = HFileReader(source, source.size(), path)
-        assert reader.block_count > 100
         entries = dict(reader.entries())
+    assert Path(path).read_bytes().count(b"DATABLK*") > 100
     codec = load_codec("HoodieBootstrapFilePartitionInfo")
     for mapping in mappings[::97]:
         content = entries[f"part={mapping.partition_path};fileid={mapping.file_id}".encode()]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.keys import (
-    bloom_filter,
-    bloom_kernels,
-)
 from hudisql.format.keys.bloom_filter import BloomFilter, parse_bloom_filter
 
 # Written by HoodieDynamicBoundedBloomFilter of Apache Hudi 0.15.0 over HUDI_KEYS.
@@ -96,31 +92,47 @@ def test_false_positives_stay_near_the_rate_asked_for() -> None:
     st.integers(min_value=1, max_value=100),
     st.integers(min_value=1, max_value=30),
 )
-def test_compiled_and_numpy_kernels_agree(texts: list[str], entries: int, hash_count: int) -> None:
-    offsets, data = bloom_filter.string_buffers(pa.array(texts, pa.string()))
-    bits = entries * 14 + 1
-    compiled, plain = np.zeros((2, (bits + 7) // 8), dtype=np.uint8)
-    bloom_kernels.set_bits(offsets, data, compiled, bits, hash_count)
-    bloom_filter.set_bits_by_numpy(offsets, data, plain, bits, hash_count)
-    assert (compiled == plain).all()
-    compiled[:: max(len(texts), 1)] = 0
+def test_bits_are_those_of_chained_murmur_hashes(texts: list[str], entries: int, hash_count: int) -> None:
+    keys = pa.array(texts, pa.string())
+    built = BloomFilter(entries, 1e-3, max_entries=entries)
+    built.hash_count = hash_count
+    built.add(keys)
+    expected = np.zeros(built.vector_size, np.uint8)
+    for text in texts:
+        expected[_bit_positions(text.encode(), hash_count, built.vector_size)] = 1
+    assert (built.rows[0] == np.packbits(expected, bitorder="little")).all()
+    built.rows[0][::2] = 0
+    bits = np.unpackbits(built.rows[0], bitorder="little")
     answers = [
-        kernel(offsets, data, compiled, bits, hash_count)
-        for kernel in (bloom_kernels.test_bits, bloom_filter.test_bits_by_numpy)
+        bool(bits[_bit_positions(text.encode(), hash_count, built.vector_size)].all()) for text in texts
     ]
-    assert (answers[0] == answers[1]).all()
+    assert built.might_contain(keys).tolist() == answers
 
 
-def test_without_numba_the_filter_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = HUDI_FILTERS[0]
-    monkeypatch.setitem(sys.modules, "hudisql.format.keys.bloom_kernels", None)
-    bloom_filter._kernels.cache_clear()
-    try:
-        assert bloom_filter._kernels()[0] is bloom_filter.set_bits_by_numpy
-        built = build_bloom_filter(pa.array(HUDI_KEYS), written["entries"], written["fpp"])
-        assert built == written["filter"]
-    finally:
-        bloom_filter._kernels.cache_clear()
+def _bit_positions(key: bytes, hash_count: int, bits: int) -> list[int]:
+    positions = []
+    hashed = 0
+    for _ in range(hash_count):
+        hashed = _hadoop_murmur(key, hashed)
+        positions.append(abs(hashed - (hashed >> 31 << 32)) % bits)
+    return positions
+
+
+def _hadoop_murmur(key: bytes, seed: int) -> int:
+    """`MurmurHash.hash` of Hadoop; Java extends the sign of each byte of the tail before it shifts."""
+    multiplier, low = 0x5BD1E995, 0xFFFFFFFF
+    hashed = seed ^ len(key)
+    whole = len(key) & ~3
+    for (word,) in struct.iter_unpack("<I", key[:whole]):
+        mixed = word * multiplier & low
+        hashed = hashed * multiplier & low ^ (mixed ^ mixed >> 24) * multiplier & low
+    tail = struct.unpack(f"{len(key) - whole}b", key[whole:])
+    for back, byte in enumerate(reversed(tail)):
+        hashed ^= byte << 8 * back & low
+    if tail:
+        hashed = hashed * multiplier & low
+    hashed = (hashed ^ hashed >> 13) * multiplier & low
+    return hashed ^ hashed >> 15
 
 
 @pytest.mark.parametrize(

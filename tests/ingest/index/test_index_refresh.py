@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from hudisql.format.keys.key_hashes import xxhash64
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import Instant, InstantState
-from hudisql.ingest.index.event_key_hashes import key_hashes
 from hudisql.ingest.index.index_refresh import apply_changes, changes_since, position_of
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
@@ -164,7 +164,7 @@ def test_an_index_follows_a_table_of_hudis_from_each_of_its_commits(
                 apply_changes(table, index, changes[path])
             for file_id, lookup in lookups_of(table, path).items():
                 for batch in read_keys(Storage(), lookup):
-                    hashes = key_hashes(batch.column(0))
+                    hashes = xxhash64(batch.column(0))
                     assert index.file_ids_of(index.keys.look_up(hashes)).to_pylist() == [file_id] * len(
                         hashes
                     )

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import StorageError
+from hudisql.format.keys.key_hashes import xxhash64
 from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.ingest.index import partition_index, partition_indexes
-from hudisql.ingest.index.event_key_hashes import key_hashes
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
 from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
@@ -57,7 +57,7 @@ def test_new_keys_are_known_after_their_commit_only(table: SmallTable) -> None:
     assert index is not None
     for number, is_committed in ((2, False), (3, True)):
         pending = PendingKeys(index)
-        pending.add(key_hashes(pa.array(KEYS[10:12])), pa.array([f"new{number}"] * 2))
+        pending.add(xxhash64(pa.array(KEYS[10:12])), pa.array([f"new{number}"] * 2))
         assert len(pending) == 2
         assert groups_of(index, KEYS[10:12]) == [None, None]
         if is_committed:
@@ -74,7 +74,7 @@ def test_keys_of_an_index_that_was_built_again_meanwhile_are_not_lost(table: Sma
     index = indexes.get(table.open(), A, NOW)
     assert index is not None
     pending = PendingKeys(index)
-    pending.add(key_hashes(pa.array(KEYS[10:11])), pa.array(["new5"]))
+    pending.add(xxhash64(pa.array(KEYS[10:11])), pa.array(["new5"]))
     (table.path / ".hoodie" / f"{instant_time(1)}.deltacommit").rename(
         table.path / ".hoodie" / f"{instant_time(2)}.deltacommit"
     )
@@ -142,7 +142,7 @@ def test_a_partition_with_too_many_file_groups_has_none(
     index = indexes.get(table.open(), A, NOW)
     assert index is not None
     pending = PendingKeys(index)
-    pending.add(key_hashes(pa.array(KEYS[10:11])), pa.array(["new2"]))
+    pending.add(xxhash64(pa.array(KEYS[10:11])), pa.array(["new2"]))
     indexes.publish([pending], _commit(table, 2, A, KEYS[10:11]))
     assert indexes.get(table.open(), A, NOW) is None
     assert indexes.without_index == {A: NoIndexReason.UNSUPPORTED}

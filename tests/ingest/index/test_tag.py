@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hudisql.errors import NoSuchStateError
-from hudisql.ingest.index.event_key_hashes import key_hashes
+from hudisql.format.keys.key_hashes import xxhash64
 from hudisql.ingest.index.key_index import KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys
@@ -79,7 +79,7 @@ class Partition:
             self.groups.setdefault(made[number % count], {})[key] = value
         for file_id in made:
             if file_id in self.groups:
-                self.index.add(key_hashes(pa.array(list(self.groups[file_id]))), file_id)
+                self.index.add(xxhash64(pa.array(list(self.groups[file_id]))), file_id)
 
     def rows(self) -> dict[str, list[int]]:
         found = defaultdict(list)
@@ -126,23 +126,23 @@ def test_only_doubtful_keys_are_looked_up() -> None:
         return partition.find(file_id, keys)
 
     tagged = tag_keys(partition.index, pa.array(KEYS), find)
-    assert (asked, tagged.settled) == ([], 0)
+    assert asked == []
     assert tagged.file_ids.null_count == 10
     assert tagged.file_ids.slice(0, 3).to_pylist() == ["g1", "g2", "g3"]
     # The same key in two groups, as after a race of writers: the stored keys decide.
-    partition.index.add(key_hashes(pa.array(["k0"])), "g2")
+    partition.index.add(xxhash64(pa.array(["k0"])), "g2")
     assert tag_keys(partition.index, pa.array(["k0", "k1"]), find).file_ids.to_pylist() == ["g1", "g2"]
     assert asked == ["k0"]
 
 
 def test_keys_of_one_flush_with_one_hash_are_told_apart() -> None:
     partition = Partition(SortedIndex(1))
-    same = [key for key in KEYS if key_hashes(pa.array([key]))[0] >> np.uint64(63)][:3]
+    same = [key for key in KEYS if xxhash64(pa.array([key]))[0] >> np.uint64(63)][:3]
     partition.flush(same[:1], 1, 1, commits=True)
     # Alone a key with a known hash goes to that group, where later look-ups find it.
     assert tag_keys(partition.index, pa.array(same[1:2]), partition.find).file_ids.to_pylist() == ["g1"]
     tagged = tag_keys(partition.index, pa.array(same), partition.find)
-    assert (tagged.file_ids.to_pylist(), tagged.settled) == (["g1", None, None], 3)
+    assert tagged.file_ids.to_pylist() == ["g1", None, None]
 
 
 def test_an_empty_index_and_no_keys() -> None:
@@ -154,7 +154,7 @@ def test_an_empty_index_and_no_keys() -> None:
 def test_an_index_of_groups_that_are_gone_must_be_refreshed(tmp_path: Path) -> None:
     partition = Partition(SortedIndex())
     for file_id in ("g1", "g2"):
-        partition.index.add(key_hashes(pa.array(["a"])), file_id)
+        partition.index.add(xxhash64(pa.array(["a"])), file_id)
     find = find_in_partition(SmallTable(tmp_path).open(), "p")
     with pytest.raises(
         NoSuchStateError, match=r"of partition 'p' names the file group g1[^\n]*\n.*refresh the index"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudisql.read.merge import log_kernels
+from hudisql.format.keys.key_hashes import murmur_hash64
 from hudisql.read.merge.key_table import KeyTable
 
 TEXTS = st.text(max_size=6)
@@ -38,11 +38,6 @@ def test_short_keys_spread_over_the_table() -> None:
 
 def _share_of_slots(keys: list[str]) -> float:
     """How many slots of the table the keys' hashes choose, by key; for random hashes 0.8 or more."""
-    column = pa.array(keys, pa.string())
-    offsets, data = (
-        np.frombuffer(each, kind) for each, kind in zip(column.buffers()[1:], ("i4", "u1"), strict=True)
-    )
-    hashes = np.empty(len(keys), np.uint64)
-    table = np.full(1 << (2 * len(keys)).bit_length(), -1, np.int32)
-    log_kernels.fill_table(offsets[: len(keys) + 1], data, hashes, table)
-    return len(np.unique(hashes & np.uint64(len(table) - 1))) / len(keys)
+    hashes = murmur_hash64(pa.array(keys, pa.string()))
+    slots = 1 << (2 * len(keys)).bit_length()
+    return len(np.unique(hashes & np.uint64(slots - 1))) / len(keys)

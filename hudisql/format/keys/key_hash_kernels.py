@@ -1,6 +1,7 @@
-"""The compiled loop of xxHash64 over Arrow's string buffers (numba).
+"""Compiled hashes of texts in Arrow's string buffers (numba): MurmurHash64A and xxHash64.
 
-Follows the xxHash specification (XXH64, seed 0). Importing this module loads numba: only `key_hashes` does.
+Follows Austin Appleby's public MurmurHash64A and the xxHash specification (XXH64, seed 0). Importing this
+module loads numba: only `key_hashes` does, when keys are first hashed.
 """
 
 from __future__ import annotations
@@ -9,16 +10,13 @@ import numpy as np
 
 from hudisql.format.encoding.numba_compiled import compiled
 
+_MURMUR = np.uint64(0xC6A4A7935BD1E995)
+_MURMUR_SHIFT = np.uint64(47)
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
-
-
-@compiled
-def _rotated(value, bits):  # type: ignore[no-untyped-def]
-    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 
 
 @compiled
@@ -28,6 +26,32 @@ def _word(data, at):  # type: ignore[no-untyped-def]
     for byte in range(1, 8):
         word |= np.uint64(data[at + byte]) << np.uint64(8 * byte)
     return word
+
+
+@compiled
+def murmur_hashes(offsets, data, seed, hashes):  # type: ignore[no-untyped-def]
+    """The MurmurHash64A of each text; there is one offset more than texts."""
+    for row in range(len(hashes)):
+        start = offsets[row]
+        length = offsets[row + 1] - start
+        hashed = seed ^ (np.uint64(length) * _MURMUR)
+        for number in range(length >> 3):
+            word = _word(data, start + (number << 3)) * _MURMUR
+            word ^= word >> _MURMUR_SHIFT
+            hashed = (hashed ^ (word * _MURMUR)) * _MURMUR
+        if length & 7:
+            tail = np.uint64(0)
+            first = start + (length & ~7)
+            for number in range(length & 7):
+                tail |= np.uint64(data[first + number]) << np.uint64(8 * number)
+            hashed = (hashed ^ tail) * _MURMUR
+        hashed = (hashed ^ (hashed >> _MURMUR_SHIFT)) * _MURMUR
+        hashes[row] = hashed ^ (hashed >> _MURMUR_SHIFT)
+
+
+@compiled
+def _rotated(value, bits):  # type: ignore[no-untyped-def]
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
 
 
 @compiled
@@ -70,8 +94,8 @@ def _tail(data, at, stop, hashed):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def hash_texts(offsets, data, hashes):  # type: ignore[no-untyped-def]
-    """For each text (offsets: one more than texts) its XXH64."""
+def xxhashes(offsets, data, hashes):  # type: ignore[no-untyped-def]
+    """The XXH64 of each text; there is one offset more than texts."""
     for row in range(len(hashes)):
         start, stop = np.int64(offsets[row]), np.int64(offsets[row + 1])
         length = stop - start
