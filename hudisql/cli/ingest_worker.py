@@ -11,7 +11,7 @@ import threading
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ from hudisql.console import JsonConsole, open_console
 from hudisql.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hudisql.ingest.push.push_service import PushOptions
+    from hudisql.ingest.push.push_limits import PushLimits
     from hudisql.session import Session
 
 
@@ -106,12 +106,20 @@ def work(
 ) -> None:
     """Write the rows of declared tables (CALL ingest_table), again and again."""
     from hudisql.cli.compaction_process import CompactionProcess
-    from hudisql.service_process.ingest.run_ingest import run_worker
+    from hudisql.ingest.push.push_service import PushOptions
+    from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 
-    def feed(session: Session, stop: threading.Event) -> bool:
-        push = _push_options(
-            push_log,
-            push_limit,
+    def push_options() -> PushOptions | None:
+        if push_log is None:
+            needs_log = (http, flight, tokens, tls_cert, tls_key, http_url, flight_url, push_limit)
+            if plain_text or sole_worker or any(needs_log):
+                raise InvalidArgumentError(
+                    "options of pushes were given without --push-log",
+                    hint="--push-log DIR names the directory that keeps pushed rows until their commit",
+                )
+            return None
+        return PushOptions(
+            log=push_log,
             http=http,
             flight=flight,
             tokens=tokens,
@@ -120,23 +128,26 @@ def work(
             allow_plain_text=plain_text,
             http_url=http_url,
             flight_url=flight_url,
+            limits=_push_limits(push_limit or []),
             sole_worker=sole_worker,
         )
+
+    def feed(session: Session, stop: threading.Event) -> bool:
+        push = push_options()
         compactions = CompactionProcess(session.context.settings, session.context.console, compaction_share)
+        options = WorkerOptions(
+            group=group,
+            coordinator=coordinator,
+            until_caught_up=until_caught_up,
+            memory=memory,
+            refresh_seconds=refresh,
+            metrics=metrics,
+            compact=compactions.request,
+            is_compacting=compactions.is_busy,
+            push=push,
+        )
         with closing(compactions):
-            return run_worker(
-                session.context,
-                stop,
-                group=group,
-                coordinator=coordinator,
-                until_caught_up=until_caught_up,
-                memory=memory,
-                refresh_seconds=refresh,
-                metrics=metrics,
-                compact=compactions.request,
-                is_compacting=compactions.is_busy,
-                push=push,
-            )
+            return run_worker(session.context, stop, options)
 
     console = JsonConsole() if log_format is LogFormat.JSON else open_console()
     try:
@@ -157,27 +168,18 @@ def _end_without_waiting_for_clients(code: int) -> None:
         os._exit(code)
 
 
-def _push_options(log: Path | None, limits: list[str] | None, **given: Any) -> PushOptions | None:
-    """The options of pushes; None without a log. Raises InvalidArgumentError, SettingsError."""
-    if log is None:
-        if limits or any(given.values()):
-            raise InvalidArgumentError(
-                "options of pushes were given without --push-log",
-                hint="--push-log DIR names the directory that pushed rows are in until they are committed",
-            )
-        return None
+def _push_limits(texts: list[str]) -> PushLimits:
     from dataclasses import fields
 
     from hudisql.ingest.push.push_limits import PushLimits
-    from hudisql.ingest.push.push_service import PushOptions
 
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(PushLimits)}
-    values: dict[str, Any] = {}
-    for name, text in parse_key_values(limits or [], "--push-limit").items():
+    defaults = {limit.name: limit.default for limit in fields(PushLimits)}
+    limits: dict[str, float] = {}
+    for name, text in parse_key_values(texts, "--push-limit").items():
         try:
-            values[name] = float(text) if isinstance(defaults[name], float) else int(text)
+            limits[name] = float(text) if isinstance(defaults[name], float) else int(text)
         except (KeyError, ValueError) as error:
             raise InvalidArgumentError(
-                f"--push-limit {name}={text} is no limit", hint=f"the limits are {', '.join(defaults)}"
+                f"--push-limit {name}={text} is not a limit", hint=f"the limits are {', '.join(defaults)}"
             ) from error
-    return PushOptions(log=log, limits=PushLimits(**values), **given)
+    return PushLimits(**limits)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import WorkerView
 from hudisql.ingest.watch.watch_server import LIVE_SECONDS, WorkerHealth, watch_server
 from hudisql.procedures.ingest.show_ingest import ShowIngestArguments, show_ingest
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from tests.free_port import find_free_port
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 
@@ -45,7 +45,7 @@ def context_of(table: FedTable, stream: io.StringIO) -> Context:
 def running_worker(context: Context, **options: Any) -> Iterator[None]:
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        worker = pool.submit(run_worker, context, stop, refresh_seconds=0.2, **options)
+        worker = pool.submit(run_worker, context, stop, WorkerOptions(refresh_seconds=0.2, **options))
         try:
             yield
         finally:
