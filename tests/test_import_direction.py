@@ -132,6 +132,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "table_feed",
         "event_source",
         "ownership",
+        "uvicorn_thread",
         "push",
         "kafka",
         "watch",

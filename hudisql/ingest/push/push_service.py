@@ -19,11 +19,12 @@ from hudisql.ingest.push.accepted_tables import AcceptedTables
 from hudisql.ingest.push.bearer_tokens import TableTokens
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
-from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer
+from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer, MetricsPage
 from hudisql.ingest.push.leases import LEASE_SECONDS, LONGEST_NAME, LeaseOwnership
 from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.push_limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
+from hudisql.ingest.uvicorn_thread import host_and_port
 
 _LEASE_TIMEOUT: Final = 30.0
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -118,8 +119,11 @@ class PushService:
         self.accepted.find_owner = leases.owner
         return leases
 
-    def start_servers(self) -> None:
-        """Let clients push. Raises InvalidArgumentError for an address that cannot be used."""
+    def start_servers(self, metrics: MetricsPage | None = None) -> None:
+        """Let clients push; the HTTP server also answers with `metrics`.
+
+        Raises InvalidArgumentError for an address that cannot be used.
+        """
         options = self._options
         tls = {
             "certificate": options.certificate,
@@ -128,7 +132,7 @@ class PushService:
         }
         if options.http is not None:
             host, port = host_and_port(options.http)
-            server = HttpPushServer(self.gateway, host=host, port=port, **tls)  # type: ignore[arg-type]
+            server = HttpPushServer(self.gateway, host=host, port=port, metrics=metrics, **tls)  # type: ignore[arg-type]
             server.start()
             self._servers.append(server)
         if options.flight is not None:
@@ -180,14 +184,6 @@ def read_tokens(path: Path | None) -> TableTokens:
     ):
         raise InvalidArgumentError(f"the tokens of {path} cannot be read: no lists of hashes", hint=hint)
     return TableTokens(hashes)
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    """The parts of HOST:PORT. Raises InvalidArgumentError."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InvalidArgumentError(f"'{text}' is no HOST:PORT", hint="such as 127.0.0.1:8443")
-    return host.strip("[]"), int(port)
 
 
 def _modified(path: Path | None) -> int:

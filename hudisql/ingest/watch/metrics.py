@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from hudisql.ingest.watch.observer import CommittedEvents, FeedState, WorkerView
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _TABLE = ("table",)
 _COMMIT_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
 
@@ -53,9 +53,9 @@ class WorkerMetrics(Collector):
         registry.register(self)
         ProcessCollector(registry=registry)
 
-    def page(self) -> bytes:
-        """The metrics in Prometheus's text format; any thread may ask."""
-        return bytes(generate_latest(self._registry))
+    def page(self) -> tuple[str, bytes]:
+        """The content type and the text of the metrics, for Prometheus; called by any thread."""
+        return _CONTENT_TYPE, bytes(generate_latest(self._registry))
 
     def committed(self, commit: CommittedEvents) -> None:
         """Count a commit."""

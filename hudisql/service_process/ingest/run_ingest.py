@@ -72,9 +72,9 @@ def run_worker(context: Context, stop: threading.Event, options: WorkerOptions) 
             service = PushService(options.push, context.console)
             resources.callback(service.close)
         health = WorkerHealth()
+        metrics = WorkerMetrics()
         observers: list[IngestObserver] = [CommitLog(context.console), health]
         if options.metrics is not None:
-            metrics = WorkerMetrics()
             observers.append(metrics)
             address = resources.enter_context(watch_server(options.metrics, metrics, health))
             context.console.info(f"metrics and health at http://{address}/metrics, /healthz and /readyz")
@@ -89,7 +89,7 @@ def run_worker(context: Context, stop: threading.Event, options: WorkerOptions) 
         ownership = _ownership(look, options, owner, clients)
         observers.append(GroupReports(ownership))
         if service is not None:
-            service.start_servers()
+            service.start_servers(None if options.metrics is None else metrics.page)
         worker = IngestWorker(
             look,
             ownership,
