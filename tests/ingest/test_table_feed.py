@@ -71,8 +71,7 @@ class Fed:
         """Another worker goes on with the table, which is declared so."""
         declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1", **declared)
         given = declaration, self._open, make_parser, self.bad.extend, "me"
-        self.feed = TableFeed("d.t", *given, split_limits=self.split_limits)
-        self.feed.take_over()
+        self.feed = TableFeed("d.t", *given, split_limits=self.split_limits).open()
         self.feed.begin_at({SOURCE: self.sent}, commits=False)
 
     def _open(self) -> IngestTarget:

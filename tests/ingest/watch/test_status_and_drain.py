@@ -57,7 +57,7 @@ def test_drained_tables_have_all_that_was_read_and_nobody_writes_to_them(
 
     running = [workers.start(group="drained") for _ in range(2)]
     wait_for(lambda: row_of(failing).state == "failed", "a failure is told")
-    assert "is no row of the table" in str(row_of(failing).error)
+    assert "cannot become a row of the table" in str(row_of(failing).error)
     wait_for(lambda: all(row_of(each).state == "running" for each in made), "they run")
     assert row_of(made[0]).error is None
     assert str(row_of(made[0]).worker).rpartition(":")[2] in {str(each.pid) for each in running}
