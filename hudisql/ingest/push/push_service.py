@@ -20,9 +20,10 @@ from hudisql.ingest.push.bearer_tokens import TableTokens
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer, MetricsPage
-from hudisql.ingest.push.leases import LEASE_SECONDS, LONGEST_NAME, LeaseOwnership
+from hudisql.ingest.push.leases import LEASE_SECONDS, LeaseOwnership
 from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.push_limits import PushLimits
+from hudisql.ingest.push.worker_locks import LONGEST_NAME
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from hudisql.ingest.uvicorn_thread import host_and_port
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.kafka.group_state import PAUSED, GroupState, read_group
-from hudisql.ingest.push.leases import lease_holders, lock_name
+from hudisql.ingest.push.leases import lease_holders
+from hudisql.ingest.push.worker_locks import lock_name
 from hudisql.service_process.ingest.declared_table import DeclaredTable
 from hudisql.service_process.ingest.run_ingest import coordinator_of
 
