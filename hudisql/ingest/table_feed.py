@@ -59,7 +59,7 @@ class TableFeed:
     split_limits: SplitLimits = field(default_factory=SplitLimits)
 
     def open(self) -> OpenFeed:
-        """Begin at the offsets of the table's last commit. Raises what opening the table raises."""
+        """Begin at the offsets of the table's last commit."""
         return OpenFeed(self)
 
 
@@ -95,7 +95,7 @@ class OpenFeed:
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:
         """Take events from these offsets on; with `commits` they are committed before the first event, so
-        that a later start begins there too. Raises as `flush`.
+        that a later start begins there, too.
         """
         self._began = dict(offsets)
         self._position = dict(offsets)
@@ -125,7 +125,7 @@ class OpenFeed:
         self._position[batch.source] = batch.next_offset
 
     def is_due(self, now: float) -> bool:
-        """True if the buffer is to be committed."""
+        """True if it is time to commit the buffer."""
         buffer = self._buffer
         if buffer.opened_at is None:
             return False
@@ -139,17 +139,17 @@ class OpenFeed:
 
     @property
     def memory(self) -> int:
-        """What the buffer takes, in bytes."""
+        """The bytes of the buffer."""
         return self._buffer.memory
 
     @property
     def index_bytes(self) -> int:
-        """What the indexes take, in bytes."""
+        """The bytes of the indexes."""
         return self._index.nbytes
 
     @property
     def buffered(self) -> BufferedEvents:
-        """What is in memory."""
+        """The counts of the events in memory."""
         return self._buffer.held
 
     @property
@@ -165,8 +165,8 @@ class OpenFeed:
     def flush(self) -> WriteResult | None:
         """Commit what is in memory; None if there is nothing.
 
-        Raises WriteConflictError if another worker has committed since, or other writers conflict again and
-        again; what `commit_rows` raises.
+        Raises WriteConflictError if another worker has committed since, or other writers conflict repeatedly;
+        TableLockedError, UnsupportedTableError, WriteRefusedError, StorageError.
         """
         buffer = self._buffer
         if buffer.is_empty:
@@ -203,8 +203,8 @@ class OpenFeed:
     def split_next(self) -> WriteResult | None:
         """Split one partition that is due; None if other writers conflict: it is looked at again later.
 
-        What is in memory stays there. Raises WriteConflictError if another worker has committed since, and
-        what `split_partition` raises: the partition is then not due again for a time.
+        Rows in memory stay there. Raises WriteConflictError if another worker has committed since. After
+        other errors the partition is not due again for a time.
         """
         path = self._due_splits.next()
         try:
@@ -265,7 +265,7 @@ class OpenFeed:
 
 
 def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with nulls in columns that the table got since they came."""
+    """The rows with nulls in columns that the table got after their arrival."""
     for column in schema:
         if column.name not in rows.schema.names:
             rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))

@@ -65,7 +65,7 @@ class AvroParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
@@ -192,7 +192,7 @@ def _is_valid(row: pa.RecordBatch) -> bool:
 
 def bad_values(number: int, positions: Integers, reasons: Mapping[int, str]) -> list[BadRecord]:
     """The records of the writer schema `number` with values that the table's columns do not hold."""
-    return [BadRecord(int(positions[row]), f"schema {number}: {said}") for row, said in reasons.items()]
+    return [BadRecord(int(positions[row]), f"schema {number}: {reason}") for row, reason in reasons.items()]
 
 
 def with_new_columns(

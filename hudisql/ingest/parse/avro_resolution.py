@@ -37,14 +37,14 @@ DATES: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 
 
 def type_of_semantic(name: str | None) -> pa.DataType | None:
-    """The type of a new column of that semantic type; None for what is no time."""
+    """The type of a new column of that semantic type; None for other types."""
     if name in DATES:
         return pa.date32()
     return pa.timestamp("us", tz="UTC") if name in EPOCHS else None
 
 
 class UnresolvableError(Exception):
-    """A column cannot be read as the table's; the message says which and why."""
+    """A column cannot be read as the table's; the message has the reason."""
 
 
 class UnresolvableValueError(UnresolvableError):

@@ -50,7 +50,7 @@ class DebeziumAvroParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None

@@ -54,7 +54,8 @@ class Encoding:
     def __post_init__(self) -> None:
         if self.epoch_unit not in EPOCH_UNITS:
             raise InvalidArgumentError(
-                f"'{self.epoch_unit}' is no unit of timestamps", hint=f"use one of {', '.join(EPOCH_UNITS)}"
+                f"'{self.epoch_unit}' is not a unit of timestamps",
+                hint=f"use one of {', '.join(EPOCH_UNITS)}",
             )
 
 

@@ -63,7 +63,7 @@ class JsonParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
         read = self.schema
         if DELETE_FIELD not in read.names:
             read = read.append(pa.field(DELETE_FIELD, pa.bool_()))

@@ -35,7 +35,7 @@ class SchemaRegistry:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise InvalidArgumentError(
-                f"'{self.url}' is no address of a schema registry", hint="use https://…"
+                f"'{self.url}' is not the address of a schema registry", hint="use https://…"
             )
 
     def schema_text(self, number: int) -> str | None:

@@ -33,7 +33,7 @@ def with_tombstones(
 
 
 def delete_record(key: bytes | None, schema: pa.Schema, key_column: str | None) -> bytes:
-    """A JSON record with the key alone; empty if there is no key.
+    """A JSON record with the key alone; empty without a key.
 
     A key is a JSON object with the key column (or Connect's wrapper of one), a JSON value, or plain text.
     """

@@ -36,13 +36,13 @@ class PushOptions:
     """How a process takes pushes.
 
     - `log`: the directory of the write-ahead log.
-    - `http`, `flight`: where the servers listen, HOST:PORT; without both what is in the log is committed.
+    - `http`, `flight`: where the servers listen, HOST:PORT; without both the rows in the log are committed.
     - `tokens`: a JSON file, for each table (or `*`) a list of hashes of its tokens; without it everyone may
       push, from this machine only.
     - `certificate`, `key`: TLS, as PEM files; `allow_plain_text`: a proxy with TLS stands before the servers.
     - `http_url`, `flight_url`: where clients of other workers reach these servers, by default from HOST:PORT.
-    - `sole_worker`: no other process takes pushes for the tables, and there are no leases; else those of a
-      worker that does not renew them end after `lease_seconds`.
+    - `sole_worker`: no other process takes pushes for the tables, and leases are not used; else the
+      leases of a worker that does not renew them end after `lease_seconds`.
     """
 
     log: Path
@@ -61,7 +61,7 @@ class PushOptions:
     def addresses(self) -> dict[str, str]:
         """Where clients reach the servers, by protocol."""
         found = {}
-        for protocol, listens, told, scheme in (
+        for protocol, listens, url, scheme in (
             ("http", self.http, self.http_url, "http{s}"),
             ("flight", self.flight, self.flight_url, "grpc+{tls}"),
         ):
@@ -70,7 +70,7 @@ class PushOptions:
                 host = socket.getfqdn() if host in _EVERYWHERE else host
                 secure = self.certificate is not None
                 base = scheme.format(s="s" if secure else "", tls="tls" if secure else "tcp")
-                found[protocol] = (told or f"{base}://{host}:{port}").rstrip("/")
+                found[protocol] = (url or f"{base}://{host}:{port}").rstrip("/")
         return found
 
 
@@ -98,7 +98,7 @@ class PushService:
         self._servers: list[HttpPushServer | FlightPushServer] = []
 
     def ownership(self, metastore: MetastoreClient) -> Ownership:
-        """Which tables this worker takes pushes of. Raises InvalidArgumentError."""
+        """The ownership of the tables of pushes. Raises InvalidArgumentError."""
         options = self._options
         if options.sole_worker:
             return OwnsAll()
@@ -149,7 +149,7 @@ class PushService:
             self._console.info(f"rows are taken by {protocol} at {address}")
 
     def read_tokens_again(self) -> None:
-        """Take other tokens if their file has changed; one that cannot be read is a warning."""
+        """Read the tokens again if their file has changed; warn if it cannot be read."""
         modified = _modified(self._options.tokens)
         if modified == self._tokens_read_at:
             return

@@ -29,12 +29,12 @@ _PUT_OFF_SECONDS: Final = 600.0
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
     """`bucket_bytes` is the size of a bucket, about. Foreign file groups of more than `foreign_share` of a
-    partition, and keys in others' buckets, have it split again, `mend_seconds` after its last split.
+    partition, and keys in wrong buckets, have it split again, `resplit_seconds` after its last split.
     """
 
     bucket_bytes: int = BUCKET_BYTES
     foreign_share: float = 0.1
-    mend_seconds: float = 600.0
+    resplit_seconds: float = 600.0
 
 
 @dataclass
@@ -100,7 +100,7 @@ class DueSplits:
         if not is_mixed and not is_foreign:
             return False
         last = datetime.strptime(split.instant_time[:14], "%Y%m%d%H%M%S")
-        return (now.replace(tzinfo=None) - last).total_seconds() >= self.limits.mend_seconds
+        return (now.replace(tzinfo=None) - last).total_seconds() >= self.limits.resplit_seconds
 
     def _split_point(self, table: HudiTable, ages: dict[str, int]) -> SplitPoint:
         """The split point, estimated again every ten minutes."""

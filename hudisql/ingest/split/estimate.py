@@ -23,7 +23,7 @@ from hudisql.ingest.split.split_option import SplitKind, SplitOption
 Days = npt.NDArray[np.float64]
 """Rows of one partition by the day since its first write."""
 
-# The first days, one in so many of those seen, are no part of the tail.
+# The first days, one in so many of those seen, do not belong to the tail.
 _HEAD: Final = 3
 
 INCREMENTS = pa.schema([("partition", pa.string()), ("day", pa.int32()), ("rows", pa.int64())])
@@ -179,7 +179,7 @@ def _typical_days(partitions: Sequence[Days]) -> Days:
 
 def _tail_points(curve: Days, floor: float) -> tuple[Days, Days]:
     """Logarithms of day (from 1) and of rows a day, of the tail: what a mixture of
-    sources looks like on the first days says nothing of the slowest one.
+    sources looks like on the first days does not show the slowest one.
 
     Days are taken together in steps that grow by a fifth, so that late days weigh no more than early ones.
     Days without rows count in the mean of their step.

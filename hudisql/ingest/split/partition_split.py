@@ -1,4 +1,4 @@
-"""The split of a partition, as its file groups tell it: one for each hash bucket, and those of other writers.
+"""The split of a partition, read from its file groups: one for each hash bucket, and those of other writers.
 
 The file ids name the bucket, the number of buckets and the split's instant (`split_file_id`). A partition is
 split if it has a file group for every bucket of one split; others are foreign: of writers that look keys up.

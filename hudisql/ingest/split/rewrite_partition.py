@@ -80,7 +80,7 @@ def split_partition(table: HudiTable, options: WriteOptions, request: SplitReque
     """Rewrite the partition's file groups by hash; all of them are replaced.
 
     Raises WriteConflictError if another worker has the table, or another writer has changed these file
-    groups; what `read_file_slice` raises, TableLockedError, UnsupportedTableError, StorageError. The table is
+    groups; TableLockedError, UnsupportedTableError, StorageError. The table is
     then as before. Memory: the rows of one bucket; those of others lie on the local disk meanwhile.
     """
     return commit_files(

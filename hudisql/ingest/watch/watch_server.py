@@ -1,6 +1,6 @@
-"""The HTTP server of a worker that is watched: `/metrics`, `/healthz` (it lives), `/readyz` (it owns tables).
+"""The HTTP server that monitors a worker: `/metrics`, `/healthz` (it lives), `/readyz` (it has its tables).
 
-Requests are answered in a thread of their own, from what the observers were told last.
+Requests are answered in a thread of their own, from the last state that the observers got.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WorkerHealth:
         self._seen_at = self._clock()
 
     def described(self) -> dict[str, object]:
-        """What `/healthz` and `/readyz` answer; `live` and `ready` decide between 200 and 503."""
+        """The answer of `/healthz` and `/readyz`; `live` and `ready` decide between 200 and 503."""
         view, silent = self._view, self._clock() - self._seen_at
         is_live = silent < LIVE_SECONDS
         return {
