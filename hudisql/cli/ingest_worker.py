@@ -44,38 +44,43 @@ def work(
     group: GroupOption = "default",
     coordinator: CoordinatorOption = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End at the ends of the topics: for tests and cron.")
+        bool, typer.Option("--until-caught-up", help="End once all events are committed: for tests and cron.")
     ] = False,
-    memory: Annotated[
-        int, typer.Option("--memory", metavar="BYTES", help="What rows in memory may take.", min=1)
-    ] = 512 << 20,
+    memory: Annotated[int, typer.Option("--memory", metavar="BYTES", help="Memory for rows.", min=1)] = 512
+    << 20,
     refresh: Annotated[
         float,
-        typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.", min=0),
+        typer.Option(
+            "--refresh", metavar="SECONDS", help="Time between two looks for declared tables.", min=0
+        ),
     ] = 10.0,
     metrics: Annotated[
         str | None,
-        address_option("--metrics", "Serve /metrics, /healthz and /readyz there."),
+        address_option("--metrics", "Address of /metrics, /healthz and /readyz."),
     ] = None,
     compaction_share: Annotated[
         float,
-        typer.Option(
-            "--compaction-share", metavar="SHARE", help="Part of a core that compactions may take.", min=0
-        ),
+        typer.Option("--compaction-share", metavar="SHARE", help="Part of a core for compactions.", min=0),
     ] = 0.5,
     log_format: Annotated[
         LogFormat,
-        typer.Option("--log-format", metavar="text|json", help="Lines of text, or of JSON: one a commit."),
+        typer.Option("--log-format", metavar="text|json", help="Format of the log lines."),
     ] = LogFormat.TEXT,
     push_log: Annotated[
         Path | None,
-        typer.Option("--push-log", metavar="DIR", help="Take pushed rows; they are in this directory first."),
+        typer.Option(
+            "--push-log",
+            metavar="DIR",
+            help="Take pushed rows; this directory stores them until their commit.",
+        ),
     ] = None,
-    http: Annotated[str | None, address_option("--http", "Where rows are pushed to by HTTP.")] = None,
-    flight: Annotated[str | None, address_option("--flight", "The same by Arrow Flight.")] = None,
+    http: Annotated[str | None, address_option("--http", "Address for pushes by HTTP.")] = None,
+    flight: Annotated[str | None, address_option("--flight", "Address for pushes by Arrow Flight.")] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push, by table."),
+        typer.Option(
+            "--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push to each table."
+        ),
     ] = None,
     tls_cert: Annotated[
         Path | None,
@@ -83,15 +88,18 @@ def work(
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     plain_text: Annotated[
-        bool, typer.Option("--plain-text", help="No TLS on other addresses than 127.0.0.1: a proxy has it.")
+        bool,
+        typer.Option(
+            "--plain-text", help="Allow addresses beyond 127.0.0.1 without TLS, behind a proxy with TLS."
+        ),
     ] = False,
     http_url: Annotated[
         str | None,
-        typer.Option("--http-url", metavar="URL", help="Where clients of other workers reach --http."),
+        typer.Option("--http-url", metavar="URL", help="URL of --http for clients of other workers."),
     ] = None,
     flight_url: Annotated[
         str | None,
-        typer.Option("--flight-url", metavar="URL", help="Where clients of other workers reach --flight."),
+        typer.Option("--flight-url", metavar="URL", help="URL of --flight for clients of other workers."),
     ] = None,
     push_limit: Annotated[
         list[str] | None,
@@ -99,12 +107,12 @@ def work(
     ] = None,
     sole_worker: Annotated[
         bool,
-        typer.Option("--sole-worker", help="No other worker takes pushes: no leases in the metastore."),
+        typer.Option("--sole-worker", help="No other worker takes pushes; leases are not used."),
     ] = False,
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Write the rows of declared tables (CALL ingest_table), again and again."""
+    """Write events and pushed rows to the declared tables (CALL ingest_table) until it is stopped."""
     from hudisql.cli.compaction_process import CompactionProcess
     from hudisql.ingest.push.push_service import PushOptions
     from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
@@ -159,7 +167,7 @@ def work(
 
 
 def _end_without_waiting_for_clients(code: int) -> None:
-    """End the process if clients of Flight keep streams open; all is committed and closed."""
+    """End the process at once if Flight clients keep streams open: all rows are committed."""
     from hudisql.ingest.push.flight_server import FlightPushServer
 
     if FlightPushServer.waits_for_clients:

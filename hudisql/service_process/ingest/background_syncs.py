@@ -1,7 +1,7 @@
 """Syncs of tables with the metastore, beside the commits of a worker.
 
-Most of a sync is waiting for the metastore's answers, five times as long as a small commit takes: a worker
-of many tables commits on meanwhile. A sync that failed is a warning, and the next commit syncs again.
+A sync waits for the metastore's answers, five times as long as a small commit takes: a worker of many tables
+goes on with commits meanwhile. A sync that fails is a warning, and the next commit syncs again.
 """
 
 from __future__ import annotations

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 
 def compact_if_due(context: Context, name: str) -> str | None:
-    """Run the compactions of a table that are pending, then the one that is due; gives what was done.
+    """Run the pending compactions of a table, then the one that is due; gives a line on the last one.
 
-    Nothing is done for a table that was paused or drained since, or whose declaration is gone.
-    A compaction that has begun may be running elsewhere, and is left alone. Raises what `run_compaction`
-    and `schedule_compaction` raise, SyncFailedError.
+    It skips a table that was paused or drained since, or has no declaration any more.
+    A compaction that has begun may be running elsewhere, and is skipped. Raises SyncFailedError.
     """
     entry = find_entry(context, name)
     declaration = declaration_of(entry.parameters)

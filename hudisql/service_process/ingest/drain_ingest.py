@@ -1,7 +1,7 @@
-"""`hudisql ingest drain` and `resume`: tables that no worker writes to, with all that was read committed.
+"""`hudisql ingest drain` and `resume`: stops workers from writing to tables, with all read events committed.
 
-A drained table is one with a mark in its declaration. Workers that see the mark commit what they have in
-memory, leave the table, and say so to their group; a table that no worker owns has nothing in memory.
+A drained table has a mark in its declaration. Workers that see the mark commit the events in memory, leave
+the table, and report that to their group; a table without a worker has no events in memory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def drain_tables(
 def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
     """Let workers go on with the drained tables, or with those named; gives their names.
 
-    A table that `pause_ingest` has paused stays paused. Raises as `drain_tables`.
+    A table that `pause_ingest` has paused stays paused. Raises InvalidArgumentError, MetastoreError,
+    NoSuchTableError.
     """
     drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
     for name in drained:

@@ -1,4 +1,4 @@
-"""`hudisql ingest status`: what `show_ingest` tells, with what the workers of the group say of the tables."""
+"""`hudisql ingest status`: the rows of `show_ingest`, with the states that the workers report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_WORKER: Final = "no worker"
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """A declared table; `worker` owns it now, `state` is what that one says.
+    """A declared table; `worker` owns it now and reports its `state`.
 
-    `state` is running, starting, failed, paused, `no worker`, or unknown if the worker has said nothing yet.
-    `error` says why it is not well; None if it is.
+    `state` is running, starting, failed, paused, `no worker`, or unknown before the worker's first report.
+    `error` is None for a table that is well.
     """
 
     table: str
@@ -39,7 +39,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class IngestStatus:
-    """The tables, and who feeds them."""
+    """The tables, and the workers that feed them."""
 
     rows: tuple[StatusRow, ...]
     feeding: WorkersState
@@ -95,11 +95,11 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
 
 
 def _row(table: DeclaredTable, shown: IngestRow, workers: WorkersState, max_lag: int | None) -> StatusRow:
-    owner, said = workers.owner_of(table), workers.said_of(table)
-    state, _, reason = said.partition(": ")
+    owner, report = workers.owner_of(table), workers.report_on(table)
+    state, _, reason = report.partition(": ")
     error = shown.error
     if table.declaration.is_paused:
-        state, owner = PAUSED, None if said == PAUSED else owner
+        state, owner = PAUSED, None if report == PAUSED else owner
     elif owner is None:
         state, error = NO_WORKER, error or "no worker takes its events"
     elif state == FAILED:

@@ -40,9 +40,9 @@ class WorkerOptions:
 
     Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
     group, by default those of the declared tables. With `push` the tables that are declared for pushes are
-    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT at which metrics
-    and health are served. `compact` is called with the name of a table whose compaction is due,
-    `is_compacting` says whether that is going on.
+    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT of the server of
+    metrics and health. `compact` is called with the name of a table whose compaction is due,
+    `is_compacting` is True while that is going on.
     """
 
     group: str = "default"
@@ -57,7 +57,9 @@ class WorkerOptions:
 
     def __post_init__(self) -> None:
         if self.memory < 1 << 20 or self.refresh_seconds <= 0:
-            raise InvalidArgumentError("memory must be at least 1 MB, and the time between two looks above 0")
+            raise InvalidArgumentError(
+                "memory must be at least 1 MB, and the seconds between two looks above 0"
+            )
 
 
 def run_worker(context: Context, stop: threading.Event, options: WorkerOptions) -> bool:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class WorkersTables:
     """Looks for the declared tables that a worker may feed; those of pushes only with a `service`.
 
-    `parts` is what the worker has for them. `of_topics` are the tables of
-    topics, as the last look found them.
+    `parts` are those of the worker. `of_topics` are the tables of topics that the last look found.
     """
 
     context: Context
