@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.console import Console
@@ -15,6 +16,7 @@ _LOOK_SHARE: Final = 0.005
 _LONGEST_REFRESH: Final = 60.0
 
 
+@dataclass
 class DeclaredTables:
     """Looks for declarations every `refresh_seconds`, with many tables at most every minute.
 
@@ -22,53 +24,44 @@ class DeclaredTables:
     this worker, as `is_compacting` says: they stay the worker's. `paused` are the other paused ones.
     """
 
-    def __init__(
-        self,
-        find_tables: Callable[[], Sequence[IngestTable]],
-        console: Console,
-        clock: Callable[[], float],
-        *,
-        refresh_seconds: float,
-        is_compacting: Callable[[str], bool],
-    ) -> None:
-        self._find_tables = find_tables
-        self._console = console
-        self._clock = clock
-        self._refresh_seconds = refresh_seconds
-        self._is_compacting = is_compacting
-        self._refreshed_at: float | None = None
-        self._look_cost = 0.0
-        self.running: Mapping[str, IngestTable] = {}
-        self.candidates: Mapping[str, IngestTable] = {}
-        self.paused: frozenset[str] = frozenset()
+    find_tables: Callable[[], Sequence[IngestTable]]
+    console: Console
+    clock: Callable[[], float]
+    refresh_seconds: float
+    is_compacting: Callable[[str], bool]
+    running: Mapping[str, IngestTable] = field(default_factory=dict)
+    candidates: Mapping[str, IngestTable] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
+    _refreshed_at: float | None = None
+    _look_cost: float = 0.0
 
     @property
     def age(self) -> float:
         """The seconds since the end of the last refresh; infinite before the first one."""
-        return math.inf if self._refreshed_at is None else self._clock() - self._refreshed_at
+        return math.inf if self._refreshed_at is None else self.clock() - self._refreshed_at
 
     @property
     def is_refresh_due(self) -> bool:
         """True if it is time for a refresh."""
-        pause = max(self._refresh_seconds, min(self._look_cost / _LOOK_SHARE, _LONGEST_REFRESH))
+        pause = max(self.refresh_seconds, min(self._look_cost / _LOOK_SHARE, _LONGEST_REFRESH))
         return self.age >= pause
 
     def refreshed(self, cost: float) -> None:
         """A refresh has ended that took `cost` seconds of a core: the pause begins now."""
         self._look_cost = cost
-        self._refreshed_at = self._clock()
+        self._refreshed_at = self.clock()
 
     def look(self) -> None:
         """Look for the declarations. Raises HudisqlError at the first look; a later failure is a warning."""
         try:
-            tables = self._find_tables()
+            tables = self.find_tables()
         except HudisqlError as error:
             if self._refreshed_at is None:
                 raise
-            self._console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
+            self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
             return
         self.running = {table.name: table for table in tables if not table.declaration.is_paused}
         paused = {table.name: table for table in tables if table.declaration.is_paused}
-        compacting = {name: table for name, table in paused.items() if self._is_compacting(name)}
+        compacting = {name: table for name, table in paused.items() if self.is_compacting(name)}
         self.candidates = {**self.running, **compacting}
         self.paused = frozenset(paused) - set(compacting)

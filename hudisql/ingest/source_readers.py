@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.console import Console
@@ -15,26 +16,24 @@ from hudisql.ingest.table_buffer import EventBatch
 _UNREACHABLE_SECONDS: Final = 30.0
 
 
+@dataclass
 class SourceReaders:
     """The sources, opened by name when their first table starts, and which tables read which partitions."""
 
-    def __init__(
-        self, open_source: Callable[[str], EventSource], console: Console, clock: Callable[[], float]
-    ) -> None:
-        self._open_source = open_source
-        self._console = console
-        self._clock = clock
-        self._sources: dict[str, EventSource] = {}
-        self._readers: dict[tuple[str, SourcePartition], list[FedTable]] = {}
-        # Until when a source that did not answer is left alone: each of its tables would wait for it.
-        self._unreachable: dict[str, float] = {}
+    open_source: Callable[[str], EventSource]
+    console: Console
+    clock: Callable[[], float]
+    _sources: dict[str, EventSource] = field(default_factory=dict)
+    _readers: dict[tuple[str, SourcePartition], list[FedTable]] = field(default_factory=dict)
+    # Until when a source that did not answer is left alone: each of its tables would wait for it.
+    _unreachable: dict[str, float] = field(default_factory=dict)
 
     def add(self, fed: FedTable) -> None:
         """Begin to read the table's events behind its last commit. Raises HudisqlError."""
         source = self._source_of(fed)
         start = source.start(fed.name, fed.table.declaration, fed.feed.committed)
         for warning in start.warnings:
-            self._console.warning(warning)
+            self.console.warning(warning)
         fed.feed.begin_at(start.offsets, commits=start.commits)
         source.assign(self._register(fed, start))
 
@@ -80,13 +79,13 @@ class SourceReaders:
         """Those of the tables whose topics have other partitions than those that are read."""
         changed: list[FedTable] = []
         for source in self._sources.values():
-            if not source.assigned or self._is_unreachable(source.name):
+            if not source.assigned or self.clock() < self._unreachable.get(source.name, 0.0):
                 continue
             try:
                 numbers = source.all_partitions()
             except HudisqlError as error:
                 self.leave_alone(source.name)
-                self._console.warning(error.message)
+                self.console.warning(error.message)
                 continue
             for fed in tables:
                 if numbers and fed.source_name == source.name:
@@ -98,7 +97,7 @@ class SourceReaders:
 
     def leave_alone(self, source: str) -> None:
         """Start no table of this source for a time."""
-        self._unreachable[source] = self._clock() + _UNREACHABLE_SECONDS
+        self._unreachable[source] = self.clock() + _UNREACHABLE_SECONDS
 
     def reachable_from(self, table: IngestTable) -> float:
         """The time from which the table's source may be asked again."""
@@ -134,11 +133,8 @@ class SourceReaders:
         for source in self._sources.values():
             source.close()
 
-    def _is_unreachable(self, source: str) -> bool:
-        return self._clock() < self._unreachable.get(source, 0.0)
-
     def _source_of(self, fed: FedTable) -> EventSource:
         name = fed.source_name
         if name not in self._sources:
-            self._sources[name] = self._open_source(name)
+            self._sources[name] = self.open_source(name)
         return self._sources[name]

@@ -56,9 +56,7 @@ class IngestWorker:
         is_compacting: Callable[[str], bool] = lambda _table: False,
         settle: Callable[[Collection[str]], None] = lambda _tables: None,
     ) -> None:
-        self._declared = DeclaredTables(
-            tables, console, clock, refresh_seconds=refresh_seconds, is_compacting=is_compacting
-        )
+        self._declared = DeclaredTables(tables, console, clock, refresh_seconds, is_compacting)
         observer = observer or Observers(())
         self._sources = SourceReaders(open_source, console, clock)
         self._commits = TableCommits(self._sources, observer, console, clock, memory)

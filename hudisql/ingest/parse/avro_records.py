@@ -34,7 +34,7 @@ _NO_COLUMNS: Final = pa.schema([])
 
 
 class Schemas(Protocol):
-    """Where writer schemas come from (`SchemaRegistry`)."""
+    """A source of writer schemas (`SchemaRegistry`)."""
 
     def schema_text(self, number: int) -> str | None:
         """The schema of that number as JSON text; None if there is none."""
@@ -54,8 +54,8 @@ class AvroParser:
     """Parses Avro records in Confluent's framing.
 
     With `key_column` a value that is null or empty deletes the row of the message's key (framed Avro, JSON or
-    plain text). With `take_new_columns` the writers' other fields are given back as `new_columns`. `parse`
-    raises SchemaRegistryError if a writer schema cannot be asked for.
+    plain text). With `take_new_columns` the writers' other fields are returned as `new_columns`. `parse`
+    raises SchemaRegistryError if it cannot get a writer schema.
     """
 
     schema: pa.Schema

@@ -40,7 +40,7 @@ _WITH_SOURCE: Final = _FIELDS | {"source", "ts_ms"}
 class DebeziumAvroParser:
     """Parses Debezium's Avro; for `key_column` see `DebeziumJsonParser`.
 
-    `parse` raises SchemaRegistryError if a writer schema cannot be asked for.
+    `parse` raises SchemaRegistryError if it cannot get a writer schema.
     """
 
     schema: pa.Schema

@@ -45,7 +45,7 @@ _NO_COLUMNS: Final = pa.schema([])
 class DebeziumJsonParser:
     """Parses Debezium's JSON.
 
-    `encoding` and `encodings` (by column) say how times and decimals are sent if the messages have no schema.
+    `encoding` and `encodings` (by column) describe times and decimals of messages without a schema.
     With `key_column` a delete without its row, and a message without a value, delete the message's key.
     Without it the latter are ignored: Debezium sends them after the delete.
     """

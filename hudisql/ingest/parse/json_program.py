@@ -42,7 +42,7 @@ _ZONED, _LOCAL = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a source sends what JSON has no type for.
+    """How a source encodes values for which JSON has no type.
 
     `epoch_unit` is the unit of timestamps that are integers (a key of EPOCH_UNITS). `decimal_scale` is the
     scale of decimals that are base64 of big-endian bytes (Kafka Connect's); None means numbers or their text.

@@ -27,7 +27,7 @@ NO_KEY: Final = "no value, and no key of one column to delete by"
 
 
 class NewFields(NamedTuple):
-    """Fields that no column is of: where their names stand and which kinds of values they have."""
+    """Fields without a column: the addresses of their names, and the kinds of their values."""
 
     start: Integers
     end: Integers
@@ -49,9 +49,9 @@ class ScannedRecords:
 class JsonParser:
     """Parses JSON objects.
 
-    `encoding` and `encodings` (by column) say how times and decimals are sent. With `key_column` a value that
+    `encoding` and `encodings` (by column) describe times and decimals. With `key_column` a value that
     is null or empty deletes the row of the message's key. With `take_new_columns` fields without a column are
-    given back as `new_columns`. Raises UnsupportedTableError for columns that JSON has no values for.
+    returned as `new_columns`. Raises UnsupportedTableError for columns that JSON has no values for.
     """
 
     schema: pa.Schema

@@ -21,7 +21,7 @@ def with_tombstones(
 ) -> Sequence[bytes]:
     """The values, with a JSON record that deletes the key in place of null and empty ones.
 
-    Without keys, or a key column, an empty value is left, which is no JSON.
+    Without keys, or without a key column, the empty values stay, and the parser refuses them.
     """
     if all(values):
         return values  # type: ignore[return-value]

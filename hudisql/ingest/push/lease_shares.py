@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.catalog.metastore_table import ListedLock
@@ -23,6 +23,7 @@ class _Heartbeat:
     looks: int = 0
 
 
+@dataclass
 class LeaseShares:
     """`in_log` gives the tables of which the worker's log has rows.
 
@@ -30,21 +31,20 @@ class LeaseShares:
     worker has its share.
     """
 
-    def __init__(self, locks: WorkerLocks, in_log: Callable[[], Collection[str]]) -> None:
-        self._locks = locks
-        self._in_log = in_log
-        self._heartbeats: dict[str, _Heartbeat] = {}
-        self.owners: Mapping[str, Mapping[str, str]] = {}
-        self.has_all = False
+    locks: WorkerLocks
+    in_log: Callable[[], Collection[str]]
+    owners: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    has_all: bool = False
+    _heartbeats: dict[str, _Heartbeat] = field(default_factory=dict)
 
     def look(self, declared: Mapping[str, str]) -> None:
         """Renew, take and mark leases of the `declared` tables, given with their lock's name.
 
         Raises MetastoreError.
         """
-        self._locks.renew_worker()
-        locks = self._without_dead(self._locks.client.list_locks(LOCK_DATABASE))
-        self._locks.compare(locks)
+        self.locks.renew_worker()
+        locks = self._without_dead(self.locks.client.list_locks(LOCK_DATABASE))
+        self.locks.compare(locks)
         members = {
             lock.user: addresses for lock in locks if is_of_worker(lock) and (addresses := addresses_of(lock))
         }
@@ -55,19 +55,19 @@ class LeaseShares:
             if lock.is_acquired
             and lock.table in by_lock
             and lock.user in members
-            and lock.user != self._locks.identity
+            and lock.user != self.locks.identity
         }
         share = math.ceil(len(declared) / max(1, len(members)))
         self._mark_tables_to_leave(declared, locks, share)
         self._wait_for_tables_of_the_log(declared)
         all_taken = self._take_free_tables(declared, {lock.table for lock in locks}, share)
-        self._locks.renew_tables()
-        self.has_all = all_taken and not self._locks.waiting
+        self.locks.renew_tables()
+        self.has_all = all_taken and not self.locks.waiting
 
     def _without_dead(self, locks: Sequence[ListedLock]) -> list[ListedLock]:
         """The locks without those of dead workers, which are removed, their own lock last."""
         times = {lock.user: lock.last_heartbeat for lock in locks if is_of_worker(lock)}
-        others = {lock.user for lock in locks} - {self._locks.identity}
+        others = {lock.user for lock in locks} - {self.locks.identity}
         heartbeats: dict[str, _Heartbeat] = {}
         for user in others:
             heartbeats[user] = heartbeat = self._heartbeats.get(user, _Heartbeat())
@@ -78,38 +78,38 @@ class LeaseShares:
         self._heartbeats = {user: heartbeats[user] for user in others - dead}
         for lock in sorted(locks, key=is_of_worker):
             if lock.user in dead:
-                self._locks.client.unlock(lock.lock_id)
+                self.locks.client.unlock(lock.lock_id)
         return [lock for lock in locks if lock.user not in dead]
 
     def _mark_tables_to_leave(
         self, declared: Mapping[str, str], locks: Sequence[ListedLock], share: int
     ) -> None:
         """Tables that are not declared any more, that others wait for, and those beyond a fair share."""
-        identity = self._locks.identity
+        identity = self.locks.identity
         awaited = {lock.table for lock in locks if not lock.is_acquired and lock.user != identity}
-        in_log, held = set(self._in_log()), self._locks.held
-        leaving = {name for name in held if declared.get(name, "") in awaited | {""}} | self._locks.to_leave
-        if self._locks.addresses:
+        in_log, held = set(self.in_log()), self.locks.held
+        leaving = {name for name in held if declared.get(name, "") in awaited | {""}} | self.locks.to_leave
+        if self.locks.addresses:
             by_need = sorted(held - leaving, key=lambda name: (name not in in_log, name))
             leaving |= set(by_need[share:])
         else:
             leaving |= held - in_log
-        self._locks.mark_to_leave(leaving)
+        self.locks.mark_to_leave(leaving)
 
     def _wait_for_tables_of_the_log(self, declared: Mapping[str, str]) -> None:
-        wanted = set(self._in_log()) & set(declared)
-        for name in wanted - self._locks.held - self._locks.waiting:
-            self._locks.wait_for(name, declared[name])
-        self._locks.check_waiting(wanted)
+        wanted = set(self.in_log()) & set(declared)
+        for name in wanted - self.locks.held - self.locks.waiting:
+            self.locks.wait_for(name, declared[name])
+        self.locks.check_waiting(wanted)
 
     def _take_free_tables(self, declared: Mapping[str, str], locked: Collection[str], share: int) -> bool:
         """Take tables that nobody has, up to a fair share; False if more are to be taken soon."""
-        if not self._locks.addresses:
+        if not self.locks.addresses:
             return True
-        held = self._locks.held
-        known = held | self._locks.waiting
+        held = self.locks.held
+        known = held | self.locks.waiting
         free = [name for name, lock in sorted(declared.items()) if lock not in locked and name not in known]
         wanted = free[: max(0, share - len(held))]
         for name in wanted[:_NEW_LOCKS_A_LOOK]:
-            self._locks.acquire(name, declared[name])
+            self.locks.acquire(name, declared[name])
         return len(wanted) <= _NEW_LOCKS_A_LOOK

@@ -6,7 +6,7 @@ Used by the worker's thread and by the thread that renews the leases.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
 from typing import Final
@@ -30,26 +30,20 @@ class _TableLock:
     renewed: float
 
 
+@dataclass
 class WorkerLocks:
     """`identity` is the worker's name in its locks, `addresses` say where clients reach it, by protocol."""
 
-    def __init__(
-        self,
-        client: MetastoreClient,
-        identity: str,
-        addresses: Mapping[str, str],
-        clock: Callable[[], float],
-    ) -> None:
-        self.client = client
-        self.identity = identity
-        self.addresses = addresses
-        self._clock = clock
-        self._mutex = Lock()
-        self._own_lock: int | None = None
-        self._held: dict[str, _TableLock] = {}
-        self._waiting: dict[str, _TableLock] = {}
-        self._lost: set[str] = set()
-        self._to_leave: set[str] = set()
+    client: MetastoreClient
+    identity: str
+    addresses: Mapping[str, str]
+    clock: Callable[[], float]
+    _mutex: Lock = field(default_factory=Lock)
+    _own_lock: int | None = None
+    _held: dict[str, _TableLock] = field(default_factory=dict)
+    _waiting: dict[str, _TableLock] = field(default_factory=dict)
+    _lost: set[str] = field(default_factory=set)
+    _to_leave: set[str] = field(default_factory=set)
 
     @property
     def held(self) -> set[str]:
@@ -97,7 +91,7 @@ class WorkerLocks:
 
     def renew_tables(self) -> None:
         """Keep the metastore from removing locks by its own time."""
-        now = self._clock()
+        now = self.clock()
         for locks in (self._held, self._waiting):
             for lock in [lock for lock in list(locks.values()) if now - lock.renewed > _RENEWED_SECONDS]:
                 self.client.has_lock(lock.lock_id)
@@ -175,7 +169,7 @@ class WorkerLocks:
     def _note(self, name: str, lock_id: int, is_acquired: bool) -> None:
         with self._mutex:
             self._waiting.pop(name, None)
-            (self._held if is_acquired else self._waiting)[name] = _TableLock(lock_id, self._clock())
+            (self._held if is_acquired else self._waiting)[name] = _TableLock(lock_id, self.clock())
 
 
 def lock_name(table: str) -> str:

@@ -1,7 +1,7 @@
-"""Which partitions of one table are to be split now, or again.
+"""The partitions of one table that are due for their first or another split.
 
 A partition is split at its split point, and again when its buckets are too large or other writers have put
-keys elsewhere. Partitions are looked at when events come for them; with `split => 'now'` all of them once.
+keys elsewhere. Partitions are checked when events arrive for them; with `split => 'now'` all of them once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _PUT_OFF_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """`bucket_bytes` is the size of a bucket, about. Foreign file groups of more than `foreign_share` of a
-    partition, and keys in wrong buckets, have it split again, `resplit_seconds` after its last split.
+    """`bucket_bytes` is the approximate size of a bucket.
+
+    A partition with foreign file groups of more than `foreign_share`, or with keys in wrong buckets, is split
+    again, `resplit_seconds` after its last split.
     """
 
     bucket_bytes: int = BUCKET_BYTES
@@ -39,7 +41,7 @@ class SplitLimits:
 
 @dataclass
 class DueSplits:
-    """The partitions of one table to split, in the order in which they became due."""
+    """The due partitions of one table, in the order in which they became due."""
 
     option: SplitOption
     clock: Callable[[], float]
@@ -55,7 +57,7 @@ class DueSplits:
         return bool(self._wanted)
 
     def next(self) -> str:
-        """The first of the partitions, which is due no longer."""
+        """Remove the first partition and return it."""
         path = next(iter(self._wanted))
         del self._wanted[path]
         return path
@@ -115,7 +117,7 @@ class DueSplits:
 
 
 def _table_bytes(table: HudiTable) -> int:
-    """The bytes of the table's files; listed no further than it takes to know that it is not small."""
+    """The bytes of the table's files; listing stops once the table is known not to be small."""
     most, found = EstimateConfig().small_table_bytes, 0
     for number, partition in enumerate(list_partitions(table)):
         found += sum(each.length for each in list_file_slices(table, [partition.path], None))
