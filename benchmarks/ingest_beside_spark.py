@@ -119,8 +119,8 @@ def measure_small(directory: Path, commits: int = 40) -> float:
     """CPU seconds of one of our commits of SMALL events, after a few others."""
     path = str(directory / "small")
     make_table(path, keys.MERGE_ON_READ)
-    feed = LocalTable(path, IngestDeclaration(topic="small", bootstrap_servers="none:1")).feed("benchmark")
-    feed.take_over()
+    declaration = IngestDeclaration(topic="small", bootstrap_servers="none:1")
+    feed = LocalTable(path, declaration).feed("benchmark").open()
     source = "small", 0
     feed.begin_at({source: 0}, commits=False)
     values = [value for _, value in make_events(SMALL * (commits + _FIRST_COMMITS), 0.3)]

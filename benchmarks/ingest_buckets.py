@@ -23,7 +23,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.table_buffer import EventBatch
-from hudisql.ingest.table_feed import TableFeed
+from hudisql.ingest.table_feed import OpenFeed
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.comparison import our_rows
@@ -69,9 +69,8 @@ class _Feed:
 
     def __init__(self, path: str, split: str, sent: int) -> None:
         declaration = IngestDeclaration(topic="events", bootstrap_servers="none:1", split=split)
-        self.feed: TableFeed = LocalTable(path, declaration).feed("benchmark")
+        self.feed: OpenFeed = LocalTable(path, declaration).feed("benchmark").open()
         self.sent = sent
-        self.feed.take_over()
         self.feed.begin_at({SOURCE: sent}, commits=False)
 
     def flush(self, events: Sequence[tuple[bytes, bytes]]) -> None:

@@ -1,7 +1,7 @@
 """A process beside a worker that compacts its tables, one after the other, within a share of a core.
 
-It is a separate process of lower priority: the worker waits for it only at a table's lock. It ends with the
-worker.
+It is a separate process with a lower priority: a worker that reads events only waits for it at a table's
+lock. It ends with the worker.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from hudisql.errors import HudisqlError, InvalidArgumentError
 if TYPE_CHECKING:
     from hudisql.config.settings import Settings
 
-# Requests must fit into the pipe, so that the worker never blocks; others are requested at their next commit.
+# Requests must fit the pipe, so that the worker never waits; other tables ask again with their next commit.
 _MOST_ASKED: Final = 200
 _LAST_SECONDS: Final = 60.0
 _NICE: Final = 5
 
 
 class CompactionProcess:
-    """Compacts tables on request. The process starts with the first request.
+    """Compacts requested tables. The process starts with the first request.
 
     `share` is the average part of a core that it may use. Raises InvalidArgumentError.
     """
@@ -42,7 +42,7 @@ class CompactionProcess:
         self._pipe: Connection | None = None
 
     def request(self, table: str) -> None:
-        """Request a compaction of the table if one is due then; a waiting request is not repeated."""
+        """Compact the table if that is due; a request that is still open covers this one."""
         self._listen()
         if table in self._asked or len(self._asked) >= _MOST_ASKED:
             return
@@ -50,16 +50,16 @@ class CompactionProcess:
             self._started().send(table)
             self._asked.add(table)
         except OSError as error:
-            self._console.warning(f"the process of compactions has ended: {error}")
+            self._console.warning(f"the compaction process has ended: {error}")
             self._forget()
 
     def is_busy(self, table: str) -> bool:
-        """True if the table is being compacted or waits for its compaction."""
+        """True if the table is being compacted, or its request is open."""
         self._listen()
         return table in self._asked
 
     def close(self) -> None:
-        """End the process after the running compaction; a long one is killed and rolled back later."""
+        """End the process after the running compaction; a long one is killed, and rolled back later."""
         if self._process is not None and self._pipe is not None:
             self._pipe.close()
             self._process.join(_LAST_SECONDS)
@@ -81,15 +81,15 @@ class CompactionProcess:
         return self._pipe
 
     def _listen(self) -> None:
-        """Log what the process has reported meanwhile."""
+        """Print the reports of the process."""
         try:
             while self._pipe is not None and self._pipe.poll():
-                table, said, is_error = self._pipe.recv()
+                table, report, is_error = self._pipe.recv()
                 self._asked.discard(table)
-                if said is not None:
-                    (self._console.warning if is_error else self._console.info)(f"{table}: {said}")
+                if report is not None:
+                    (self._console.warning if is_error else self._console.info)(f"{table}: {report}")
         except (EOFError, OSError):
-            self._console.warning("the process of compactions has ended; the next request starts another")
+            self._console.warning("the compaction process has ended; the next request starts another")
             self._forget()
 
     def _forget(self) -> None:
@@ -119,16 +119,16 @@ def _serve(pipe: Connection, settings: Settings, share: float) -> None:
             except (EOFError, OSError):
                 return
             began = time.process_time()
-            said, is_error = None, False
+            report, is_error = None, False
             try:
-                said = compact_if_due(session.context, table)
+                report = compact_if_due(session.context, table)
             except Exception as error:
-                said, is_error = (
-                    f"the compaction failed, a later commit asks for it again: {_text(error)}",
+                report, is_error = (
+                    f"the compaction failed, and a later commit requests it again: {_text(error)}",
                     True,
                 )
             try:
-                pipe.send((table, said, is_error))
+                pipe.send((table, report, is_error))
             except OSError:
                 return
             time.sleep((time.process_time() - began) * (1 / share - 1))

@@ -40,12 +40,12 @@ def _show_status(
     coordinator: CoordinatorOption = None,
     max_lag: Annotated[
         int | None,
-        typer.Option("--max-lag", metavar="EVENTS", help="More events that wait are an error.", min=0),
+        typer.Option("--max-lag", metavar="EVENTS", help="A larger lag of a table is an error.", min=0),
     ] = None,
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Show the tables, their workers and lags; ends with 1 if a table is not well."""
+    """Show the tables, their workers and lags; exit with 1 if a table has an error."""
     from hudisql.cli.output import write_result
     from hudisql.result import LocalResult
     from hudisql.service_process.ingest.ingest_status import columns, find_status
@@ -56,9 +56,9 @@ def _show_status(
         )
         for line in status.workers or (f"no worker of the group {group} runs",):
             session.context.console.info(line)
-        rows = [tuple(getattr(each, name) for name in columns()) for each in status.rows]
-        found = LocalResult(lambda: session.spark, tuple(columns().items()), rows)
-        write_result(found, session.context.settings.format, sys.stdout)
+        rows = [tuple(getattr(row, name) for name in columns()) for row in status.rows]
+        result = LocalResult(lambda: session.spark, tuple(columns().items()), rows)
+        write_result(result, session.context.settings.format, sys.stdout)
         return status.is_well
 
     run_in_session(context, show, kafka_config, conf)
@@ -76,11 +76,11 @@ def _drain(
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Let workers commit what they have in memory, take no more of the tables, and wait for it."""
+    """Let workers commit the events in memory and leave the tables, and wait until they have."""
     from hudisql.service_process.ingest.drain_ingest import drain_tables
 
     def drain(session: Session, stop: threading.Event) -> bool:
-        left = drain_tables(
+        unfinished = drain_tables(
             session.context,
             stop,
             tables=table or (),
@@ -88,11 +88,11 @@ def _drain(
             coordinator=coordinator,
             timeout=timeout,
         )
-        for name in left:
+        for name in unfinished:
             session.context.console.warning(
-                f"{name}: a worker may still write to it; no worker takes it up again before ingest resume"
+                f"{name}: a worker may still write to it; no other worker takes it before ingest resume"
             )
-        return not left
+        return not unfinished
 
     run_in_session(context, drain, kafka_config, conf)
 
@@ -104,7 +104,7 @@ def _resume(
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Go on with drained tables; what pause_ingest has paused stays paused."""
+    """Resume drained tables; tables paused by pause_ingest stay paused."""
     from hudisql.service_process.ingest.drain_ingest import resume_tables
 
     def resume(session: Session, _stop: threading.Event) -> bool:
@@ -117,7 +117,7 @@ def _resume(
 
 @ingest_app.command("token")
 def _make_token() -> None:
-    """Make a token for a client of pushes, and the hash of it that --tokens names."""
+    """Make a token for a client of pushes, and its hash for --tokens."""
     from hudisql.ingest.push.bearer_tokens import hash_token, new_token
 
     token = new_token()

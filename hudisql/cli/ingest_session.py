@@ -1,4 +1,4 @@
-"""What the commands of `hudisql ingest` share: options, and the session that they run in."""
+"""Options and the session of the commands of `hudisql ingest`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hudisql.session import Session
 
 GroupOption = Annotated[
-    str, typer.Option("--group", metavar="NAME", help="Workers of one group share the tables.")
+    str, typer.Option("--group", metavar="NAME", help="Group of workers that share the tables.")
 ]
 CoordinatorOption = Annotated[
     str | None,
@@ -40,13 +40,13 @@ def run_in_session(
     conf: list[str] | None,
     console: Console | None = None,
 ) -> NoReturn:
-    """Run a command in a session; its exit code is 0 if the work gives True."""
+    """Run a command in a session; the exit code is 0 if `work` returns True."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
     def run() -> int:
         settings: Settings = context.obj
-        given = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
-        settings = settings.with_layer(given, "command line")
+        options = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
+        settings = settings.with_layer(options, "command line")
         with stoppable_session(settings, console or open_console()) as (session, stop):
             return EXIT_OK if work(session, stop) else EXIT_FAILED
 

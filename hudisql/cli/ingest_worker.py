@@ -11,7 +11,7 @@ import threading
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ from hudisql.console import JsonConsole, open_console
 from hudisql.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hudisql.ingest.push.push_service import PushOptions
+    from hudisql.ingest.push.push_limits import PushLimits
     from hudisql.session import Session
 
 
@@ -44,38 +44,43 @@ def work(
     group: GroupOption = "default",
     coordinator: CoordinatorOption = None,
     until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="End at the ends of the topics: for tests and cron.")
+        bool, typer.Option("--until-caught-up", help="End once all events are committed: for tests and cron.")
     ] = False,
-    memory: Annotated[
-        int, typer.Option("--memory", metavar="BYTES", help="What rows in memory may take.", min=1)
-    ] = 512 << 20,
+    memory: Annotated[int, typer.Option("--memory", metavar="BYTES", help="Memory for rows.", min=1)] = 512
+    << 20,
     refresh: Annotated[
         float,
-        typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.", min=0),
+        typer.Option(
+            "--refresh", metavar="SECONDS", help="Time between two looks for declared tables.", min=0
+        ),
     ] = 10.0,
     metrics: Annotated[
         str | None,
-        address_option("--metrics", "Serve /metrics, /healthz and /readyz there."),
+        address_option("--metrics", "Address of /metrics, /healthz and /readyz."),
     ] = None,
     compaction_share: Annotated[
         float,
-        typer.Option(
-            "--compaction-share", metavar="SHARE", help="Part of a core that compactions may take.", min=0
-        ),
+        typer.Option("--compaction-share", metavar="SHARE", help="Part of a core for compactions.", min=0),
     ] = 0.5,
     log_format: Annotated[
         LogFormat,
-        typer.Option("--log-format", metavar="text|json", help="Lines of text, or of JSON: one a commit."),
+        typer.Option("--log-format", metavar="text|json", help="Format of the log lines."),
     ] = LogFormat.TEXT,
     push_log: Annotated[
         Path | None,
-        typer.Option("--push-log", metavar="DIR", help="Take pushed rows; they are in this directory first."),
+        typer.Option(
+            "--push-log",
+            metavar="DIR",
+            help="Take pushed rows; this directory stores them until their commit.",
+        ),
     ] = None,
-    http: Annotated[str | None, address_option("--http", "Where rows are pushed to by HTTP.")] = None,
-    flight: Annotated[str | None, address_option("--flight", "The same by Arrow Flight.")] = None,
+    http: Annotated[str | None, address_option("--http", "Address for pushes by HTTP.")] = None,
+    flight: Annotated[str | None, address_option("--flight", "Address for pushes by Arrow Flight.")] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push, by table."),
+        typer.Option(
+            "--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push to each table."
+        ),
     ] = None,
     tls_cert: Annotated[
         Path | None,
@@ -83,15 +88,18 @@ def work(
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     plain_text: Annotated[
-        bool, typer.Option("--plain-text", help="No TLS on other addresses than 127.0.0.1: a proxy has it.")
+        bool,
+        typer.Option(
+            "--plain-text", help="Allow addresses beyond 127.0.0.1 without TLS, behind a proxy with TLS."
+        ),
     ] = False,
     http_url: Annotated[
         str | None,
-        typer.Option("--http-url", metavar="URL", help="Where clients of other workers reach --http."),
+        typer.Option("--http-url", metavar="URL", help="URL of --http for clients of other workers."),
     ] = None,
     flight_url: Annotated[
         str | None,
-        typer.Option("--flight-url", metavar="URL", help="Where clients of other workers reach --flight."),
+        typer.Option("--flight-url", metavar="URL", help="URL of --flight for clients of other workers."),
     ] = None,
     push_limit: Annotated[
         list[str] | None,
@@ -99,19 +107,27 @@ def work(
     ] = None,
     sole_worker: Annotated[
         bool,
-        typer.Option("--sole-worker", help="No other worker takes pushes: no leases in the metastore."),
+        typer.Option("--sole-worker", help="No other worker takes pushes; leases are not used."),
     ] = False,
     kafka_config: KafkaConfigOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Write the rows of declared tables (CALL ingest_table), again and again."""
+    """Write events and pushed rows to the declared tables (CALL ingest_table) until it is stopped."""
     from hudisql.cli.compaction_process import CompactionProcess
-    from hudisql.service_process.ingest.run_ingest import run_worker
+    from hudisql.ingest.push.push_service import PushOptions
+    from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 
-    def feed(session: Session, stop: threading.Event) -> bool:
-        push = _push_options(
-            push_log,
-            push_limit,
+    def push_options() -> PushOptions | None:
+        if push_log is None:
+            needs_log = (http, flight, tokens, tls_cert, tls_key, http_url, flight_url, push_limit)
+            if plain_text or sole_worker or any(needs_log):
+                raise InvalidArgumentError(
+                    "options of pushes were given without --push-log",
+                    hint="--push-log DIR names the directory that keeps pushed rows until their commit",
+                )
+            return None
+        return PushOptions(
+            log=push_log,
             http=http,
             flight=flight,
             tokens=tokens,
@@ -120,23 +136,26 @@ def work(
             allow_plain_text=plain_text,
             http_url=http_url,
             flight_url=flight_url,
+            limits=_push_limits(push_limit or []),
             sole_worker=sole_worker,
         )
+
+    def feed(session: Session, stop: threading.Event) -> bool:
+        push = push_options()
         compactions = CompactionProcess(session.context.settings, session.context.console, compaction_share)
+        options = WorkerOptions(
+            group=group,
+            coordinator=coordinator,
+            until_caught_up=until_caught_up,
+            memory=memory,
+            refresh_seconds=refresh,
+            metrics=metrics,
+            compact=compactions.request,
+            is_compacting=compactions.is_busy,
+            push=push,
+        )
         with closing(compactions):
-            return run_worker(
-                session.context,
-                stop,
-                group=group,
-                coordinator=coordinator,
-                until_caught_up=until_caught_up,
-                memory=memory,
-                refresh_seconds=refresh,
-                metrics=metrics,
-                compact=compactions.request,
-                is_compacting=compactions.is_busy,
-                push=push,
-            )
+            return run_worker(session.context, stop, options)
 
     console = JsonConsole() if log_format is LogFormat.JSON else open_console()
     try:
@@ -148,7 +167,7 @@ def work(
 
 
 def _end_without_waiting_for_clients(code: int) -> None:
-    """End the process if clients of Flight keep streams open; all is committed and closed."""
+    """End the process at once if Flight clients keep streams open: all rows are committed."""
     from hudisql.ingest.push.flight_server import FlightPushServer
 
     if FlightPushServer.waits_for_clients:
@@ -157,27 +176,18 @@ def _end_without_waiting_for_clients(code: int) -> None:
         os._exit(code)
 
 
-def _push_options(log: Path | None, limits: list[str] | None, **given: Any) -> PushOptions | None:
-    """The options of pushes; None without a log. Raises InvalidArgumentError, SettingsError."""
-    if log is None:
-        if limits or any(given.values()):
-            raise InvalidArgumentError(
-                "options of pushes were given without --push-log",
-                hint="--push-log DIR names the directory that pushed rows are in until they are committed",
-            )
-        return None
+def _push_limits(texts: list[str]) -> PushLimits:
     from dataclasses import fields
 
     from hudisql.ingest.push.push_limits import PushLimits
-    from hudisql.ingest.push.push_service import PushOptions
 
-    defaults: dict[str, Any] = {each.name: each.default for each in fields(PushLimits)}
-    values: dict[str, Any] = {}
-    for name, text in parse_key_values(limits or [], "--push-limit").items():
+    defaults = {limit.name: limit.default for limit in fields(PushLimits)}
+    limits: dict[str, float] = {}
+    for name, text in parse_key_values(texts, "--push-limit").items():
         try:
-            values[name] = float(text) if isinstance(defaults[name], float) else int(text)
+            limits[name] = float(text) if isinstance(defaults[name], float) else int(text)
         except (KeyError, ValueError) as error:
             raise InvalidArgumentError(
-                f"--push-limit {name}={text} is no limit", hint=f"the limits are {', '.join(defaults)}"
+                f"--push-limit {name}={text} is not a limit", hint=f"the limits are {', '.join(defaults)}"
             ) from error
-    return PushOptions(log=log, limits=PushLimits(**values), **given)
+    return PushLimits(**limits)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""How clients of Kafka and of a schema registry are let in: TLS, SASL, passwords, from a file of the worker.
+"""Settings by which clients of Kafka and of a schema registry log in: TLS, SASL, passwords, from a file.
 
-The file is one of properties, as of Java's clients, with librdkafka's names. What follows a line
-`[host:9092,…]` is for that cluster alone. Secrets stay out of the metastore: tables name a cluster, the file
-(which may refer to the environment and to other files) says how to talk to it.
+The file has properties, like the files of Java's clients, with librdkafka's names. Lines after
+`[host:9092,…]` apply to that cluster only. Secrets stay out of the metastore: tables name a cluster, and the
+file, which may refer to environment variables and to other files, has the settings of its clients.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class ClientConfig:
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     def kafka(self, bootstrap_servers: str) -> dict[str, str]:
-        """What librdkafka is told of a cluster."""
+        """The settings of librdkafka for a cluster."""
         found = {**self.common, **self.clusters.get(bootstrap_servers, {})}
         return {name: value for name, value in found.items() if not name.startswith(_REGISTRY_PREFIX)}
 
     def registry(self, bootstrap_servers: str) -> dict[str, str]:
-        """The arguments of a SchemaRegistry beside its address, for the tables of a cluster."""
+        """The arguments of a SchemaRegistry besides its address, for the tables of a cluster."""
         found = {**self.common, **self.clusters.get(bootstrap_servers, {})}
         given = {
             name.removeprefix(_REGISTRY_PREFIX): value
@@ -80,7 +80,7 @@ NO_CLIENT_CONFIG: Final = ClientConfig()
 
 
 def read_client_config(path: str, environment: Mapping[str, str] | None = None) -> ClientConfig:
-    """Read a file; an empty path is one without settings. Raises SettingsError that names the line."""
+    """Read a file; an empty path gives no settings. Raises SettingsError, which names the line."""
     if not path:
         return NO_CLIENT_CONFIG
     try:
@@ -120,14 +120,14 @@ def _check_name(name: str, place: str) -> None:
 
 
 def _resolved(value: str, environment: Mapping[str, str] | None, place: str) -> str:
-    """The value with what its references `${env:NAME}` and `${file:PATH}` stand for."""
+    """The value with its references `${env:NAME}` and `${file:PATH}` replaced."""
     variables = os.environ if environment is None else environment
 
     def find(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "env":
             if name not in variables:
-                raise SettingsError(f"{place}: there is no environment variable {name}")
+                raise SettingsError(f"{place}: the environment variable {name} is not set")
             return variables[name]
         try:
             return Path(name).read_text(encoding="utf-8").strip()

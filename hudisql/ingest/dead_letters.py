@@ -1,6 +1,6 @@
-"""Keeps events that are no rows in a Hudi table of their own, partitioned by the day of the event.
+"""Stores events that cannot become rows in a separate Hudi table, partitioned by the day of the event.
 
-Their record key is their place in the source: an event that is taken again after a failure is there once.
+Their record key is their place in the source: an event that is read again after a failure is stored once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCHEMA: Final = pa.schema(
 
 
 def open_dead_letter_table(storage: Storage, base_path: str, database: str, name: str) -> HudiTable:
-    """The table at `base_path`, made if it is not there. Raises CorruptTableError, StorageError."""
+    """The table at `base_path`, created if it does not exist. Raises CorruptTableError, StorageError."""
     if not storage.exists(f"{base_path}/{keys.PROPERTIES_FILE}"):
         new = NewTable(
             name,
@@ -62,7 +62,7 @@ def open_dead_letter_table(storage: Storage, base_path: str, database: str, name
 
 
 def write_bad_events(table: HudiTable, events: Sequence[BadEvent], options: WriteOptions) -> None:
-    """Upsert the events in one commit. Raises what `commit_files` raises."""
+    """Upsert the events in one commit."""
     rows = _rows(events)
 
     def write(commit: OpenCommit) -> list[WrittenFile]:

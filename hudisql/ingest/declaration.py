@@ -1,6 +1,6 @@
-"""What a table says of the events that are written to it: the topic, their format, when they are committed.
+"""The declaration of the events of a table: their source, their format, when they are committed.
 
-`CALL ingest_table` keeps it as one property of the table's metastore entry, so that every worker finds it.
+`CALL ingest_table` stores it as one property of the table's metastore entry, where every worker finds it.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ class IngestDeclaration:
     """How events become rows of one table.
 
     - `source`: `kafka`, or `push` for rows that clients push to the workers.
-    - `topic`, `bootstrap_servers`: Kafka's; they must be given for that source.
+    - `topic`, `bootstrap_servers`: required for Kafka.
     - `format`: one of FORMATS; `schema_registry` is the address of Avro's schemas.
-    - `start`: where a partition of the topic begins that the table has taken nothing of: `earliest`, `latest`
-      or an ISO 8601 time.
-    - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
-    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops;
-      `refuse` (of pushes) takes no row of a push that has one, and writes what was no row only later as by
-      `dead_letter`.
-    - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
-    - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
-    - `index_days`, `index`: partitions that are older have no index; `rocksdb` keeps indexes beyond the
-      memory on the worker's disk, with `memory` their partitions have none.
+    - `start`: the first event to read of a partition of the topic from which the table has no events yet:
+      `earliest`, `latest` or an ISO 8601 time.
+    - `flush_bytes`, `flush_seconds`: events are committed at this size, or this long after the first one.
+    - `on_bad_record`: `dead_letter` writes events that cannot become rows to the dead-letter table, `stop`
+      stops; `refuse` (for pushes) refuses a push with such a row, and writes rows that turn out to be bad
+      after the push to the dead-letter table.
+    - `new_columns`: `add` adds columns of events that the table lacks, `ignore` leaves them out.
+    - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not read.
+    - `index_days`, `index`: partitions that are older have no index. `rocksdb` keeps indexes for which memory
+      does not suffice on the worker's disk; with `memory` their partitions have no index.
     - `split`: when a partition is split into hash buckets, see `parse_split_option`.
-    - `services`: the worker runs the clean and the archiving that are due after its commits.
-    - `compaction`: `worker`, a process beside the worker compacts, or `services`, others do.
-    - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
+    - `services`: the worker runs clean and archiving when they are due after its commits.
+    - `compaction`: with `worker` a process beside the worker compacts, with `services` another process does.
+    - `paused`, `drained`: no worker reads events, after `pause_ingest` or `hudisql ingest drain`.
     """
 
     source: str = KAFKA
@@ -87,11 +87,11 @@ class IngestDeclaration:
 
     @property
     def is_paused(self) -> bool:
-        """True if no worker takes events."""
+        """True if no worker reads events."""
         return self.paused or self.drained
 
     def check(self) -> None:
-        """Raise InvalidArgumentError for values that cannot be."""
+        """Raise InvalidArgumentError for invalid values."""
         if self.source not in (KAFKA, PUSH):
             raise InvalidArgumentError(f"source is '{self.source}'; it is '{KAFKA}' or '{PUSH}'")
         if self.source == PUSH:
@@ -126,13 +126,13 @@ class IngestDeclaration:
             raise InvalidArgumentError(f"new_columns is '{self.new_columns}'; it is '{IGNORE}' or '{ADD}'")
 
     def _check_push(self) -> None:
-        """A table gets its rows from Kafka or from pushes: with both, no order between them would be kept."""
+        """Refuse Kafka's parameters: rows from Kafka and from pushes would have no order between them."""
         others = IngestDeclaration()
         for name in _OF_TOPICS:
             if getattr(self, name) != getattr(others, name):
                 raise InvalidArgumentError(
-                    f"{name} is a parameter of Kafka's topics, and source is '{PUSH}'",
-                    hint=f"leave {name} away: a table gets its rows from a topic or from pushes, not both",
+                    f"{name} is a parameter of Kafka topics, but source is '{PUSH}'",
+                    hint=f"omit {name}: a table gets its rows either from a topic or from pushes",
                 )
         self._check_on_bad_record(REFUSE, DEAD_LETTER)
 
@@ -144,7 +144,7 @@ class IngestDeclaration:
 
     @property
     def source_name(self) -> str:
-        """What its events come from: the brokers, or PUSH."""
+        """The source of its events: the brokers, or PUSH."""
         return PUSH if self.source == PUSH else str(self.bootstrap_servers)
 
     def start_milliseconds(self) -> int | None:
@@ -166,16 +166,16 @@ class IngestDeclaration:
         return int(moment.timestamp() * 1000)
 
     def to_property(self) -> str:
-        """The text of the property; values that are as by default are left out."""
+        """The text of the property, without default values."""
         default = IngestDeclaration()
         values = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
         return json.dumps(values, sort_keys=True)
 
 
 def declaration_of(parameters: Mapping[str, str]) -> IngestDeclaration | None:
-    """The declaration among the properties of a metastore entry, None if there is none.
+    """The declaration in the properties of a metastore entry; None without one.
 
-    Raises InvalidArgumentError for one that cannot be read.
+    Raises InvalidArgumentError if it cannot be read.
     """
     text = parameters.get(PROPERTY)
     if text is None:
@@ -190,7 +190,7 @@ def declaration_of(parameters: Mapping[str, str]) -> IngestDeclaration | None:
         declaration.check()
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"the property {PROPERTY} is no declaration of this release: {text} ({error})",
-            hint="CALL drop_ingest removes it, CALL ingest_table makes a new one",
+            f"the property {PROPERTY} cannot be read by this release: {text} ({error})",
+            hint="CALL drop_ingest removes it, CALL ingest_table stores a new one",
         ) from error
     return declaration

@@ -1,4 +1,4 @@
-"""What a worker needs of the places that events come from: a cluster of Kafka, or the log of pushed rows.
+"""The protocol of event sources: a Kafka cluster, or the log of pushed rows.
 
 A source gives events by partition, from the offsets that a table's last commit names. Must not know how
 tables are written.
@@ -18,9 +18,9 @@ from hudisql.ingest.table_buffer import EventBatch
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What one poll gave: events by source partition, and the partitions whose end was reached.
+    """The result of one poll: events by source partition, and the partitions whose end was reached.
 
-    `lost` names the partitions whose next event the source no longer has, `failed` those that cannot be read.
+    `lost` are partitions whose next event the source no longer has, `failed` those that cannot be read.
     """
 
     batches: tuple[EventBatch, ...] = ()
@@ -31,7 +31,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class StartOffsets:
-    """Where a table begins in each of its partitions; with `commits` an empty commit says so first."""
+    """The first offset of a table in each partition; with `commits` an empty commit stores them first."""
 
     offsets: Mapping[SourcePartition, int]
     commits: bool
@@ -39,46 +39,46 @@ class StartOffsets:
 
 
 class EventSource(Protocol):
-    """A place that events of several tables come from. Used by the worker's thread only."""
+    """A source of the events of several tables. Used by the worker's thread only."""
 
     @property
     def name(self) -> str:
-        """What the declarations of its tables call it (`source_name`)."""
+        """Its name in the declarations of its tables (`source_name`)."""
 
     @property
     def assigned(self) -> Collection[SourcePartition]:
         """The partitions that are read."""
 
     def all_partitions(self) -> Mapping[str, Collection[int]]:
-        """The numbers of all topics' partitions, none if they never change. Raises HudisqlError."""
+        """The partition numbers of all topics; empty if they never change. Raises HudisqlError."""
 
     def start(
         self, table: str, declaration: IngestDeclaration, committed: Mapping[SourcePartition, int]
     ) -> StartOffsets:
-        """Where a table begins whose last commit has these offsets. Raises HudisqlError."""
+        """The first offsets of a table whose last commit has these offsets. Raises HudisqlError."""
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """Read these partitions too, from these offsets on. Raises HudisqlError."""
+        """Also read these partitions, from these offsets on. Raises HudisqlError."""
 
     def unassign(self, sources: Collection[SourcePartition]) -> None:
-        """Read these partitions no longer. Raises HudisqlError."""
+        """Stop reading these partitions. Raises HudisqlError."""
 
     def events_left(self, source: SourcePartition, offset: int) -> int | None:
-        """The events of a partition from the offset on, as last heard of; None if that is not known."""
+        """The number of events from the offset on, by the last answer; None if unknown."""
 
     def poll(self, timeout: float) -> Polled:
-        """The next events; none if none comes within `timeout` seconds. Raises HudisqlError."""
+        """The next events; empty if none arrives within `timeout` seconds. Raises HudisqlError."""
 
     def committed(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """A commit has the events before these offsets."""
+        """The events before these offsets are committed."""
 
     def last_events(self, table: str) -> Iterable[EventBatch]:
-        """Take no more events of a table from clients: those that this process alone has and that were not
-        polled. Raises HudisqlError while they are read.
+        """Stop taking events of a table from clients; gives those that only this process has and that were
+        not polled. Raises HudisqlError while they are read.
         """
 
     def stop(self) -> None:
-        """Take no more events from clients; those that are there can be read."""
+        """Stop taking events from clients; events that have arrived can still be read."""
 
     def close(self) -> None:
-        """Give up what it holds."""
+        """Release its resources."""

@@ -1,4 +1,4 @@
-"""Commits the events of one table: one commit has the rows and the offsets that they go up to."""
+"""Commits the events of one table: one commit has the rows and the offsets behind them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def commit_rows(
 ) -> WriteResult:
     """Upsert the rows of `newest_of_keys` in one commit with the offsets `reached`; without rows the offsets
     alone. Rows of a table whose record keys are generated are inserted. The index then knows the new keys.
-    `paths` are those of the target's table; they are made anew if another writer has committed since.
+    `paths` are those of the target's table; they are listed again if another writer has committed since.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
     TableLockedError, UnsupportedTableError, WriteRefusedError (RegisterOnlyError for rows of register-only
@@ -100,10 +100,10 @@ def paths_of(rows: pa.Table | None) -> list[str]:
 
 
 def newest_of_keys(table: HudiTable, rows: pa.Table) -> pa.Table:
-    """The row that counts for each key, of rows in the order of their events.
+    """The newest row of each key, of rows in the order of their events.
 
-    They have the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`. All of them if the table's
-    record keys are generated.
+    The rows have the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`. If the table's record
+    keys are generated, all rows stay.
     """
     if table.properties.generates_record_keys:
         return rows
@@ -112,10 +112,10 @@ def newest_of_keys(table: HudiTable, rows: pa.Table) -> pa.Table:
 
 
 def without_deleted(rows: pa.Table, ordering_fields: Sequence[str]) -> pa.Table:
-    """The rows (in the order of their events) without those of a key that a later event deletes as it is.
+    """The rows (in the order of their events) without those that a later delete without ordering value hits.
 
-    A delete that has a key alone has no ordering value, which would make it the oldest event of its key: it
-    stands for all events before it.
+    A delete that consists of a key has no ordering value, which would make it the oldest event of its key: it
+    deletes all rows of the key before it.
     """
     if not ordering_fields or not set(ordering_fields) <= set(rows.schema.names):
         return rows

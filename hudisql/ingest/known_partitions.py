@@ -1,7 +1,7 @@
-"""The partitions of a table between the commits of its feed: listed again only if others may have made some.
+"""The partitions of a table between the commits of its feed: listed again after commits of other writers.
 
-A partition of another writer comes with a commit: a timeline without commits besides those that are known has
-no other partitions. One whose directory a clean has deleted shows by its marker file.
+A new partition needs a commit: if the timeline has only known commits, there are no other partitions. The
+marker file shows whether a clean has deleted the directory of a partition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hudisql.write.keygen.partition_paths import PartitionPaths
 
 
 class KnownPartitions:
-    """The partition paths of one table, as of the table that was asked about last."""
+    """The partition paths of one table, as of its last opening."""
 
     def __init__(self) -> None:
         self._paths: PartitionPaths | None = None
@@ -26,10 +26,7 @@ class KnownPartitions:
         self._commits: frozenset[Instant] = frozenset()
 
     def paths(self, target: IngestTarget, used: Collection[str]) -> PartitionPaths:
-        """The partition paths of the target's table; `used` are those that rows are in.
-
-        Raises what `PartitionPaths` raises.
-        """
+        """The partition paths of the target's table; `used` are those of the rows to write."""
         table = target.table
         made_for = (table.properties, table.schema, target.options.key_generator)
         commits = frozenset(table.timeline.commits)

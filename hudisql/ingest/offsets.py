@@ -1,8 +1,7 @@
-"""Up to which event a table's commits have taken its sources; the offsets and the rows are one commit.
+"""The offsets up to which a table has the events of its sources; a commit has both offsets and rows.
 
-The newest commit that has offsets counts. Under the table's lock, before it completes, a commit compares them
-with those that it began with: of two workers that both believe they own the table one commits, and the other
-one is refused.
+The newest commit that has offsets counts. Before it completes, a commit compares them under the table's lock
+with those at its begin: if two workers both believe that they own the table, only one of them commits.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class TableOffsets:
 
 
 def offsets_by_topic(offsets: Mapping[SourcePartition, int]) -> dict[str, dict[str, int]]:
-    """The offsets as JSON has them: by topic, then by the partition's number as text."""
+    """The offsets for JSON: by topic, then by the partition's number as text."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         topics.setdefault(topic, {})[str(partition)] = offset
@@ -52,7 +51,7 @@ NO_OFFSETS: Final = TableOffsets()
 
 
 def find_offsets(table: HudiTable) -> TableOffsets:
-    """The offsets of the newest commit that has some; NO_OFFSETS if none has.
+    """The offsets of the newest commit with offsets; NO_OFFSETS without one.
 
     Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
@@ -72,7 +71,7 @@ def offsets_of_text(text: str, base_path: str) -> TableOffsets:
         return TableOffsets(offsets, int(values["epoch"]), str(values["owner"]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CorruptTableError(
-            f"a commit of {base_path} has the offsets '{text}', which are none: {error}"
+            f"a commit of {base_path} has offsets '{text}' that cannot be read: {error}"
         ) from error
 
 
@@ -85,7 +84,7 @@ class OffsetsCheckpoint:
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the commit says of them."""
+        """The entry of the commit's extra metadata."""
         return {OFFSETS_KEY: self.reached.to_text()}
 
     def check(self, target: HudiTable) -> None:

@@ -1,4 +1,4 @@
-"""Which of the declared tables are a worker's: by Kafka's group, by leases, or all of them."""
+"""Which of the declared tables a worker owns: by Kafka's group, by leases, or all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hudisql.ingest.declaration import PUSH, IngestDeclaration
 _RETRY_SECONDS: Final = 30.0
 
 HandOver = Callable[[Callable[[str], bool], bool], None]
-"""Called with a test of names and whether to commit: the tables it holds for are this worker's no longer."""
+"""Called with a test of names and whether to commit: the worker gives up the tables that pass the test."""
 
 
 class DeclaredName(Protocol):
@@ -28,13 +28,13 @@ class DeclaredName(Protocol):
 
 
 class Ownership(Protocol):
-    """Which tables are this worker's."""
+    """Decides which tables this worker owns."""
 
     hand_over: HandOver
 
     @property
     def is_settled(self) -> bool:
-        """True once it is known what this worker owns."""
+        """True once the tables of this worker are known."""
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
         """The names of those tables that this worker owns now; called often, with the same mapping as long
@@ -42,14 +42,14 @@ class Ownership(Protocol):
         """
 
     def report(self, states: Mapping[str, str]) -> None:
-        """Tell whoever asks for the workers of the group how this one's tables are."""
+        """Publish the states of this worker's tables for the other members of the group."""
 
     def close(self) -> None:
-        """Give all tables up, so that other workers take them at once."""
+        """Give up all tables, so that other workers take them at once."""
 
 
 class OwnsAll:
-    """The ownership of a worker that is the only one."""
+    """The ownership of the only worker."""
 
     is_settled = True
 
@@ -61,7 +61,7 @@ class OwnsAll:
         return set(tables)
 
     def report(self, states: Mapping[str, str]) -> None:
-        """Do nothing: there is nobody to tell."""
+        """Do nothing: there are no other workers."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -70,8 +70,8 @@ class OwnsAll:
 class OwnershipBySource:
     """Tables of topics as the group has it, tables of pushes as `pushed` has it.
 
-    `join_group` is called when there is a table of a topic: what fails then is told to `warn` and tried
-    again, for the other tables go on.
+    `join_group` is called for the first table of a topic. If it fails, `warn` gets the error, the tables of
+    pushes go on, and it is called again later.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class OwnershipBySource:
 
     @property
     def hand_over(self) -> HandOver:
-        """What is called for tables that are this worker's no longer."""
+        """Called for tables that this worker no longer owns."""
         return self._hand_over
 
     @hand_over.setter
@@ -100,12 +100,12 @@ class OwnershipBySource:
 
     @property
     def is_settled(self) -> bool:
-        """True once both know what this worker owns."""
+        """True once both are settled."""
         is_waiting = bool(self._of_topics) and self._group is None
         return not is_waiting and all(each.is_settled for each in self._parts())
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
-        """The tables of either. Raises HudisqlError."""
+        """The tables of both. Raises HudisqlError."""
         if tables is not self._tables:
             self._tables = tables
             self._of_pushes = {name: each for name, each in tables.items() if each.declaration.source == PUSH}
@@ -116,12 +116,12 @@ class OwnershipBySource:
         return owned if self._group is None else owned | self._group.owned(self._of_topics)
 
     def report(self, states: Mapping[str, str]) -> None:
-        """Tell the group of its tables."""
+        """Report to both."""
         for each in self._parts():
             each.report(states)
 
     def close(self) -> None:
-        """Give all tables up."""
+        """Give up all tables."""
         for each in self._parts():
             each.close()
 

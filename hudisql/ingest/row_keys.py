@@ -1,4 +1,4 @@
-"""Record keys and partition paths of parsed rows; rows that can have none are bad records."""
+"""Record keys and partition paths of parsed rows; rows without them are bad records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
 from hudisql.write.execution.driver_upsert import with_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
-_NO_PLACE = "it deletes a row, and does not say in which partition"
-_NO_KEY = "it deletes a row, and the table has no record key by which that is found"
+_NO_PLACE = "the delete has no partition value"
+_NO_KEY = "the delete cannot find its row: the table has no record key"
 _FEW_ROWS: Final = 64
 _MOST_KNOWN: Final = 10_000
 _Keyed = tuple[pa.Table, npt.NDArray[np.bool_] | None, list[BadRecord]]
@@ -25,9 +25,8 @@ _Keyed = tuple[pa.Table, npt.NDArray[np.bool_] | None, list[BadRecord]]
 def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths) -> _Keyed:
     """The rows with RECORD_KEY and PARTITION, the marks of those to delete, and the records refused.
 
-    Refused are rows whose key is null or empty, partition values that no directory can stand for, and
-    deletes without a partition value in a table with partitions, or of a table without a record key: their
-    row would not be found.
+    Refused are rows whose key is null or empty, partition values that cannot name a directory, and deletes
+    whose row cannot be found: without a partition value in a table with partitions, or without record key.
     """
     kept: list[pa.Table] = []
     at: list[npt.NDArray[np.int64]] = []
@@ -48,10 +47,9 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
 
 
 class RefusedRows:
-    """The rows that `keyed_rows` refuses, for many small batches, from several threads.
+    """Finds the rows that `keyed_rows` refuses, for many small batches, from several threads.
 
-    Rows with keys whose partition values were looked at before are not looked at again, which takes a third
-    of the time.
+    It remembers checked partition values: checking each again would take three times as long.
     """
 
     def __init__(self, target: IngestTarget, paths: PartitionPaths) -> None:
@@ -61,7 +59,7 @@ class RefusedRows:
         self._known: set[tuple[object, ...]] = set()
 
     def __call__(self, parsed: ParsedBatch) -> Sequence[BadRecord]:
-        """The records that are no rows of the table. Raises as `keyed_rows`."""
+        """The records that cannot become rows of the table."""
         partitions = self._partitions(parsed)
         if partitions is not None and partitions <= self._known:
             return ()
@@ -71,7 +69,7 @@ class RefusedRows:
         return refused
 
     def _partitions(self, parsed: ParsedBatch) -> set[tuple[object, ...]] | None:
-        """The partition values of few rows that all have keys and are no deletes; None for others."""
+        """The partition values of a few rows that all have keys and are not deletes; None for other rows."""
         rows = parsed.rows
         if parsed.is_deleted is not None or not 0 < rows.num_rows <= _FEW_ROWS:
             return None
@@ -84,7 +82,7 @@ class RefusedRows:
 
 
 def _lacks_partition(rows: pa.Table, target: IngestTarget) -> npt.NDArray[np.bool_]:
-    """True for rows that do not say in which partition they are."""
+    """True for rows without a partition value."""
     lacks = np.zeros(rows.num_rows, dtype=bool)
     for column in target.table.partition_columns:
         if column.name in rows.schema.names:
@@ -101,7 +99,7 @@ def _split(
     at: list[npt.NDArray[np.int64]],
     refused: list[BadRecord],
 ) -> None:
-    """Add the rows that can be written to `kept`; what is refused is found by halves."""
+    """Add the rows that can be written to `kept`; refused rows are found by bisection."""
     if not rows.num_rows:
         return
     try:

@@ -1,4 +1,4 @@
-"""The events of one table that are in memory: rows as Arrow columns, and up to which offsets they go."""
+"""The events of one table in memory: rows as Arrow columns, and the offsets behind them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hudisql.ingest.offsets import SourcePartition
 class EventBatch:
     """Events of one source partition in the order of their offsets; `next_offset` follows the last one.
 
-    `values` and `keys` are as the source has them, `offsets` and `timestamps` (milliseconds) their own.
+    Each of the `values` and `keys` has an offset and a timestamp in milliseconds.
     """
 
     source: SourcePartition
@@ -49,7 +49,7 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class BadEvent:
-    """An event that is no row, with the reason; `number` counts those of one offset, which a push has."""
+    """An event that cannot become a row, with the reason; `number` counts the bad rows of one push."""
 
     source: SourcePartition
     offset: int
@@ -61,14 +61,14 @@ class BadEvent:
 
     @property
     def key_text(self) -> str:
-        """What tells the event from all others."""
+        """The unique key of the event."""
         text = f"{self.source[0]}/{self.source[1]}/{self.offset}"
         return f"{text}/{self.number}" if self.number else text
 
 
 @dataclass(frozen=True, slots=True)
 class BufferedEvents:
-    """What a buffer holds: its events, the bytes of their values, and how many are no rows."""
+    """The events of a buffer, the bytes of their values, and the number of bad events."""
 
     events: int = 0
     bytes: int = 0
@@ -77,7 +77,7 @@ class BufferedEvents:
 
 @dataclass
 class TableBuffer:
-    """Rows in the order in which they came; `opened_at` is when the first came, by the worker's clock."""
+    """Rows in order of arrival; `opened_at` is the arrival of the first one, by the worker's clock."""
 
     offsets: dict[SourcePartition, int] = field(default_factory=dict)
     bad: list[BadEvent] = field(default_factory=list)
@@ -108,7 +108,7 @@ class TableBuffer:
 
     @property
     def held(self) -> BufferedEvents:
-        """What there is."""
+        """The counts of the buffered events."""
         return BufferedEvents(self.events, self.bytes, len(self.bad))
 
     @property
@@ -118,7 +118,7 @@ class TableBuffer:
 
     @property
     def memory(self) -> int:
-        """What rows and bad events take, in bytes."""
+        """The bytes of the rows and bad events."""
         if self.is_empty:
             # Most of a thousand tables are, at each look.
             return 0
@@ -126,7 +126,7 @@ class TableBuffer:
         return rows + self._bytes_of_bad()
 
     def keep(self, choose: Callable[[pa.Table], pa.Table]) -> pa.Table | None:
-        """Keep the rows that `choose` gives of all rows in the order in which they came; None without any."""
+        """Replace the rows, in order of arrival, by those that `choose` gives; None without rows."""
         if not any(each.num_rows for each in self._rows):
             return None
         # The parts are not kept beside the whole.
@@ -138,5 +138,5 @@ class TableBuffer:
         return sum(len(part) for each in self.bad for part in (each.key, each.value) if part is not None)
 
     def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
-        """The offsets that the table has taken once the rows are committed."""
+        """The offsets of the table once the rows are committed."""
         return {**previous, **self.offsets}

@@ -1,4 +1,4 @@
-"""Finds the file groups of a flush's keys by the indexes in memory, and lets these learn what was written.
+"""Finds the file groups of a flush's keys by the indexes in memory, and adds the written keys to these.
 
 In partitions that are split the hash of a key is its file group. Keys of other partitions without an index
 are looked up in the partition's file slices, by their bloom filters, as in other writes.
@@ -44,7 +44,7 @@ class TableIndex:
         self.splits = TableSplits()
 
     def begin(self, table: HudiTable, paths: Iterable[str]) -> Mapping[str, str]:
-        """A commit to these partitions begins: what it is to say of their splits and indexes.
+        """The extra metadata of a commit to these partitions: their splits and indexes.
 
         Raises CorruptTableError, StorageError.
         """
@@ -54,15 +54,14 @@ class TableIndex:
         for path in paths:
             self.splits.split_of(table, path)
         sizes = self._indexes.sizes()
-        said = {path: sizes.get(path, 0) for path in paths}
-        return {INDEX_BYTES_KEY: json.dumps(said), **self.splits.extra_metadata()}
+        index_bytes = {path: sizes.get(path, 0) for path in paths}
+        return {INDEX_BYTES_KEY: json.dumps(index_bytes), **self.splits.extra_metadata()}
 
     def tag(self, table: HudiTable, path: str, keys: pa.Array) -> KeyLocations | None:
         """The file group of each distinct key; null where the partition has none.
 
         None if the partition has no index. In a table whose rows are merged on write the keys themselves are
-        compared, since a key that is not there could not be changed. Raises what `PartitionIndexes.get` and
-        `tag_keys` raise.
+        compared, since only an existing row can be changed.
         """
         split = self.splits.split_of(table, path)
         if split is not None:
@@ -103,7 +102,7 @@ class TableIndex:
         self.splits.grow(commit.timestamp, written)
 
     def drop_split(self, path: str, instant_time: str) -> None:
-        """The partition was split by the commit at this instant: it needs no index."""
+        """Drop the index of a partition that the commit at this instant has split."""
         self._indexes.drop(path, NoIndexReason.SPLIT)
         self.splits.forget(path)
         self.splits.grow(instant_time, {})

@@ -17,8 +17,9 @@ from confluent_kafka.cimpl import NewPartitions
 from hudisql.catalog.client import MetastoreClient
 from hudisql.console import PlainConsole
 from hudisql.errors import MetastoreError
+from hudisql.ingest.fed_table import IngestTable
 from hudisql.ingest.ownership import OwnsAll
-from hudisql.ingest.worker import IngestTable, IngestWorker
+from hudisql.ingest.worker import IngestWorker
 from tests.ingest.broker import kafka_broker
 from tests.ingest.fed_tables import FedTable, FedTables, fed_tables
 from tests.ingest.test_two_workers import wait_for

@@ -59,7 +59,7 @@ schema.registry.ssl.ca.location=/ca.pem
         ("\ngroup.id=x", "line 2: group.id is decided by the worker"),
         ("sasl.jaas.config=x", "a setting of Java's clients"),
         ("schema.registry.url=x", "schema.registry.url is unknown"),
-        ("sasl.password=${env:ABSENT_HERE}", "no environment variable ABSENT_HERE"),
+        ("sasl.password=${env:ABSENT_HERE}", "environment variable ABSENT_HERE is not set"),
         ("sasl.password=${file:/absent/here}", "cannot read /absent/here"),
     ],
 )

@@ -17,7 +17,7 @@ from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import COMMIT
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from hudisql.table.files.snapshot import load_file_slices
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 from tests.ingest.test_two_workers import wait_for
@@ -40,8 +40,8 @@ def test_tables_are_compacted_beside_the_worker(
     settings = Settings(metastore=metastore_uri, warehouse=str(tmp_path / "warehouse"))
     process = CompactionProcess(settings, console, share=1.0)
     with ThreadPoolExecutor(1) as pool, closing(process):
-        options = {"group": "compacting", "compact": process.request, "refresh_seconds": 0.2}
-        worker = pool.submit(run_worker, context, stop, **options)
+        options = WorkerOptions(group="compacting", compact=process.request, refresh_seconds=0.2)
+        worker = pool.submit(run_worker, context, stop, options)
         try:
             rounds, began = 0, time.monotonic()
             while not (rounds > 6 and compactions(table)) and time.monotonic() - began < 120:

@@ -125,13 +125,13 @@ class Feed:
     def is_idle(self) -> bool:
         return self.position[PARTITION] == self.taken and not self.wants_split
 
-    def take_over(self) -> Mapping[SourcePartition, int]:
+    def open(self) -> Feed:
         self.begun += 1
         self.starts()
         if self.failures:
             self.failures -= 1
             raise WriteRefusedError("not now")
-        return {PARTITION: self.taken} if self.taken else {}
+        return self
 
     def split_next(self) -> WriteResult | None:
         self.wants_split = False

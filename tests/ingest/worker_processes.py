@@ -149,10 +149,12 @@ def _work(
             succeeded = run_ingest.run_worker(
                 context,
                 stop,
-                group=group or "alone",
-                until_caught_up=until_caught_up,
-                refresh_seconds=refresh_seconds,
-                push=None if push is None else push_options(**push),
+                run_ingest.WorkerOptions(
+                    group=group or "alone",
+                    until_caught_up=until_caught_up,
+                    refresh_seconds=refresh_seconds,
+                    push=None if push is None else push_options(**push),
+                ),
             )
         except Exception as error:
             console.warning(f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""What commits of others changed since an index was last up to date, by the timeline and their metadata.
+"""What commits of other writers changed since an index was last up to date.
 
 Compactions change no keys of a file group, but they may end the slice to which others appended keys: such a
 group is read as a whole. Follows the rules by which Hudi 0.15 makes
@@ -67,7 +67,7 @@ def position_of(timeline: Timeline) -> TimelinePosition:
 
 
 def changes_since(table: HudiTable, position: TimelinePosition) -> Mapping[str, ChangedFileGroups] | None:
-    """What changed in each partition, by path; None if the timeline no longer tells it: rebuild then.
+    """What changed in each partition, by path; None if the timeline no longer has it: rebuild then.
 
     That is so after a rollback or restore of commits that the index knows, and where commits that it does not
     know may have been archived. Raises CorruptTableError, StorageError.
@@ -112,7 +112,7 @@ def _add_changes(changed: dict[str, ChangedFileGroups], metadata: CommitMetadata
 def apply_changes(table: HudiTable, index: PartitionIndex, changed: ChangedFileGroups) -> None:
     """Bring the index of a partition up to date by reading the changed file groups alone.
 
-    Raises as `build_partition_index`; the index must be dropped then.
+    After an error the index must be dropped.
     """
     slices = {each.file_id: each for each in list_file_slices(table, [index.path], None)}
     whole = changed.read_as_a_whole

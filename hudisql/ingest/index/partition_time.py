@@ -22,7 +22,7 @@ _LEVELS = ("year", "month", "day", "hour")
 
 
 def partition_time(table: HudiTable, path: str) -> datetime | None:
-    """When the partition at `path` begins, UTC: by its values, else its first commit; None if neither tells.
+    """When the partition at `path` begins, UTC: by its values, else its first commit; None if both lack one.
 
     Raises CorruptTableError, StorageError.
     """

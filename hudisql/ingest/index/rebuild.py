@@ -49,10 +49,7 @@ def build_partition_index(table: HudiTable, path: str, keys: KeyIndex) -> Partit
 def add_slices(
     table: HudiTable, index: PartitionIndex, slices: Iterable[FileSlice], *, logs_alone: bool = False
 ) -> None:
-    """Add the keys of file slices of the index's partition, or with `logs_alone` only those in their logs.
-
-    Raises as `build_partition_index`.
-    """
+    """Add the keys of file slices of the index's partition, or with `logs_alone` only those in their logs."""
     if not table.properties.populate_meta_fields:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} keeps no meta columns (hoodie.populate.meta.fields=false): "

@@ -44,8 +44,8 @@ class TaggedKeys:
 def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares: bool = False) -> TaggedKeys:
     """Tag distinct record keys; `find` looks keys up in a file group.
 
-    With `compares` each key whose hash is known is looked up itself: deleted ones are then new. Raises what
-    `find` raises, InvalidArgumentError for null keys.
+    With `compares` each key whose hash is known is looked up itself: deleted ones are then new. Raises
+    InvalidArgumentError for null keys.
     """
     hashes = xxhash64(keys)
     groups = index.keys.look_up(hashes)
@@ -87,8 +87,7 @@ def _settle(index: PartitionIndex, keys: pa.Array, hashes: Hashes, find: FindKey
 def find_in_partition(table: HudiTable, path: str) -> FindKeys:
     """Look keys up in the latest file slices of a partition, which are listed when the first key is doubtful.
 
-    The result raises what `find_keys` raises, and NoSuchStateError for a file group that the table no longer
-    has: the index must be refreshed before.
+    The result raises NoSuchStateError for a file group that the table no longer has: refresh the index first.
     """
 
     @cache

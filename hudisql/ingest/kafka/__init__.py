@@ -1,4 +1,4 @@
-"""Kafka as the source of events, and as what spreads tables over workers."""
+"""Kafka: the source of events, and the group that distributes tables over workers."""
 
 from hudisql.errors import SettingsError
 

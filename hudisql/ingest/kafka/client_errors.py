@@ -1,4 +1,4 @@
-"""What librdkafka says of its settings and of brokers that refuse it, in hudisql's terms."""
+"""Errors of librdkafka about its settings and about brokers that refuse it, as hudisql's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFUSALS: Final = frozenset({ClientError._AUTHENTICATION, ClientError._SSL})
 
 
 class Refusal:
-    """Why brokers refuse a client: requests then only time out, and the reason comes apart."""
+    """The reason why brokers refuse a client: requests only time out, and the reason arrives separately."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
@@ -27,19 +27,19 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """What an error's message says of it; nothing if none was heard."""
+        """The part of an error message that gives the reason; empty without one."""
         return "" if self._reason is None else f" ({self._reason})"
 
 
 @contextmanager
 def checked_settings(bootstrap_servers: str) -> Iterator[None]:
-    """Make a client within. Raises SettingsError if librdkafka does not take its settings."""
+    """Create a client in this context. Raises SettingsError if librdkafka refuses its settings."""
     try:
         yield
     except KafkaException as error:
-        said = error.args[0]
-        text = said.str() if isinstance(said, ClientError) else str(said)
+        reason = error.args[0]
+        text = reason.str() if isinstance(reason, ClientError) else str(reason)
         raise SettingsError(
-            f"the client of Kafka at {bootstrap_servers} cannot be made: {text}",
-            hint="mend the file of --kafka-config (HUDISQL_KAFKA_CONFIG): docs/ingest.md, Security",
+            f"cannot create a client of Kafka at {bootstrap_servers}: {text}",
+            hint="correct the file of --kafka-config (HUDISQL_KAFKA_CONFIG): docs/ingest.md, Security",
         ) from error

@@ -1,4 +1,4 @@
-"""The log of librdkafka's clients: a broker that is away gives hundreds of equal lines a minute."""
+"""The log of librdkafka's clients: an unreachable broker causes hundreds of equal lines a minute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 
 class RepeatedMessages(logging.Filter):
-    """Lets a message through once in SILENCE_SECONDS, with how often it was left out since.
+    """Lets a message through once in SILENCE_SECONDS, with the number of suppressed repetitions.
 
     Messages are the same if they differ in numbers only, such as times and ports.
     """

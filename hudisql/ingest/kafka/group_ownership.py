@@ -1,8 +1,8 @@
-"""Spreads tables over workers by a Kafka consumer group on a control topic.
+"""Distributes tables over workers by a Kafka consumer group on a control topic.
 
 Each partition of the control topic is a slot, each table belongs to the slot that its name hashes to, and a
-worker owns the tables of the slots that the group has assigned to it. So a table has one owner, a worker that
-dies is noticed after its session, and slots move without a stop of the others. The topic holds no events.
+worker owns the tables of the slots that the group has assigned to it. So a table has one owner, the group
+notices a dead worker after its session, and the others go on while slots move. The topic holds no events.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GroupOwnership:
     def __init__(
         self, bootstrap_servers: str, group: str, owner: str = "", config: Mapping[str, str] | None = None
     ) -> None:
-        """Join the group as `owner`; the control topic is made if it is not there. Raises KafkaError.
+        """Join the group as `owner`; the control topic is created if it is missing. Raises KafkaError.
 
         `config` are further settings of librdkafka, such as those of TLS and SASL.
         """
@@ -71,14 +71,14 @@ class GroupOwnership:
         message = self._consumer.poll(0)
         error = None if message is None else message.error()
         if error is not None and error.fatal():
-            raise KafkaError(f"the group of workers at {self._servers} cannot be joined: {error.str()}")
+            raise KafkaError(f"cannot join the group of workers at {self._servers}: {error.str()}")
         if self._owned is None or tables is not self._tables:
             self._tables = tables
             self._owned = {name for name in tables if slot_of(name) in self._slots}
         return self._owned
 
     def report(self, states: Mapping[str, str]) -> None:
-        """Keep the state of each table with the group; it goes out in the background, if it has changed."""
+        """Store changed states of tables in the group, in the background."""
         by_slot: dict[int, dict[str, str]] = {}
         for name, state in states.items():
             if (slot := slot_of(name)) in self._slots:
@@ -87,14 +87,14 @@ class GroupOwnership:
         changed = {slot: text for slot, text in texts.items() if self._reported.get(slot) != text}
         if changed:
             self._reported |= changed
-            told = [TopicPartition(self._topic, slot, 0, metadata=text) for slot, text in changed.items()]
+            offsets = [TopicPartition(self._topic, slot, 0, metadata=text) for slot, text in changed.items()]
             try:
-                self._consumer.commit(offsets=told, asynchronous=True)
+                self._consumer.commit(offsets=offsets, asynchronous=True)
             except KafkaException as error:
-                self._was_reported(error.args[0], told)
+                self._was_reported(error.args[0], offsets)
 
-    def _was_reported(self, error: ClientError | None, told: list[TopicPartition]) -> None:
-        for each in told:
+    def _was_reported(self, error: ClientError | None, offsets: list[TopicPartition]) -> None:
+        for each in offsets:
             if error is not None or each.error is not None:
                 self._reported.pop(each.partition, None)
 
@@ -127,17 +127,17 @@ def _make_topic(settings: Mapping[str, str], topic: str) -> None:
     # The client must outlive what it was asked for.
     refusal = Refusal()
     with checked_settings(settings["bootstrap.servers"]):
-        told: dict[str, Any] = {**settings, "error_cb": refusal.heard}
-        admin = AdminClient(told, logger=_LOG)
+        config: dict[str, Any] = {**settings, "error_cb": refusal.heard}
+        admin = AdminClient(config, logger=_LOG)
     new = NewTopic(topic, num_partitions=SLOTS, replication_factor=-1)
     try:
         for future in admin.create_topics([new], request_timeout=_TIMEOUT).values():
             future.result()
     except KafkaException as error:
-        said = error.args[0]
-        if not isinstance(said, ClientError) or said.code() != ClientError.TOPIC_ALREADY_EXISTS:
+        reason = error.args[0]
+        if not isinstance(reason, ClientError) or reason.code() != ClientError.TOPIC_ALREADY_EXISTS:
             raise KafkaError(
-                f"the control topic {topic} cannot be made at {settings['bootstrap.servers']}: {said}"
+                f"cannot create the control topic {topic} at {settings['bootstrap.servers']}: {reason}"
                 f"{refusal.text}",
                 hint=f"create it with {SLOTS} partitions, or let the workers create topics",
             ) from error

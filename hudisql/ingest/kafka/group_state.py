@@ -1,7 +1,7 @@
-"""What the workers of a group own and say of it, as Kafka's group coordinator has it: no worker is asked.
+"""The tables of a group's workers and their states, read from Kafka's group coordinator.
 
-A worker keeps the states of its tables as the metadata of its group's offsets of the control topic, one text
-for each slot. The coordinator takes it from the slot's owner alone, and keeps the last one.
+A worker stores the states of its tables as the metadata of its group's offsets of the control topic, one text
+for each slot. The coordinator accepts it from the slot's owner only, and keeps the last one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """The members of a group, and what the owner of each slot has said of its tables.
+    """The members of a group, and the states that the owner of each slot has reported.
 
     `state` is Kafka's word: Stable, Empty, Dead (it has never been), PreparingRebalance, …
     """
@@ -79,7 +79,7 @@ def slot_of(name: str) -> int:
 
 
 def slot_text(owner: str, tables: Mapping[str, str]) -> str:
-    """What the owner of a slot says of its tables there: a word, or `failed: ` and the reason.
+    """The report of a slot's owner on its tables there: a word, or `failed: ` and the reason.
 
     Reasons are cut, or left out, to keep within what brokers take.
     """
@@ -126,16 +126,16 @@ def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | N
 
 
 def _tables_of(members: tuple[GroupMember, ...], texts: Mapping[int, str]) -> dict[str, str]:
-    """The states that the owners themselves have given; what an earlier owner said no longer counts."""
+    """The states that the current owners have reported."""
     tables: dict[str, str] = {}
     for member in members:
         for slot in member.slots & set(texts):
             try:
-                said: dict[str, Any] = json.loads(texts[slot])
+                report: dict[str, Any] = json.loads(texts[slot])
             except ValueError:
                 continue
-            if said.get("owner") == member.name:
-                tables |= said.get("tables", {})
+            if report.get("owner") == member.name:
+                tables |= report.get("tables", {})
     return tables
 
 
@@ -144,13 +144,13 @@ def _answer(ask: Callable[[], Mapping[str, Future[T]]], bootstrap_servers: str, 
         return retry(lambda: next(iter(ask().values())).result(), _is_moving, _pauses())
     except KafkaException as error:
         raise KafkaError(
-            f"the group of workers at {bootstrap_servers} cannot be looked at: {error.args[0]}{refusal.text}",
-            hint="look whether the brokers run, and whether --kafka-config has what they ask for",
+            f"the group of workers at {bootstrap_servers} cannot be read: {error.args[0]}{refusal.text}",
+            hint="check that the brokers run, and that --kafka-config has the settings that they require",
         ) from error
 
 
-def _is_moving(error: Exception) -> bool:
-    """True while a group has no coordinator that knows it yet, as right after a broker's start."""
+def _is_moving(error: BaseException) -> bool:
+    """True while no coordinator knows the group yet, as right after a broker's start."""
     return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
 
 

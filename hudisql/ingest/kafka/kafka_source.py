@@ -1,7 +1,7 @@
-"""Takes events of many topics from one Kafka cluster, from the offsets that tables have committed.
+"""Reads events of many topics from one Kafka cluster, from the offsets that tables have committed.
 
-Partitions are assigned by hand: which worker reads a topic, and from where, is not Kafka's decision, and no
-offsets are committed to Kafka. What librdkafka fetches ahead is bounded for all partitions together.
+Partitions are assigned manually: Kafka does not decide which worker reads a topic, and from which offset, and
+no offsets are committed to Kafka. The prefetch of librdkafka is bounded for all partitions together.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
 class KafkaSource:
     """A consumer of one cluster. Not for several threads at once.
 
-    Topics and offsets are asked for by a client of its own, whose answers do not wait for those of fetches.
-    It reads no events: to poll it only calls `error_cb`.
+    A second client asks for topics and offsets, so that its answers do not wait for fetches. It reads no
+    events: polling it only calls `error_cb`.
     """
 
     def __init__(self, bootstrap_servers: str, config: Mapping[str, str] | None = None) -> None:
@@ -69,7 +69,7 @@ class KafkaSource:
         self._assigned: set[SourcePartition] = set()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         try:
             self._metadata.close()
         finally:
@@ -86,7 +86,7 @@ class KafkaSource:
         return self._assigned
 
     def partitions(self, topic: str) -> list[int]:
-        """The numbers of the topic's partitions. Raises KafkaError, also if there is no such topic."""
+        """The numbers of the topic's partitions. Raises KafkaError, also if the topic does not exist."""
         with self._translated(f"list the partitions of {topic}"):
             described = self._metadata.list_topics(topic, timeout=_TIMEOUT).topics[topic]
         if described.error is not None:
@@ -106,7 +106,7 @@ class KafkaSource:
     def start(
         self, table: str, declaration: IngestDeclaration, committed: Mapping[SourcePartition, int]
     ) -> StartOffsets:
-        """Where the table goes on, and begins in partitions that it has taken nothing of.
+        """The offsets to read from: committed ones, and the first ones of partitions without commits.
 
         Raises EventsLostError for committed offsets that the topic does not have, KafkaError.
         """
@@ -136,7 +136,7 @@ class KafkaSource:
         wanted: int,
         warnings: list[str],
     ) -> int:
-        """The offset to go on from. Raises EventsLostError if the topic does not have the wanted one."""
+        """The wanted offset, or the nearest one that the topic has."""
         first, end = self.retained(partition)
         if end < wanted:
             raise shortened_error(table, partition, wanted, end)
@@ -149,7 +149,7 @@ class KafkaSource:
         return first
 
     def start_offset(self, source: SourcePartition, start: str) -> int:
-        """Where a partition begins that the table has taken nothing of; `start` is that of a declaration.
+        """The first offset of a partition without commits; `start` is that of a declaration.
 
         Raises KafkaError.
         """
@@ -173,14 +173,12 @@ class KafkaSource:
         return int(first), int(end)
 
     def events_left(self, source: SourcePartition, offset: int) -> int | None:
-        """The events of a partition that is read from the offset on, as of the brokers' last answer; None
-        before the first. Asks nobody.
-        """
+        """The number of events from the offset on, by the brokers' last answer; None before the first one."""
         found = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
         return max(int(found[1]) - offset, 0) if found is not None and found[1] >= 0 else None
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """Read these partitions too, from these offsets on. Raises KafkaError."""
+        """Also read these partitions, from these offsets on. Raises KafkaError."""
         self.unassign([each for each in offsets if each in self._assigned])
         wanted = [TopicPartition(*each, offset) for each, offset in offsets.items()]
         if wanted:
@@ -189,7 +187,7 @@ class KafkaSource:
         self._assigned |= set(offsets)
 
     def unassign(self, sources: Collection[SourcePartition]) -> None:
-        """Read these partitions no longer. Raises KafkaError."""
+        """Stop reading these partitions. Raises KafkaError."""
         dropped = [TopicPartition(*each) for each in sources if each in self._assigned]
         if dropped:
             with self._translated("leave partitions"):
@@ -197,9 +195,9 @@ class KafkaSource:
         self._assigned -= set(sources)
 
     def poll(self, timeout: float) -> Polled:
-        """The next events, up to BATCH_EVENTS; none if none comes within `timeout` seconds.
+        """The next events, up to BATCH_EVENTS; empty if none arrives within `timeout` seconds.
 
-        Raises KafkaError for an error that does not pass; librdkafka itself tries lost connections again.
+        Raises KafkaError for permanent errors; librdkafka itself restores lost connections.
         """
         with self._translated("read events"):
             messages = self._consumer.consume(BATCH_EVENTS, timeout)
@@ -225,7 +223,7 @@ class KafkaSource:
         """Do nothing: offsets are kept in the tables' commits."""
 
     def last_events(self, table: str) -> Iterable[EventBatch]:  # noqa: ARG002
-        """None: the next owner reads them from the topic."""
+        """Empty: the next owner reads them from the topic."""
         return ()
 
     def stop(self) -> None:
@@ -236,15 +234,15 @@ class KafkaSource:
         try:
             yield
         except KafkaException as error:
-            said = error.args[0]
-            text = said.str() if isinstance(said, ClientError) else str(said)
+            reason = error.args[0]
+            text = reason.str() if isinstance(reason, ClientError) else str(reason)
             self._metadata.poll(0)
             if not self._assigned:
                 # Nobody else takes what it heard of its connections; else it would take events.
                 self._consumer.poll(0)
             raise KafkaError(
                 f"Kafka at {self.bootstrap_servers} did not {operation}: {text}{self._refusal.text}",
-                hint="look whether the brokers run and can be reached from here, with what they ask for",
+                hint="check that the brokers run and can be reached, and the settings that they require",
             ) from error
 
 
@@ -263,8 +261,8 @@ def shortened_error(table: str, source: SourcePartition, wanted: int, end: int) 
     topic, partition = source
     return EventsLostError(
         f"{table}: partition {partition} of the topic {topic} ends at the offset {end}, and the table has "
-        f"taken the events before {wanted}: the topic was made again, or the brokers have lost events",
-        hint="events of a topic that was made again need another name of the topic: CALL ingest_table(…)",
+        f"taken the events before {wanted}: the topic was recreated, or the brokers have lost events",
+        hint="create the topic under another name, and declare that: CALL ingest_table(…)",
     )
 
 

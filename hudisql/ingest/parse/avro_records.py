@@ -34,7 +34,7 @@ _NO_COLUMNS: Final = pa.schema([])
 
 
 class Schemas(Protocol):
-    """Where writer schemas come from (`SchemaRegistry`)."""
+    """A source of writer schemas (`SchemaRegistry`)."""
 
     def schema_text(self, number: int) -> str | None:
         """The schema of that number as JSON text; None if there is none."""
@@ -54,8 +54,8 @@ class AvroParser:
     """Parses Avro records in Confluent's framing.
 
     With `key_column` a value that is null or empty deletes the row of the message's key (framed Avro, JSON or
-    plain text). With `take_new_columns` the writers' other fields are given back as `new_columns`. `parse`
-    raises SchemaRegistryError if a writer schema cannot be asked for.
+    plain text). With `take_new_columns` the writers' other fields are returned as `new_columns`. `parse`
+    raises SchemaRegistryError if it cannot get a writer schema.
     """
 
     schema: pa.Schema
@@ -65,7 +65,7 @@ class AvroParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
@@ -192,7 +192,7 @@ def _is_valid(row: pa.RecordBatch) -> bool:
 
 def bad_values(number: int, positions: Integers, reasons: Mapping[int, str]) -> list[BadRecord]:
     """The records of the writer schema `number` with values that the table's columns do not hold."""
-    return [BadRecord(int(positions[row]), f"schema {number}: {said}") for row, said in reasons.items()]
+    return [BadRecord(int(positions[row]), f"schema {number}: {reason}") for row, reason in reasons.items()]
 
 
 def with_new_columns(

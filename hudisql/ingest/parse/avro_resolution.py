@@ -37,26 +37,26 @@ DATES: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 
 
 def type_of_semantic(name: str | None) -> pa.DataType | None:
-    """The type of a new column of that semantic type; None for what is no time."""
+    """The type of a new column of that semantic type; None for other types."""
     if name in DATES:
         return pa.date32()
     return pa.timestamp("us", tz="UTC") if name in EPOCHS else None
 
 
 class UnresolvableError(Exception):
-    """A column cannot be read as the table's; the message says which and why."""
+    """A column cannot be read as the table's; the message has the reason."""
 
 
 class UnresolvableValueError(UnresolvableError):
-    """A value cannot be read as the table's column; others of its writer's may."""
+    """A value cannot be read as the table's column; other values of its writer may be readable."""
 
 
 def resolve_rows(
     columns: pa.RecordBatch, schema: pa.Schema, semantic: Mapping[str, str]
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], dict[int, str]]:
-    """As `resolve_columns`: the rows that can be read, their numbers, and by number why others cannot.
+    """Like `resolve_columns`: the readable rows, their numbers, and the reason for each other number.
 
-    These are found by halves. Raises UnresolvableError if the columns' types cannot be read.
+    Unreadable rows are found by bisection. Raises UnresolvableError if the columns' types cannot be read.
     """
     kept: list[pa.RecordBatch] = []
     numbers: list[npt.NDArray[np.int64]] = []

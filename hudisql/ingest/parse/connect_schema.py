@@ -13,7 +13,7 @@ _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 
 def column_encodings(schema_text: bytes, default: Encoding) -> Mapping[str, Encoding]:
-    """How the row's columns are sent, by the schema of an envelope's `after`; else as `default` says."""
+    """The encodings of the row's columns, by the schema of an envelope's `after`; `default` for others."""
     try:
         document = json.loads(schema_text)
     except ValueError:

@@ -1,8 +1,8 @@
 """Debezium's envelope as rows: which image of a change counts, and the columns that Hudi adds to it.
 
 Follows Hudi's `DebeziumConstants` and `MysqlDebeziumSource`: a table that has columns of these names gets
-what the envelope says of the change. Operations c, u and r are the row after, d is the row before as a
-delete, t (truncate) and m (message) are no rows. A column that Debezium left out because it did not change
+the envelope's data on the change. Operations c, u and r are the row after, d is the row before as a
+delete, t (truncate) and m (message) have no row. A column that Debezium left out because it did not change
 keeps the text that it sends instead (`__debezium_unavailable_value`).
 """
 
@@ -43,7 +43,7 @@ SEQUENCE_COLUMN: Final = "_event_seq"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a batch of envelopes says: which are rows, which of these deletes, how many are no rows."""
+    """The changes of a batch: rows, which of them are deletes, and the number of messages without a row."""
 
     is_row: Mask
     is_delete: Mask

@@ -40,7 +40,7 @@ _WITH_SOURCE: Final = _FIELDS | {"source", "ts_ms"}
 class DebeziumAvroParser:
     """Parses Debezium's Avro; for `key_column` see `DebeziumJsonParser`.
 
-    `parse` raises SchemaRegistryError if a writer schema cannot be asked for.
+    `parse` raises SchemaRegistryError if it cannot get a writer schema.
     """
 
     schema: pa.Schema
@@ -50,7 +50,7 @@ class DebeziumAvroParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None

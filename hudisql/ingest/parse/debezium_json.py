@@ -45,7 +45,7 @@ _NO_COLUMNS: Final = pa.schema([])
 class DebeziumJsonParser:
     """Parses Debezium's JSON.
 
-    `encoding` and `encodings` (by column) say how times and decimals are sent if the messages have no schema.
+    `encoding` and `encodings` (by column) describe times and decimals of messages without a schema.
     With `key_column` a delete without its row, and a message without a value, delete the message's key.
     Without it the latter are ignored: Debezium sends them after the delete.
     """
@@ -59,7 +59,7 @@ class DebeziumJsonParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None

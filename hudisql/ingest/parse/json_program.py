@@ -42,7 +42,7 @@ _ZONED, _LOCAL = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a source sends what JSON has no type for.
+    """How a source encodes values for which JSON has no type.
 
     `epoch_unit` is the unit of timestamps that are integers (a key of EPOCH_UNITS). `decimal_scale` is the
     scale of decimals that are base64 of big-endian bytes (Kafka Connect's); None means numbers or their text.
@@ -54,7 +54,8 @@ class Encoding:
     def __post_init__(self) -> None:
         if self.epoch_unit not in EPOCH_UNITS:
             raise InvalidArgumentError(
-                f"'{self.epoch_unit}' is no unit of timestamps", hint=f"use one of {', '.join(EPOCH_UNITS)}"
+                f"'{self.epoch_unit}' is not a unit of timestamps",
+                hint=f"use one of {', '.join(EPOCH_UNITS)}",
             )
 
 

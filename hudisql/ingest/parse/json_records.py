@@ -27,7 +27,7 @@ NO_KEY: Final = "no value, and no key of one column to delete by"
 
 
 class NewFields(NamedTuple):
-    """Fields that no column is of: where their names stand and which kinds of values they have."""
+    """Fields without a column: the addresses of their names, and the kinds of their values."""
 
     start: Integers
     end: Integers
@@ -49,9 +49,9 @@ class ScannedRecords:
 class JsonParser:
     """Parses JSON objects.
 
-    `encoding` and `encodings` (by column) say how times and decimals are sent. With `key_column` a value that
+    `encoding` and `encodings` (by column) describe times and decimals. With `key_column` a value that
     is null or empty deletes the row of the message's key. With `take_new_columns` fields without a column are
-    given back as `new_columns`. Raises UnsupportedTableError for columns that JSON has no values for.
+    returned as `new_columns`. Raises UnsupportedTableError for columns that JSON has no values for.
     """
 
     schema: pa.Schema
@@ -63,7 +63,7 @@ class JsonParser:
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
         read = self.schema
         if DELETE_FIELD not in read.names:
             read = read.append(pa.field(DELETE_FIELD, pa.bool_()))

@@ -17,7 +17,7 @@ DEEPEST = 256
 
 @compiled
 def skip_space(at):  # type: ignore[no-untyped-def]
-    """The position of the next byte that is no white space."""
+    """The position of the next byte that is not white space."""
     while True:
         byte = byte_at(at)
         if byte > 32 or (byte != 32 and byte != 10 and byte != 13 and byte != 9):

@@ -1,4 +1,4 @@
-"""What every parser gives back: rows, where they stood in the batch, and the records that are none."""
+"""The result of every parser: rows, their positions in the batch, and bad records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ParsedBatch:
     `rows` has exactly the parser's columns, in their order and types; a column that a record lacks is null.
     Row i came from `values[positions[i]]`; `is_deleted` marks rows whose key is to be deleted (None if there
     is none). `new_columns` are those that records have and the schema lacks, if the parser was asked for
-    them: the rows do not hold them yet. `ignored` counts messages that are no rows (Debezium's t and m).
+    them: the rows do not hold them yet. `ignored` counts messages without a row (Debezium's t and m).
     """
 
     rows: pa.Table

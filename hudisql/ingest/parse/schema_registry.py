@@ -18,7 +18,7 @@ _NOT_FOUND: Final = 404
 
 @dataclass(frozen=True)
 class SchemaRegistry:
-    """A registry at an http or https address; schemas never change, so each is asked for once.
+    """A registry at an http or https address; schemas never change, so each is requested once.
 
     `user` and `password` are basic authentication's. `ca_file` has the certificates to trust,
     `certificate_file` and `key_file` are the client's own.
@@ -35,7 +35,7 @@ class SchemaRegistry:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise InvalidArgumentError(
-                f"'{self.url}' is no address of a schema registry", hint="use https://…"
+                f"'{self.url}' is not the address of a schema registry", hint="use https://…"
             )
 
     def schema_text(self, number: int) -> str | None:

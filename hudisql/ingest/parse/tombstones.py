@@ -21,7 +21,7 @@ def with_tombstones(
 ) -> Sequence[bytes]:
     """The values, with a JSON record that deletes the key in place of null and empty ones.
 
-    Without keys, or a key column, an empty value is left, which is no JSON.
+    Without keys, or without a key column, the empty values stay, and the parser refuses them.
     """
     if all(values):
         return values  # type: ignore[return-value]
@@ -33,7 +33,7 @@ def with_tombstones(
 
 
 def delete_record(key: bytes | None, schema: pa.Schema, key_column: str | None) -> bytes:
-    """A JSON record with the key alone; empty if there is no key.
+    """A JSON record with the key alone; empty without a key.
 
     A key is a JSON object with the key column (or Connect's wrapper of one), a JSON value, or plain text.
     """

@@ -1,4 +1,4 @@
-"""Which tables take pushes in this process: asked by the servers' threads, changed by the worker's.
+"""Which tables take pushes in this process: read by the servers' threads, changed by the worker's.
 
 A table takes pushes here from when the worker has begun with it until the worker gives it up. For a table
 that another worker has, the refusal names that worker.
@@ -32,19 +32,19 @@ class AcceptedTables:
         self._paused = paused
 
     def offer(self, table: str, check: TableCheck) -> None:
-        """Check the table's rows by this from now on."""
+        """Use this check for the table's rows from now on."""
         self._checks[table] = check
 
     def check_of(self, table: str) -> TableCheck | None:
-        """What the table's rows are checked by now."""
+        """The current check of the table's rows."""
         return self._checks.get(table)
 
     def open(self, table: str) -> None:
-        """Take pushes of the table."""
+        """Accept pushes to the table."""
         self._open |= {table}
 
     def close(self, table: str) -> None:
-        """Take no more pushes of the table."""
+        """Refuse pushes to the table."""
         self._open -= {table}
 
     def find(self, table: str) -> TableCheck | PushRefusedError | None:

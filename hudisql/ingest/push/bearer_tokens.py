@@ -25,14 +25,14 @@ def new_token() -> str:
 
 
 def hash_token(token: str) -> str:
-    """What the configuration holds of a token."""
+    """The hash of a token for the configuration."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class TableTokens:
     """The hashes of the tokens of each table; those of `*` are good for all tables.
 
-    None instead of hashes lets everyone push. Raises InvalidArgumentError if a hash is none.
+    None instead of hashes lets everyone push. Raises InvalidArgumentError for an invalid hash.
     """
 
     def __init__(self, hashes: Mapping[str, Sequence[str]] | None) -> None:
@@ -41,7 +41,7 @@ class TableTokens:
         for table, given in self._hashes.items():
             if not all(_HASH.fullmatch(each) for each in given):
                 raise InvalidArgumentError(
-                    f"a token of {table} is no SHA-256 hash of 64 lower-case digits",
+                    f"a token of {table} is not a SHA-256 hash of 64 lower-case digits",
                     hint="configure what hash_token() returns, never the token",
                 )
 

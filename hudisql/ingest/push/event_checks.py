@@ -36,7 +36,7 @@ class CheckedRows:
 
 
 class TableCheck(Protocol):
-    """What a table takes; any thread may call."""
+    """Checks the rows for a table; any thread may call."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -50,7 +50,7 @@ class TableCheck(Protocol):
         """True if it is a check of these columns and of this answer to bad rows."""
 
     def check_ndjson(self, payload: bytes) -> CheckedRows:
-        """The rows of a body of JSON objects, one a line; blank lines are none."""
+        """The rows of a body of JSON objects, one a line; blank lines are skipped."""
 
     def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
         """The rows of a batch whose schema fits."""
@@ -61,7 +61,7 @@ FindCheck = Callable[[str], TableCheck | PushRefusedError | None]
 
 
 class RowCheck:
-    """Rows of a table: strict types, no unknown columns, and what `refuse` says.
+    """Checks rows of a table: strict types, no unknown columns, and what `refuse` finds.
 
     Raises UnsupportedTableError for columns that JSON has no values for.
     """
@@ -112,7 +112,7 @@ class RowCheck:
         return sorted({each.position: each for each in bad}.values(), key=lambda each: each.position)
 
     def _find_unknown_columns(self, rows: Sequence[bytes], first: int, found: list[BadRecord]) -> None:
-        """Halve the rows until those with unknown columns stand alone."""
+        """Find rows with unknown columns by bisection."""
         names = self._parser.parse(rows).new_columns.names
         if not names or len(found) > NAMED_BAD_ROWS:
             return
@@ -125,7 +125,7 @@ class RowCheck:
 
 
 def schema_problems(sent: pa.Schema, table: pa.Schema) -> list[str]:
-    """What keeps batches of one schema from going into a table of another."""
+    """The reasons why batches of one schema do not fit a table of another."""
     problems = []
     for name in sorted({name for name in sent.names if sent.names.count(name) > 1}):
         problems.append(f"column {name} is there twice")

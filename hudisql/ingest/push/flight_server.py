@@ -58,7 +58,8 @@ class _AuthorizationFactory(flight.ServerMiddlewareFactory):  # type: ignore[mis
 class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
     """Serves from its construction on, in gRPC's threads, until `stop`. TLS as in `HttpPushServer`.
 
-    Raises InvalidArgumentError as `HttpPushServer` does, pyarrow's errors if the address cannot be used.
+    Raises InvalidArgumentError without TLS on other addresses than the loopback, pyarrow's errors for an
+    address that cannot be used.
     """
 
     waits_for_clients = False
@@ -98,7 +99,7 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:  # noqa: ARG002
         """`health` answers with the JSON of the HTTP server's page."""
         if action.type != "health":
-            raise flight.FlightServerError(f"there is no action {action.type}, only health")
+            raise flight.FlightServerError(f"unknown action {action.type}: only health exists")
         return iter([json.dumps(self._gateway.health()).encode()])
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002
@@ -144,7 +145,7 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
 
     @contextmanager
     def _answered(self) -> Iterator[None]:
-        """Errors as Flight's own."""
+        """Translate errors into Flight's."""
         try:
             yield
         except Exception as error:

@@ -1,7 +1,7 @@
 """The frames of the write-ahead log as bytes: one pushed batch of one table each.
 
 A frame is a header, the table's name, the idempotency key and the payload. The checksum covers everything but
-itself, so that a frame is either whole or none. `synced` says up to which offset of its segment the log was
+itself, so that an incomplete frame is detected. `synced` says up to which offset of its segment the log was
 durable when the frame was written: a whole frame after a broken one shows by it whether the broken one had
 been acknowledged. Knows no files.
 """
@@ -66,7 +66,7 @@ class NewFrame:
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """What a frame says of itself, and where it stands: `offset` and `size` in its segment.
+    """The header of a frame, and its place: `offset` and `size` in its segment.
 
     `payload_checksum` is 0 for frames without an idempotency key.
     """
@@ -119,7 +119,7 @@ def encode_frame(frame: NewFrame, seed: int, *, sequence: int, synced: int, arri
 
 
 def decode_frame(data: memoryview, offset: int, seed: int) -> FrameHeader | None:
-    """The frame at `offset` of a segment's bytes; None if there is no whole frame."""
+    """The frame at `offset` of a segment's bytes; None without a whole frame."""
     described_at = offset + _HEADER.size
     start = described_at + _FIELDS.size
     if start > len(data):

@@ -73,11 +73,11 @@ class PushGateway:
         self._remember_keys_of_the_log()
 
     def begin(self, table: str, authorization: str | None) -> tuple[AdmittedRequest, TableCheck]:
-        """Let a push begin. Raises PushRefusedError: 307, 401, 403, 404, 421, 429 or 503."""
+        """Admit a push. Raises PushRefusedError: 307, 401, 403, 404, 421, 429 or 503."""
         try:
             self.tokens.authorize(table, authorization)
         except PushRefusedError as refusal:
-            # A client that is known is told of a table's name that is wrong, others are not.
+            # Only a known client learns that the name of a table is wrong.
             if refusal.status != 403 or self._find_check(table) is not None:
                 raise
         check = self._find_check(table)
@@ -157,7 +157,7 @@ class PushGateway:
             time.sleep(0.005)
 
     def health(self) -> dict[str, object]:
-        """What a health check is told; `status` is `ok` or `stopping`."""
+        """The answer to a health check; `status` is `ok` or `stopping`."""
         return {
             "status": "stopping" if self._admission.stopping else "ok",
             "log_id": self.log.log_id,
@@ -201,7 +201,7 @@ def bad_rows_error(table: str, bad_rows: Sequence[tuple[int, str]]) -> PushRefus
     """The refusal of a batch with bad rows."""
     line, reason = bad_rows[0]
     return PushRefusedError(
-        f"line {line} is no row of {table}: {reason}",
+        f"line {line} is not a row of {table}: {reason}",
         hint="correct the lines and push the whole batch again: no row of it was taken",
         status=400,
         code="bad_rows",
@@ -210,7 +210,7 @@ def bad_rows_error(table: str, bad_rows: Sequence[tuple[int, str]]) -> PushRefus
 
 
 def refusal_of(error: Exception) -> PushRefusedError:
-    """What a client is told of an error: never more than it may know."""
+    """The refusal that a client gets for an error, without internal details."""
     if isinstance(error, PushRefusedError):
         return error
     if isinstance(error, WriteAheadLogError):

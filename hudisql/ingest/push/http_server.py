@@ -1,4 +1,4 @@
-"""Pushes by HTTP: an ASGI application without a framework, and the uvicorn server that runs it.
+"""Pushes by HTTP: an ASGI application without a framework, and its server.
 
 `POST /v1/tables/{database.table}/rows` takes NDJSON; `GET /health` and `GET /metrics` watch the process.
 """
@@ -9,22 +9,20 @@ import asyncio
 import json
 import logging
 import re
-import threading
-import time
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
-import uvicorn
 
 from hudisql.errors import InvalidArgumentError, PushRefusedError
 from hudisql.ingest.push.event_checks import TableCheck
 from hudisql.ingest.push.frames import PayloadFormat
 from hudisql.ingest.push.gateway import PushGateway, describe_refusal, refusal_of
 from hudisql.ingest.push.push_limits import AdmittedRequest
+from hudisql.ingest.uvicorn_thread import Receive, Scope, Send, UvicornThread, send_answer
 
 _ROWS_PATH: Final = re.compile(r"/v1/tables/([^/]+)/rows")
 # Larger bodies are checked in a thread: the event loop answers others meanwhile.
@@ -33,11 +31,8 @@ _CHUNK_BYTES: Final = 1 << 20
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LOG: Final = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-# The content type and the text of a page of metrics.
-Metrics = Callable[[], tuple[str, bytes]]
+MetricsPage = Callable[[], tuple[str, bytes]]
+"""Gives the content type and the text of the metrics."""
 
 
 class _DisconnectedError(Exception):
@@ -47,7 +42,7 @@ class _DisconnectedError(Exception):
 class PushApplication:
     """The ASGI application; `metrics` is the page for Prometheus."""
 
-    def __init__(self, gateway: PushGateway, metrics: Metrics | None = None) -> None:
+    def __init__(self, gateway: PushGateway, metrics: MetricsPage | None = None) -> None:
         self._gateway = gateway
         self._metrics = metrics
 
@@ -64,9 +59,7 @@ class PushApplication:
             status, headers = refusal.status, _refusal_headers(refusal, scope["path"])
             body = json.dumps(describe_refusal(refusal)).encode()
         self._gateway.counters.answers[status] += 1
-        headers = [(b"content-length", str(len(body)).encode()), *headers]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_answer(send, status, headers, body)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         path, method = scope["path"], scope["method"]
@@ -230,8 +223,8 @@ def _unzstd(payload: bytes, admitted: AdmittedRequest) -> bytes:
     return b"".join(parts)
 
 
-class HttpPushServer:
-    """uvicorn in a thread of its own. TLS with `certificate` and `key`, files in PEM form.
+class HttpPushServer(UvicornThread):
+    """The push application and its server. TLS with `certificate` and `key`, files in PEM form.
 
     Raises InvalidArgumentError if tokens or rows would cross a network as plain text and `allow_plain_text`
     does not say that a proxy with TLS stands before the server.
@@ -246,55 +239,16 @@ class HttpPushServer:
         certificate: Path | None = None,
         key: Path | None = None,
         allow_plain_text: bool = False,
-        metrics: Metrics | None = None,
+        metrics: MetricsPage | None = None,
     ) -> None:
         require_tls_or_loopback(host, certificate, key, allow_plain_text=allow_plain_text)
         self._gateway = gateway
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                PushApplication(gateway, metrics),
-                host=host,
-                port=port,
-                http="httptools",
-                ws="none",
-                lifespan="off",
-                interface="asgi3",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                proxy_headers=False,
-                ssl_certfile=certificate,
-                ssl_keyfile=key,
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=30,
-            )
-        )
-        self._thread = threading.Thread(target=self._run, name="push-http", daemon=True)
-        self._address = f"{host}:{port}"
-
-    def start(self) -> None:
-        """Return when the server listens. Raises InvalidArgumentError if it cannot."""
-        self._thread.start()
-        while not self._server.started:
-            if not self._thread.is_alive():
-                raise InvalidArgumentError(
-                    f"the push server cannot listen on {self._address}",
-                    hint="choose an address of this machine and a port that is free",
-                )
-            time.sleep(0.005)
+        super().__init__(PushApplication(gateway, metrics), host, port, certificate, key)
 
     def stop(self) -> None:
         """Refuse new pushes, complete those that run, and stop. The log stays open."""
         self._gateway.stop()
-        self._server.should_exit = True
-        self._thread.join()
-
-    def _run(self) -> None:
-        # uvicorn exits the process, here the thread, if it cannot listen; `start` says so.
-        try:
-            self._server.run()
-        except SystemExit:
-            _LOG.error("the push server cannot listen on %s", self._address)
+        super().stop()
 
 
 def require_tls_or_loopback(

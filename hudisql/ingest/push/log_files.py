@@ -1,7 +1,7 @@
 """The file operations of the write-ahead log: the only place where it touches its directory.
 
-Each method is one or two system calls, and says what survives a power loss: the content of a file after
-`sync`, the names of files after `sync_directory`. Tests put a directory in its place that loses the rest.
+Each method is one or two system calls. After a power loss, the content of a file is kept if `sync` was called
+for it, and the names of files if `sync_directory` was. Tests replace it by a directory that loses all else.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LogFiles:
         return descriptor
 
     def open(self, name: str) -> int:
-        """A descriptor of a file that is there."""
+        """A descriptor of an existing file."""
         return os.open(self.directory / name, os.O_RDWR | os.O_CLOEXEC)
 
     def write(self, descriptor: int, parts: list[bytes], offset: int) -> None:
@@ -86,15 +86,15 @@ class LogFiles:
         return os.pread(descriptor, size, offset)
 
     def sync(self, descriptor: int) -> None:
-        """The file's content, and its size, survive a power loss."""
+        """Flush a file's content and size to disk."""
         os.fdatasync(descriptor)
 
     def sync_directory(self) -> None:
-        """Creations, renames and deletions so far survive a power loss."""
+        """Flush directory entries to disk."""
         _sync_path(self.directory)
 
     def close_file(self, descriptor: int) -> None:
-        """Give a descriptor back."""
+        """Close a descriptor."""
         os.close(descriptor)
 
     def truncate(self, name: str, size: int) -> None:
@@ -106,7 +106,7 @@ class LogFiles:
         (self.directory / name).replace(self.directory / new_name)
 
     def delete(self, name: str) -> None:
-        """Delete a file; it may be gone already."""
+        """Delete a file if it exists."""
         (self.directory / name).unlink(missing_ok=True)
 
 

@@ -53,12 +53,12 @@ class ManifestFile:
         self.current = following
 
     def close(self) -> None:
-        """Give the file's descriptor back."""
+        """Close the file."""
         self._files.close_file(self._descriptor)
 
 
 def open_manifest(files: LogFiles) -> ManifestFile:
-    """The manifest of a directory, a new one where there is no log. Raises CorruptWriteAheadLogError."""
+    """The manifest of a directory, a new one without a log. Raises CorruptWriteAheadLogError."""
     names = files.names()
     if MANIFEST_NAME not in names:
         _refuse_segments_without_manifest(files, names)
@@ -69,7 +69,7 @@ def open_manifest(files: LogFiles) -> ManifestFile:
     if not valid:
         raise CorruptWriteAheadLogError(
             f"{files.directory / MANIFEST_NAME} is damaged at offset 0: none of its two copies is whole",
-            hint="restore the file; without it acknowledged rows cannot be told from others",
+            hint="restore the file; without it acknowledged rows cannot be distinguished from others",
         )
     newest = max(valid, key=lambda manifest: manifest.generation)
     return ManifestFile(files, files.open(MANIFEST_NAME), newest)

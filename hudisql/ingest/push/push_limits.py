@@ -1,4 +1,4 @@
-"""How much clients may push at once; what is beyond is refused before it is read, so that memory is bounded.
+"""Limits of pushes: a request beyond them is refused before its body is read, so that memory is bounded.
 
 Used by the event loop of the HTTP server and the threads of the Flight server alike.
 """
@@ -63,7 +63,7 @@ class Admission:
         return self._requests
 
     def admit(self, table: str) -> AdmittedRequest:
-        """Let a request begin. Raises PushRefusedError: 503 while stopping, 429 beyond the limits."""
+        """Admit a request. Raises PushRefusedError: 503 while stopping, 429 beyond the limits."""
         if self.stopping:
             raise PushRefusedError(
                 "the server is shutting down",

@@ -19,11 +19,13 @@ from hudisql.ingest.push.accepted_tables import AcceptedTables
 from hudisql.ingest.push.bearer_tokens import TableTokens
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
-from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer
-from hudisql.ingest.push.leases import LEASE_SECONDS, LONGEST_NAME, LeaseOwnership
+from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer, MetricsPage
+from hudisql.ingest.push.leases import LEASE_SECONDS, LeaseOwnership
 from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.push_limits import PushLimits
+from hudisql.ingest.push.worker_locks import LONGEST_NAME
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
+from hudisql.ingest.uvicorn_thread import host_and_port
 
 _LEASE_TIMEOUT: Final = 30.0
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -34,13 +36,13 @@ class PushOptions:
     """How a process takes pushes.
 
     - `log`: the directory of the write-ahead log.
-    - `http`, `flight`: where the servers listen, HOST:PORT; without both what is in the log is committed.
+    - `http`, `flight`: where the servers listen, HOST:PORT; without both the rows in the log are committed.
     - `tokens`: a JSON file, for each table (or `*`) a list of hashes of its tokens; without it everyone may
       push, from this machine only.
     - `certificate`, `key`: TLS, as PEM files; `allow_plain_text`: a proxy with TLS stands before the servers.
     - `http_url`, `flight_url`: where clients of other workers reach these servers, by default from HOST:PORT.
-    - `sole_worker`: no other process takes pushes for the tables, and there are no leases; else those of a
-      worker that does not renew them end after `lease_seconds`.
+    - `sole_worker`: no other process takes pushes for the tables, and leases are not used; else the
+      leases of a worker that does not renew them end after `lease_seconds`.
     """
 
     log: Path
@@ -59,7 +61,7 @@ class PushOptions:
     def addresses(self) -> dict[str, str]:
         """Where clients reach the servers, by protocol."""
         found = {}
-        for protocol, listens, told, scheme in (
+        for protocol, listens, url, scheme in (
             ("http", self.http, self.http_url, "http{s}"),
             ("flight", self.flight, self.flight_url, "grpc+{tls}"),
         ):
@@ -68,7 +70,7 @@ class PushOptions:
                 host = socket.getfqdn() if host in _EVERYWHERE else host
                 secure = self.certificate is not None
                 base = scheme.format(s="s" if secure else "", tls="tls" if secure else "tcp")
-                found[protocol] = (told or f"{base}://{host}:{port}").rstrip("/")
+                found[protocol] = (url or f"{base}://{host}:{port}").rstrip("/")
         return found
 
 
@@ -96,7 +98,7 @@ class PushService:
         self._servers: list[HttpPushServer | FlightPushServer] = []
 
     def ownership(self, metastore: MetastoreClient) -> Ownership:
-        """Which tables this worker takes pushes of. Raises InvalidArgumentError."""
+        """The ownership of the tables of pushes. Raises InvalidArgumentError."""
         options = self._options
         if options.sole_worker:
             return OwnsAll()
@@ -118,8 +120,11 @@ class PushService:
         self.accepted.find_owner = leases.owner
         return leases
 
-    def start_servers(self) -> None:
-        """Let clients push. Raises InvalidArgumentError for an address that cannot be used."""
+    def start_servers(self, metrics: MetricsPage | None = None) -> None:
+        """Let clients push; the HTTP server also answers with `metrics`.
+
+        Raises InvalidArgumentError for an address that cannot be used.
+        """
         options = self._options
         tls = {
             "certificate": options.certificate,
@@ -128,7 +133,7 @@ class PushService:
         }
         if options.http is not None:
             host, port = host_and_port(options.http)
-            server = HttpPushServer(self.gateway, host=host, port=port, **tls)  # type: ignore[arg-type]
+            server = HttpPushServer(self.gateway, host=host, port=port, metrics=metrics, **tls)  # type: ignore[arg-type]
             server.start()
             self._servers.append(server)
         if options.flight is not None:
@@ -144,7 +149,7 @@ class PushService:
             self._console.info(f"rows are taken by {protocol} at {address}")
 
     def read_tokens_again(self) -> None:
-        """Take other tokens if their file has changed; one that cannot be read is a warning."""
+        """Read the tokens again if their file has changed; warn if it cannot be read."""
         modified = _modified(self._options.tokens)
         if modified == self._tokens_read_at:
             return
@@ -180,14 +185,6 @@ def read_tokens(path: Path | None) -> TableTokens:
     ):
         raise InvalidArgumentError(f"the tokens of {path} cannot be read: no lists of hashes", hint=hint)
     return TableTokens(hashes)
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    """The parts of HOST:PORT. Raises InvalidArgumentError."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise InvalidArgumentError(f"'{text}' is no HOST:PORT", hint="such as 127.0.0.1:8443")
-    return host.strip("[]"), int(port)
 
 
 def _modified(path: Path | None) -> int:

@@ -51,7 +51,7 @@ class LogPushSource:
 
     @property
     def log_id(self) -> str:
-        """What a commit names its sequence number by."""
+        """The name of the log in commits, beside the sequence number."""
         return self._log.log_id
 
     def open_table(self, table: str, committed: int) -> None:
@@ -75,7 +75,7 @@ class LogPushSource:
             ]
 
     def wait(self, seconds: float) -> None:
-        """Until more rows are durable, for some table, or the time is over."""
+        """Wait until a table has more durable rows, or the time is over."""
         self._log.wait(seconds)
 
     def poll(self, table: str, max_bytes: int) -> list[PushedBatch]:

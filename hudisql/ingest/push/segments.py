@@ -68,7 +68,7 @@ class SegmentDirectory:
 
     @property
     def log_id(self) -> str:
-        """What tells this log from all others."""
+        """The unique name of this log."""
         return self._manifest.current.log_id
 
     @property
@@ -153,7 +153,7 @@ class SegmentDirectory:
                 self._discard(segment.name)
 
     def close(self) -> None:
-        """Give all descriptors back, and let other processes open the directory."""
+        """Close all descriptors, and let other processes open the directory."""
         for segment in self.segments.values():
             self._files.close_file(segment.descriptor)
         self.segments.clear()
@@ -192,7 +192,7 @@ class SegmentDirectory:
         return descriptor
 
     def _shorten_sealed(self) -> None:
-        """Give the preallocated space of sealed segments back."""
+        """Free the preallocated space of sealed segments."""
         for segment in self.segments.values():
             if segment.size > segment.end:
                 with suppress(OSError):

@@ -47,7 +47,7 @@ class WriteAheadLog:
     """A log in a local directory, of one process at a time.
 
     Raises StorageError if the directory cannot be used, WriteAheadLogInUseError if another process has it,
-    CorruptWriteAheadLogError if acknowledged frames cannot be read. `is_failing` says whether the last
+    CorruptWriteAheadLogError if acknowledged frames cannot be read. `is_failing` is True if the last
     batches could not be written.
     """
 
@@ -102,7 +102,7 @@ class WriteAheadLog:
 
     @property
     def log_id(self) -> str:
-        """What tells this log from all others: commits name a sequence number together with it."""
+        """The unique name of this log: commits name a sequence number together with it."""
         return self._segments.log_id
 
     @property
@@ -225,7 +225,7 @@ class WriteAheadLog:
                 self._fail(frames, error)
 
     def _next_group(self) -> list[_Appended] | None:
-        """What has gathered, at most `_GROUP_BYTES` or one larger frame; None after the end."""
+        """The queued frames, at most `_GROUP_BYTES` or one larger frame; None after the end."""
         with self._lock:
             while not self._queue and not self._closing:
                 self._queued.wait()
@@ -302,7 +302,7 @@ def _bytes_of(frames: Sequence[_Appended]) -> int:
 
 
 def _header(frame: NewFrame, sequence: int, arrival_ms: int, synced: int, offset: int) -> FrameHeader:
-    """What `decode_frame` would read."""
+    """The header that `decode_frame` would read."""
     return FrameHeader(
         table=frame.table,
         format=frame.format,

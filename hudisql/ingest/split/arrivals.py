@@ -1,7 +1,7 @@
-"""On which day after its first write how many rows arrived in each partition, by the table's own timeline.
+"""The number of rows that arrived in each partition on each day after its first write, from the timeline.
 
-Reads the write statistics of commits, archived ones too; each commit once. Compactions and clusterings move
-rows and do not count. A bootstrapped partition has rows of unknown days, so it is left out.
+Reads the write statistics of commits, also of archived ones, each commit once. Compactions and clusterings
+only move rows and do not count. A bootstrapped partition has rows of unknown days, so it is left out.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SECONDS_A_DAY = 24 * 60 * 60
 
 @dataclass(slots=True)
 class Arrivals:
-    """Rows by partition and second of their commit; `commits` are the instant times that are in it.
+    """Rows by partition and second of their commit; `commits` are the instant times of these commits.
 
-    Rows of a commit that is undone later stay. Memory: some hundred bytes for each commit and partition that
-    it wrote.
+    Rows of a commit that is rolled back later stay. Memory: some hundred bytes for each commit and partition
+    that it wrote.
     """
 
     commits: set[str] = field(default_factory=set)
@@ -60,7 +60,7 @@ class Arrivals:
 
 
 def read_arrivals(table: HudiTable, known: Arrivals | None = None) -> Arrivals:
-    """What arrived so far; with `known`, which is extended, only commits that are not in it are read.
+    """The arrivals so far; with `known`, which is extended, only commits that are not in it are read.
 
     Archived commits are read the first time, and if others archive while the timeline is read. Raises
     CorruptTableError, UnsupportedTableError, StorageError.

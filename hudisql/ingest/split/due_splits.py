@@ -1,7 +1,7 @@
-"""Which partitions of one table are to be split now, or again.
+"""The partitions of one table that are due for their first or another split.
 
 A partition is split at its split point, and again when its buckets are too large or other writers have put
-keys elsewhere. Partitions are looked at when events come for them; with `split => 'now'` all of them once.
+keys elsewhere. Partitions are checked when events arrive for them; with `split => 'now'` all of them once.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ _PUT_OFF_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class SplitLimits:
-    """`bucket_bytes` is the size of a bucket, about. Foreign file groups of more than `foreign_share` of a
-    partition, and keys in others' buckets, have it split again, `mend_seconds` after its last split.
+    """`bucket_bytes` is the approximate size of a bucket.
+
+    A partition with foreign file groups of more than `foreign_share`, or with keys in wrong buckets, is split
+    again, `resplit_seconds` after its last split.
     """
 
     bucket_bytes: int = BUCKET_BYTES
     foreign_share: float = 0.1
-    mend_seconds: float = 600.0
+    resplit_seconds: float = 600.0
 
 
 @dataclass
 class DueSplits:
-    """The partitions of one table to split, in the order in which they became due."""
+    """The due partitions of one table, in the order in which they became due."""
 
     option: SplitOption
     clock: Callable[[], float]
@@ -56,7 +58,7 @@ class DueSplits:
         return bool(self._wanted)
 
     def next(self) -> str:
-        """The first of the partitions, which is due no longer."""
+        """Remove the first partition and return it."""
         path = next(iter(self._wanted))
         del self._wanted[path]
         return path
@@ -101,7 +103,7 @@ class DueSplits:
         if not is_mixed and not is_foreign:
             return False
         last = second_of(split.instant_time)
-        return (now.replace(tzinfo=UTC) - last).total_seconds() >= self.limits.mend_seconds
+        return (now.replace(tzinfo=UTC) - last).total_seconds() >= self.limits.resplit_seconds
 
     def _split_point(self, table: HudiTable, ages: dict[str, int]) -> SplitPoint:
         """The split point, estimated again every ten minutes."""
@@ -116,7 +118,7 @@ class DueSplits:
 
 
 def _table_bytes(table: HudiTable) -> int:
-    """The bytes of the table's files; listed no further than it takes to know that it is not small."""
+    """The bytes of the table's files; listing stops once the table is known not to be small."""
     most, found = EstimateConfig().small_table_bytes, 0
     for number, partition in enumerate(list_partitions(table)):
         found += sum(each.length for each in list_file_slices(table, [partition.path], None))

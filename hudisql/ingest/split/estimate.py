@@ -1,4 +1,4 @@
-"""Estimate a partition's split point: the day after which few of its rows are still to come.
+"""Estimate a partition's split point: the day after which few of its rows arrive.
 
 From the table's closed partitions, if there are enough: the 80 % quantile of the days after which at most 2 %
 of their rows arrived. Before that from a power law fitted to the tail of the daily increments (Theil-Sen: the
@@ -23,7 +23,7 @@ from hudisql.ingest.split.split_option import SplitKind, SplitOption
 Days = npt.NDArray[np.float64]
 """Rows of one partition by the day since its first write."""
 
-# The first days, one in so many of those seen, are no part of the tail.
+# The first days, one in so many of those seen, do not belong to the tail.
 _HEAD: Final = 3
 
 INCREMENTS = pa.schema([("partition", pa.string()), ("day", pa.int32()), ("rows", pa.int64())])
@@ -32,7 +32,7 @@ INCREMENTS = pa.schema([("partition", pa.string()), ("day", pa.int32()), ("rows"
 
 @dataclass(frozen=True, slots=True)
 class EstimateConfig:
-    """`late_share` is the share of rows that may come after the split.
+    """`late_share` is the share of rows that may arrive after the split.
 
     A partition is closed once it was quiet (less than `quiet_share` of its rows) for the last `quiet_part` of
     its age, and at least `quiet_days`. A fit looks `horizon` days ahead.
@@ -61,9 +61,9 @@ class EstimateMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SplitPoint:
-    """When a partition is split: at the begin of `day` (0: at once), or at `rows` rows; neither: not yet.
+    """When a partition is split: at the begin of `day` (0: at once), or at `rows` rows.
 
-    `reason` is a sentence for people.
+    With neither it is not split yet; `reason` is a sentence for people.
     """
 
     method: EstimateMethod
@@ -83,7 +83,7 @@ def choose_split_point(
     ages: dict[str, int],
     table_bytes: int,
 ) -> SplitPoint:
-    """The split point of a table's partitions by the option and what arrived so far.
+    """The split point of a table's partitions by the option and the arrivals so far.
 
     `increments` are those of `INCREMENTS`, `ages` the days since each partition's first write.
     """
@@ -178,7 +178,7 @@ def _typical_days(partitions: Sequence[Days]) -> Days:
 
 def _tail_points(curve: Days, floor: float) -> tuple[Days, Days]:
     """Logarithms of day (from 1) and of rows a day, of the tail: what a mixture of
-    sources looks like on the first days says nothing of the slowest one.
+    sources looks like on the first days does not show the slowest one.
 
     Days are taken together in steps that grow by a fifth, so that late days weigh no more than early ones.
     Days without rows count in the mean of their step.

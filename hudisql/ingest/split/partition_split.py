@@ -1,7 +1,8 @@
-"""The split of a partition, as its file groups tell it: one for each hash bucket, and those of other writers.
+"""The split of a partition, read from its file groups: one for each hash bucket, and those of other writers.
 
 The file ids name the bucket, the number of buckets and the split's instant (`split_file_id`). A partition is
-split if it has a file group for every bucket of one split; others are foreign: of writers that look keys up.
+split if it has a file group for every bucket of one split; other file groups are foreign: their writers look
+keys up.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class PartitionSplit:
         return pa.array(self.file_ids, pa.string()).take(pa.array(numbers.astype(np.int32)))
 
     def is_outgrown(self, bucket_bytes: int) -> bool:
-        """True if the buckets have twice the bytes that they are to have, or more."""
+        """True if the buckets have at least twice their intended bytes."""
         return self.bytes >= self.buckets * bucket_bytes * _OUTGROWN and self.buckets < MOST_BUCKETS
 
 
 def find_split(path: str, slices: Iterable[FileSlice]) -> PartitionSplit | None:
-    """The split of the partition at `path`, of its slices; None if it is not split, or not any more."""
+    """The split of the partition at `path`, of its slices; None if it is not split."""
     found = list(slices)
     splits: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
     for each in found:
@@ -69,5 +70,5 @@ def find_split(path: str, slices: Iterable[FileSlice]) -> PartitionSplit | None:
 
 
 def bucket_count(size: int, bucket_bytes: int) -> int:
-    """Into how many buckets a partition of so many bytes is split."""
+    """The number of buckets for a partition of this size."""
     return min(max(1, -(-size // bucket_bytes)), MOST_BUCKETS)

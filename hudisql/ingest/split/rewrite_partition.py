@@ -1,8 +1,8 @@
 """The split itself: the rows of a partition move to new file groups, one for each hash bucket, in one commit.
 
-One replacecommit of the operation CLUSTER, since rows move and none changes: they keep their meta columns but
-for the file name. It is requested as an overwrite is, not as a clustering: if its writer dies, the next one
-rolls it back, and no plan is left that keeps others from writing. Runs in one process, without Spark.
+One replacecommit of the operation CLUSTER, since rows move without changes: they keep their meta columns
+except for the file name. It is requested like an overwrite, not like a clustering: if its writer dies, the
+next one rolls it back, and no pending plan blocks other writers. Runs in one process, without Spark.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GROUP: Final = internal_column("group")
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """What is to be split; `offsets` are those of the table's last commit, which stay.
+    """The partition to split; `offsets` are those of the table's last commit, which stay.
 
     With `joins_keys` the partition may hold a key in two file groups: the newest row of these stays.
     """
@@ -80,8 +80,8 @@ def split_partition(table: HudiTable, options: WriteOptions, request: SplitReque
     """Rewrite the partition's file groups by hash; all of them are replaced.
 
     Raises WriteConflictError if another worker has the table, or another writer has changed these file
-    groups; what `read_file_slice` raises, TableLockedError, UnsupportedTableError, StorageError. The table is
-    then as before. Memory: the rows of one bucket; those of others lie on the local disk meanwhile.
+    groups; TableLockedError, UnsupportedTableError, StorageError. The table stays as it was then.
+    Memory holds the rows of one bucket; the rows of others are on the local disk meanwhile.
     """
     return commit_files(
         table,
@@ -142,9 +142,9 @@ def _add_rows(
 
 
 def _newest_of_groups(rows: pa.Table, ordering_fields: Sequence[str]) -> pa.Table:
-    """The rows without those of keys that another file group has a newer row of.
+    """The rows without those for whose key another file group has a newer row.
 
-    Several rows of a key in one file group stay: their writer wanted them.
+    Several rows of a key in one file group stay: their writer intended them.
     """
     in_order = rows.sort_by([(COMMIT_TIME, "ascending")]).combine_chunks()
     ordered, is_first = newest_first(in_order, (RECORD_KEY,), ordering_fields, last_of_equals=True)

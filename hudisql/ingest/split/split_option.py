@@ -12,7 +12,7 @@ _COUNTED = re.compile(r"(rows|days)\s*:\s*([0-9][0-9_]*)", re.ASCII)
 
 
 class SplitKind(StrEnum):
-    """By what a partition's split point is chosen."""
+    """How a partition's split point is chosen."""
 
     AUTO = "auto"
     """By the days on which rows arrived in the table's partitions so far."""
@@ -24,7 +24,7 @@ class SplitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SplitOption:
-    """`count` is the number of rows or days of ROWS and DAYS, 0 for the others."""
+    """`count` is the number of rows for ROWS, of days for DAYS, else 0."""
 
     kind: SplitKind = SplitKind.AUTO
     count: int = 0
@@ -42,7 +42,7 @@ def parse_split_option(text: str) -> SplitOption:
     if plain in (SplitKind.AUTO, SplitKind.NEVER, SplitKind.NOW):
         return SplitOption(SplitKind(plain))
     raise InvalidArgumentError(
-        f"split is '{text}', which says no split point",
+        f"unknown split point: split is '{text}'",
         hint="write 'auto', 'rows:N' (rows of a partition), 'days:N' (days since its first write), with N "
         "from 1 on, 'never' or 'now'",
     )

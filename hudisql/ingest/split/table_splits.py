@@ -1,9 +1,8 @@
-"""Which partitions of a table are split, and which of them other writers have put keys into against the hash.
+"""Which partitions of a table are split, and into which of them other writers have put keys against the hash.
 
-Worker commits and splits write each key to its bucket. Another writer, which knows file ids alone, may put a
-new key into whichever file group is small: it is then found by look-up only, until the partition is split
-again. Each commit of a worker says what was seen until then, so that a restart need not read the whole
-timeline.
+Worker commits and splits write each key to its bucket. Another writer, which knows file ids only, may put a
+new key into any small file group: only a look-up finds it then, until the partition is split again. Each
+commit of a worker stores which commits it has seen, so that a restart need not read the whole timeline.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ def read_seen_commits(text: str, base_path: str) -> SeenCommits:
         return SeenCommits(frozenset(values["pending"]), dict(values["mixed"]), str(values["unknown"]))
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptTableError(
-            f"a commit of {base_path} says '{text}' of its splits, which cannot be read: {error}"
+            f"a commit of {base_path} has split metadata '{text}' that cannot be read: {error}"
         ) from error
 
 
 class TableSplits:
-    """The splits of one table, as of the table that was asked about last. Not for several threads at once."""
+    """The splits of one table, as of its last opening. Not for several threads at once."""
 
     def __init__(self) -> None:
         self._known: dict[str, PartitionSplit | None] = {}
@@ -91,7 +90,7 @@ class TableSplits:
         return split.instant_time <= until
 
     def refresh(self, table: HudiTable) -> None:
-        """Take notice of what others have committed. Raises CorruptTableError, StorageError."""
+        """Read the commits of other writers. Raises CorruptTableError, StorageError."""
         timeline = table.timeline
         commits = {each.timestamp: each for each in timeline.commits}
         if self._commits is None:
@@ -114,7 +113,7 @@ class TableSplits:
         self._remember(table)
 
     def extra_metadata(self) -> Mapping[str, str]:
-        """What the next commit is to say; nothing for a table without splits."""
+        """The extra metadata of the next commit; empty for a table without splits."""
         return {} if self._commits is None else {SPLITS_KEY: self._seen.to_text()}
 
     def grow(self, instant_time: str, written: Mapping[str, int]) -> None:
@@ -127,7 +126,7 @@ class TableSplits:
                 self._known[path] = replace(found, bytes=found.bytes + size)
 
     def forget(self, path: str) -> None:
-        """Look at the partition again when it is next asked for."""
+        """Look at the partition again at its next use."""
         self._known.pop(path, None)
 
     def look_back(self, table: HudiTable) -> None:
@@ -140,10 +139,10 @@ class TableSplits:
         commits = table.timeline.commits
         times = [each.timestamp for each in commits]
         metadata = dict(zip(times, read_commits(table, commits), strict=True))
-        said = [extra for time in times if (extra := metadata[time].extra_metadata.get(SPLITS_KEY))]
+        seen = [extra for time in times if (extra := metadata[time].extra_metadata.get(SPLITS_KEY))]
         latest = times[-1] if times else ""
-        if said:
-            self._seen = read_seen_commits(said[-1], table.base_path)
+        if seen:
+            self._seen = read_seen_commits(seen[-1], table.base_path)
             first = table.timeline.first_active_time or ""
             active = {each.timestamp for each in table.timeline.instants}
             # What was archived before a worker saw it is not known.

@@ -23,7 +23,7 @@ from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 
 
 def tag_by_hash(table: HudiTable, split: PartitionSplit, keys: pa.Array) -> KeyLocations:
-    """The file group of each of the distinct keys. Raises what `find_keys` raises, StorageError."""
+    """The file group of each of the distinct keys. Raises StorageError."""
     file_ids = split.file_ids_of(keys, table.properties.record_key_fields)
     if table.is_merge_on_read and not split.foreign:
         return KeyLocations(file_ids)
@@ -42,7 +42,7 @@ def tag_by_hash(table: HudiTable, split: PartitionSplit, keys: pa.Array) -> KeyL
 
 
 def _positions(table: HudiTable, file_slice: FileSlice, wanted: pa.Array, keys: pa.Array) -> np.ndarray:
-    """Where in `keys` those of `wanted` are that the slice holds."""
+    """The positions in `keys` of the `wanted` keys that the slice holds."""
     found = [np.array([], np.int64)]
     if len(wanted):
         found += [pc.index_in(each, value_set=keys).to_numpy() for each in _held(table, file_slice, wanted)]

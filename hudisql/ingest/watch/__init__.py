@@ -1,1 +1,1 @@
-"""Watching a worker: what it tells of its tables, as metrics, as lines of a log, to a health check."""
+"""Observers of a worker: metrics, log lines, health checks, states for the group."""

@@ -1,4 +1,4 @@
-"""One line for each commit of a worker: text for people, or an object of JSON for what collects logs."""
+"""One line for each commit of a worker: text for people, or a JSON object for log collectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
 
 
 class CommitLog:
-    """An observer that writes commits to a console; failures are written by the worker itself."""
+    """An observer that writes commits to a console."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -26,10 +26,10 @@ class CommitLog:
         )
 
     def failed(self, table: str) -> None:
-        """Nothing to write."""
+        """Do nothing: the worker warns itself."""
 
     def looked(self, view: WorkerView) -> None:
-        """Nothing to write."""
+        """Do nothing."""
 
 
 def _fields_of(commit: CommittedEvents) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How fast events come into a table, from its last commits alone: no worker is asked."""
+"""The rate of a table's events, computed from its last commits without asking a worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TakenEvents:
 
 
 def find_taken(table: HudiTable) -> TakenEvents:
-    """Look at the table's last commits. Raises as `find_offsets`."""
+    """Look at the table's last commits."""
     return read_listed_again(table, _find_taken)
 
 
@@ -50,7 +50,7 @@ def _find_taken(table: HudiTable) -> TakenEvents:
 
 
 def _rate_of(commits: list[tuple[datetime, TableOffsets]]) -> float | None:
-    """Events a second between the first and the last commit; None if they are one."""
+    """Events a second between the first and the last commit; None for a single commit."""
     began, ended = commits[0][0], commits[-1][0]
     if began >= ended:
         return None

@@ -1,4 +1,4 @@
-"""Keeps the states of a worker's tables with its group, for `hudisql ingest status` and `drain`."""
+"""Stores the states of a worker's tables in its group, for `hudisql ingest status` and `drain`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
 
 
 class ReportsStates(Protocol):
-    """An ownership that tells others of the tables."""
+    """An ownership that publishes the states of tables."""
 
     def report(self, states: Mapping[str, str]) -> None:
         """The state of each table: a word, or `failed: ` and the reason."""
 
 
 class GroupReports:
-    """An observer that hands on how tables are."""
+    """An observer that reports the states of tables."""
 
     def __init__(self, ownership: ReportsStates) -> None:
         self._ownership = ownership
 
     def committed(self, commit: CommittedEvents) -> None:
-        """Nothing to tell."""
+        """Do nothing."""
 
     def failed(self, table: str) -> None:
-        """The next look tells it."""
+        """Do nothing: the next look reports it."""
 
     def looked(self, view: WorkerView) -> None:
-        """Tell the states. A paused table is told once the worker has given it up."""
+        """Report the states. A paused table is reported once the worker has given it up."""
         states = dict.fromkeys(view.paused, PAUSED)
         for each in view.tables:
             states[each.name] = each.state if each.error is None else f"{FAILED}: {each.error}"

@@ -1,8 +1,8 @@
 """A worker's metrics for Prometheus, by table.
 
-What has happened is counted when it happens. How tables are is the worker's last view, read when
-asked for: a thousand idle tables cost nothing meanwhile, and a table that went to another worker is not shown
-twice.
+Commits and failures are counted when they happen. The states of tables come from the worker's last view when
+the page is requested: a thousand idle tables cost nothing in between, and a table that went to another worker
+is not shown twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from hudisql.ingest.watch.observer import CommittedEvents, FeedState, WorkerView
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _TABLE = ("table",)
 _COMMIT_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
 
@@ -34,7 +34,7 @@ class WorkerMetrics(Collector):
         self._written = Counter("hudisql_ingest_written_bytes", "Bytes of files", _TABLE, registry=registry)
         self._flushes = Counter("hudisql_ingest_flushes", "Commits", _TABLE, registry=registry)
         self._bad = Counter(
-            "hudisql_ingest_bad_records", "Events that are no rows", _TABLE, registry=registry
+            "hudisql_ingest_bad_records", "Events that cannot become rows", _TABLE, registry=registry
         )
         self._failures = Counter("hudisql_ingest_failures", "Failures", _TABLE, registry=registry)
         self._seconds = Histogram(
@@ -53,9 +53,9 @@ class WorkerMetrics(Collector):
         registry.register(self)
         ProcessCollector(registry=registry)
 
-    def page(self) -> bytes:
-        """The metrics in Prometheus's text format; any thread may ask."""
-        return bytes(generate_latest(self._registry))
+    def page(self) -> tuple[str, bytes]:
+        """The content type and the text of the metrics, for Prometheus; called by any thread."""
+        return _CONTENT_TYPE, bytes(generate_latest(self._registry))
 
     def committed(self, commit: CommittedEvents) -> None:
         """Count a commit."""
@@ -81,7 +81,7 @@ class WorkerMetrics(Collector):
         self._view, self._lags = view, {}
 
     def collect(self) -> Iterator[Metric]:
-        """How the tables of the last view are."""
+        """The states of the tables of the last view."""
         view, newer = self._view, dict(self._lags)
         lag = GaugeMetricFamily("hudisql_ingest_lag_events", "Events that no commit has yet", labels=_TABLE)
         memory = GaugeMetricFamily("hudisql_ingest_memory_bytes", "Rows in memory", labels=_TABLE)

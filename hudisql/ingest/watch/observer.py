@@ -1,4 +1,4 @@
-"""What a worker tells of its tables, and who is told. The worker knows this protocol alone."""
+"""The events and views that a worker gives its observers, and the protocol of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudisql.write.execution.commit_files import WriteResult
 
 
 class FeedState(StrEnum):
-    """What a worker does with a table that it owns."""
+    """The state of a table that a worker owns."""
 
     RUNNING = "running"
     STARTING = "starting"
@@ -24,8 +24,8 @@ class FeedState(StrEnum):
 class CommittedEvents:
     """A commit of a worker: its rows, the events that they came from, and what is left.
 
-    `offsets` are the next ones of each source partition, `seconds` is how long the commit took with what
-    follows it, `lag` counts the events that no commit has yet (None: not known).
+    `offsets` are the next ones of each source partition, `seconds` is the duration of the commit and of the
+    work after it, `lag` counts the events that are not committed yet (None if unknown).
     """
 
     table: str
@@ -53,9 +53,9 @@ class OwnedTable:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """All tables of a worker, and the paused ones of the metastore, which it has left alone.
+    """All tables of a worker, and the paused tables of the metastore that it has left.
 
-    `is_settled`: it is known what this worker owns.
+    `is_settled` is True once the tables of this worker are known.
     """
 
     tables: Collection[OwnedTable] = ()
@@ -64,20 +64,20 @@ class WorkerView:
 
 
 class IngestObserver(Protocol):
-    """Is told what a worker does, in the worker's thread: what it does must not take long."""
+    """Gets what a worker does, in the worker's thread: its methods must return quickly."""
 
     def committed(self, commit: CommittedEvents) -> None:
         """A commit was made."""
 
     def failed(self, table: str) -> None:
-        """A table failed, and is left alone for a time."""
+        """A table failed; the worker tries again later."""
 
     def looked(self, view: WorkerView) -> None:
-        """The tables as they are; called every few seconds, and soon after tables came or went."""
+        """The worker has these tables now; called every few seconds, and soon after changes."""
 
 
 class Observers:
-    """Tells several observers."""
+    """Calls several observers."""
 
     def __init__(self, observers: Iterable[IngestObserver]) -> None:
         self._observers = tuple(observers)
@@ -93,6 +93,6 @@ class Observers:
             each.failed(table)
 
     def looked(self, view: WorkerView) -> None:
-        """The tables as they are."""
+        """The worker has these tables now."""
         for each in self._observers:
             each.looked(view)

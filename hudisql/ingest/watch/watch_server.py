@@ -1,20 +1,18 @@
-"""The HTTP server of a worker that is watched: `/metrics`, `/healthz` (it lives), `/readyz` (it owns tables).
+"""The HTTP server that monitors a worker: `/metrics`, `/healthz` (it lives), `/readyz` (it has its tables).
 
-Requests are answered in threads of their own, from what the worker told last.
+Requests are answered in a thread of their own, from the last state that the observers got.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.watch.metrics import CONTENT_TYPE, WorkerMetrics
+from hudisql.ingest.uvicorn_thread import Receive, Scope, Send, UvicornThread, host_and_port, send_answer
+from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import CommittedEvents, FeedState, WorkerView
 
 LIVE_SECONDS: Final = 900.0
@@ -47,7 +45,7 @@ class WorkerHealth:
         self._seen_at = self._clock()
 
     def described(self) -> dict[str, object]:
-        """What `/healthz` and `/readyz` answer; `live` and `ready` decide between 200 and 503."""
+        """The answer of `/healthz` and `/readyz`; `live` and `ready` decide between 200 and 503."""
         view, silent = self._view, self._clock() - self._seen_at
         is_live = silent < LIVE_SECONDS
         return {
@@ -59,60 +57,35 @@ class WorkerHealth:
         }
 
 
+class WatchApplication:
+    """The ASGI application of `/metrics`, `/healthz` and `/readyz`."""
+
+    def __init__(self, metrics: WorkerMetrics, health: WorkerHealth) -> None:
+        self._metrics = metrics
+        self._health = health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Answer one request."""
+        status, content_type, body = self._answer(scope["path"])
+        await send_answer(send, status, [(b"content-type", content_type.encode())], body)
+
+    def _answer(self, path: str) -> tuple[int, str, bytes]:
+        if path == "/metrics":
+            return 200, *self._metrics.page()
+        if path not in ("/healthz", "/readyz"):
+            return 404, "text/plain", b"/metrics, /healthz, /readyz\n"
+        health = self._health.described()
+        is_well = health["live" if path == "/healthz" else "ready"]
+        return 200 if is_well else 503, "application/json", json.dumps(health).encode() + b"\n"
+
+
 @contextmanager
 def watch_server(address: str, metrics: WorkerMetrics, health: WorkerHealth) -> Iterator[str]:
     """Serve at `HOST:PORT` (port 0: a free one); gives the address. Raises InvalidArgumentError."""
-    host, port = _parse_address(address)
+    host, port = host_and_port(address, lowest_port=0)
+    server = UvicornThread(WatchApplication(metrics, health), host, port)
+    server.start()
     try:
-        server = ThreadingHTTPServer((host, port), _handler_of(metrics, health))
-    except OSError as error:
-        raise InvalidArgumentError(
-            f"cannot serve metrics at {address}: {error.strerror or error}", hint="--metrics HOST:PORT"
-        ) from error
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True).start()
-    try:
-        yield f"{host}:{server.server_port}"
+        yield f"{host}:{server.port}"
     finally:
-        server.shutdown()
-        server.server_close()
-
-
-def _parse_address(address: str) -> tuple[str, int]:
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdecimal() or int(port) > 0xFFFF:
-        raise InvalidArgumentError(
-            f"'{address}' is no address to serve metrics at",
-            hint="--metrics HOST:PORT, such as 0.0.0.0:9464",
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _handler_of(metrics: WorkerMetrics, health: WorkerHealth) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        # A client that says nothing must not keep a thread.
-        timeout = 10.0
-
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/metrics":
-                self._answer(200, CONTENT_TYPE, metrics.page())
-            elif path in ("/healthz", "/readyz"):
-                found = health.described()
-                is_well = found["live" if path == "/healthz" else "ready"]
-                body = json.dumps(found).encode() + b"\n"
-                self._answer(200 if is_well else 503, "application/json", body)
-            else:
-                self._answer(404, "text/plain", b"/metrics, /healthz, /readyz\n")
-
-        def _answer(self, status: int, kind: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Requests are not logged."""
-
-    return Handler
+        server.stop()

@@ -1,7 +1,7 @@
 """Syncs tables with the metastore in parallel to the commits of a worker.
 
-A sync mostly waits for the metastore, five times as long as a small commit takes: meanwhile a worker of many
-tables goes on committing. A failed sync is a warning, and the next commit syncs again.
+A sync waits for the metastore's answers, five times as long as a small commit takes: a worker of many tables
+goes on with commits meanwhile. A sync that fails is a warning, and the next commit syncs again.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def compact_if_due(context: Context, name: str) -> str | None:
-    """Run the pending compactions of a table, then the one that is due; returns a description.
+    """Run the pending compactions of a table, then the one that is due; gives a line on the last one.
 
-    It does nothing for a table that was paused or drained meanwhile, or whose declaration is gone. It leaves
-    compactions that have begun alone, since they may be running elsewhere. Raises SyncFailedError.
+    It skips a table that was paused or drained since, or has no declaration any more.
+    A compaction that has begun may be running elsewhere, and is skipped. Raises SyncFailedError.
     """
     entry = find_entry(context, name)
     declaration = declaration_of(entry.parameters)

@@ -1,6 +1,6 @@
 """A table with a declaration of its events, as a worker feeds it.
 
-Settings are looked up as for the table's other writes: the session's, TBLPROPERTIES, `hoodie.properties`.
+Settings come from the session, TBLPROPERTIES and `hoodie.properties`, as for the table's other writes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _LOCK_RETRIES: Final = 2
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """What a worker shares among its tables.
+    """The parts of a worker that its tables use.
 
     `compact` is called with the name of a table whose compaction is due; `accepted` are the tables that take
     pushes in this process; `syncs` run after commits.
@@ -138,7 +138,10 @@ class DeclaredTable:
         return open_registered(self.context, entry, self.storage)
 
     def add_columns(self, found: pa.Schema) -> None:
-        """Add those columns to the table that can be added; a warning names the others."""
+        """Add those of the columns that can be added; a warning names the others.
+
+        A sync that fails is a warning: the next commit syncs again.
+        """
         if self.worker is not None:
             # A sync that began before would remove the columns from the entry again.
             self.worker.syncs.settle([self.name])
@@ -147,10 +150,10 @@ class DeclaredTable:
         left: list[str] = []
         self._sync(lambda: left.extend(add_new_columns(call, found, concurrency)))
         if left:
-            self.context.console.warning(f"{self.name}: columns of events that it does not get: {left}")
+            self.context.console.warning(f"{self.name}: columns of events that cannot be added: {left}")
 
     def _offer_check(self, accepted: AcceptedTables, target: IngestTarget) -> None:
-        """Let pushes be checked by the table's current columns."""
+        """Check pushes by the current columns of the table."""
         current = accepted.check_of(self.name)
         takes_bad_rows = self.declaration.on_bad_record == DEAD_LETTER
         if current is None or not current.is_of(target.table.schema, takes_bad_rows=takes_bad_rows):
@@ -160,7 +163,7 @@ class DeclaredTable:
             accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
-        """Write the events to the dead-letter table; create and register that table if it is missing."""
+        """Write the events to the table's dead-letter table, created and registered if it is missing."""
         entry = self.entry
         base_path = self.storage.qualify(location_of(entry)) + SUFFIX
         name = entry.name + SUFFIX
@@ -170,7 +173,7 @@ class DeclaredTable:
         self._sync(lambda: sync_table(self.context.metastore, table.reopened(), entry.database, name))
 
     def _after_commit(self, call: TableCall) -> None:
-        """Clean and archive if that is due, then queue the sync; failures are warnings."""
+        """Clean and archive if that is due, then sync; failures are warnings."""
         console = self.context.console
         if self.declaration.services:
             services = AutomaticServices(

@@ -1,7 +1,7 @@
-"""`hudisql ingest drain` and `resume`: stops writes to tables after everything read is committed.
+"""`hudisql ingest drain` and `resume`: stops workers from writing to tables, with all read events committed.
 
-A drained table has a mark in its declaration. Workers that see the mark commit what they have in memory,
-leave the table, and report it to their group; a table without an owner has nothing in memory.
+A drained table has a mark in its declaration. Workers that see the mark commit the events in memory, leave
+the table, and report that to their group; a table without a worker has no events in memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def drain_tables(
 def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
     """Resume the drained tables, or the named ones; returns their names.
 
-    A table that `pause_ingest` has paused stays paused.
+    A table that `pause_ingest` has paused stays paused. Raises InvalidArgumentError, MetastoreError,
+    NoSuchTableError.
     """
     drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
     for name in drained:

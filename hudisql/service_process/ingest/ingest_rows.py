@@ -1,4 +1,4 @@
-"""The progress of each declared table: its last commit, and the events of its topic that wait.
+"""The progress of each declared table: its last commit, and the events of its topic that are not committed.
 
 Shown by `CALL show_ingest` and `hudisql ingest status`.
 """
@@ -23,7 +23,7 @@ class IngestRow:
     """A declared table; `owner` and `epoch` are those of its last commit, `lag` counts events not taken.
 
     `rate` is events a second between its last commits, `last_commit` when the last one began.
-    `error` says why the rest is not known.
+    `error` is the reason why the rest is unknown.
     """
 
     table: str
@@ -40,7 +40,7 @@ class IngestRow:
 
 
 def ingest_rows(tables: Iterable[DeclaredTable]) -> list[IngestRow]:
-    """One row for each of the tables; `error` says what could not be looked up."""
+    """One row for each of the tables; `error` has what cannot be looked up."""
     sources: dict[str, KafkaSource] = {}
     try:
         return [_row(each, sources) for each in tables]

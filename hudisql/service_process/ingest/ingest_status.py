@@ -1,4 +1,4 @@
-"""`hudisql ingest status`: the rows of `show_ingest`, with the reports of the group's workers."""
+"""`hudisql ingest status`: the rows of `show_ingest`, with the states that the workers report."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NO_WORKER: Final = "no worker"
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """A declared table; `worker` owns it, `state` is the worker's report.
+    """A declared table; `worker` owns it now and reports its `state`.
 
-    `state` is running, starting, failed, paused, `no worker`, or unknown if the worker has not reported yet.
-    `error` says what is wrong; None if nothing is.
+    `state` is running, starting, failed, paused, `no worker`, or unknown before the worker's first report.
+    `error` is None for a table that is well.
     """
 
     table: str
@@ -95,11 +95,11 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
 
 
 def _row(table: DeclaredTable, shown: IngestRow, workers: WorkersState, max_lag: int | None) -> StatusRow:
-    owner, said = workers.owner_of(table), workers.said_of(table)
-    state, _, reason = said.partition(": ")
+    owner, report = workers.owner_of(table), workers.report_on(table)
+    state, _, reason = report.partition(": ")
     error = shown.error
     if table.declaration.is_paused:
-        state, owner = PAUSED, None if said == PAUSED else owner
+        state, owner = PAUSED, None if report == PAUSED else owner
     elif owner is None:
         state, error = NO_WORKER, error or "no worker takes its events"
     elif state == FAILED:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.client_config import ClientConfig, read_client_config
@@ -33,83 +33,79 @@ from hudisql.service_process.tables.run_services import storage_without_spark
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-DEFAULT_GROUP: Final = "default"
-DEFAULT_MEMORY: Final = 512 << 20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """The options of a worker.
 
-    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers of the group, by
-    default those of the declared tables. With `push` the worker also feeds tables that are declared for
-    pushes. Rows in memory take at most about `memory` bytes. Metrics and health are served at `metrics`, a
-    HOST:PORT. `compact` is called with the name of a table whose compaction is due, `is_compacting` says
-    whether that is running.
+    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
+    group, by default those of the declared tables. With `push` the tables that are declared for pushes are
+    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT of the server of
+    metrics and health. `compact` is called with the name of a table whose compaction is due,
+    `is_compacting` is True while that is going on.
     """
 
-    group: str = DEFAULT_GROUP
+    group: str = "default"
     coordinator: str | None = None
     until_caught_up: bool = False
-    memory: int = DEFAULT_MEMORY
+    memory: int = 512 << 20
     refresh_seconds: float = 10.0
     metrics: str | None = None
     compact: Callable[[str], None] | None = None
     is_compacting: Callable[[str], bool] = lambda _table: False
     push: PushOptions | None = None
 
-    def check(self) -> None:
-        """Raise InvalidArgumentError for invalid values."""
+    def __post_init__(self) -> None:
         if self.memory < 1 << 20 or self.refresh_seconds <= 0:
-            raise InvalidArgumentError("memory must be at least 1 MB, and the refresh interval above 0")
+            raise InvalidArgumentError(
+                "memory must be at least 1 MB, and the seconds between two looks above 0"
+            )
 
 
-def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
+def run_worker(context: Context, stop: threading.Event, options: WorkerOptions) -> bool:
     """Feed tables until `stop` is set, or until their sources' ends; False if a table has failed at the end.
 
-    `options` are those of WorkerOptions. Raises InvalidArgumentError, KafkaError, StorageError,
-    MetastoreError if the metastore does not answer at the start.
+    Raises InvalidArgumentError, KafkaError, StorageError, MetastoreError if the metastore does not answer at
+    the start.
     """
-    given = WorkerOptions(**options)
-    given.check()
     with ExitStack() as resources:
         service = None
-        if given.push is not None:
-            service = PushService(given.push, context.console)
+        if options.push is not None:
+            service = PushService(options.push, context.console)
             resources.callback(service.close)
         health = WorkerHealth()
+        metrics = WorkerMetrics()
         observers: list[IngestObserver] = [CommitLog(context.console), health]
-        if given.metrics is not None:
-            metrics = WorkerMetrics()
+        if options.metrics is not None:
             observers.append(metrics)
-            address = resources.enter_context(watch_server(given.metrics, metrics, health))
+            address = resources.enter_context(watch_server(options.metrics, metrics, health))
             context.console.info(f"metrics and health at http://{address}/metrics, /healthz and /readyz")
         syncs = BackgroundSyncs(context.metastore, context.console)
         resources.callback(syncs.close)
-        parts = WorkerParts(syncs, given.compact, service.accepted if service else None)
+        parts = WorkerParts(syncs, options.compact, service.accepted if service else None)
         look = WorkersTables(context, storage_without_spark(context), parts, service)
-        if not _find_tables(look, stop, given, health):
+        if not _find_tables(look, stop, options, health):
             return True
         owner = f"{socket.gethostname()}:{os.getpid()}"
         clients = read_client_config(context.settings.kafka_config)
-        ownership = _ownership(look, given, owner, clients)
+        ownership = _ownership(look, options, owner, clients)
         observers.append(GroupReports(ownership))
         if service is not None:
-            service.start_servers()
+            service.start_servers(None if options.metrics is None else metrics.page)
         worker = IngestWorker(
             look,
             ownership,
             context.console,
             stop,
             owner,
-            memory=given.memory,
-            refresh_seconds=given.refresh_seconds,
+            memory=options.memory,
+            refresh_seconds=options.refresh_seconds,
             observer=Observers(observers),
             open_source=partial(_open_source, service, clients),
-            is_compacting=given.is_compacting,
+            is_compacting=options.is_compacting,
             settle=syncs.settle,
         )
-        return worker.run(until_caught_up=given.until_caught_up)
+        return worker.run(until_caught_up=options.until_caught_up)
 
 
 def _find_tables(

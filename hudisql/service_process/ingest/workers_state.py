@@ -1,6 +1,6 @@
-"""The current writers of declared tables: workers of a Kafka group, and holders of leases for pushed tables.
+"""The current writers of the declared tables: workers of a Kafka group, and holders of leases.
 
-The workers themselves are not contacted. One with `--sole-worker` has no leases, and is not seen.
+It asks no worker. A worker with `--sole-worker` has no leases, and is not visible here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.kafka.group_state import PAUSED, GroupState, read_group
-from hudisql.ingest.push.leases import lease_holders, lock_name
+from hudisql.ingest.push.leases import lease_holders
+from hudisql.ingest.push.worker_locks import lock_name
 from hudisql.service_process.ingest.declared_table import DeclaredTable
 from hudisql.service_process.ingest.run_ingest import coordinator_of
 
@@ -25,7 +26,7 @@ _NO_GROUP: Final = GroupState("Empty", (), {})
 
 @dataclass(frozen=True, slots=True)
 class WorkersState:
-    """The group of workers that feed tables of topics, and who holds the leases of pushed tables."""
+    """The group of workers that feed tables of topics, and the holders of leases of pushed tables."""
 
     group: GroupState = _NO_GROUP
     holders: Mapping[str, str] = field(default_factory=dict)
@@ -37,26 +38,26 @@ class WorkersState:
         found = self.group.owner_of(table.name)
         return None if found is None else found.name
 
-    def said_of(self, table: DeclaredTable) -> str:
-        """The last report of the table's owner; a lease only says that there is one."""
+    def report_on(self, table: DeclaredTable) -> str:
+        """The last report of its owner; for a lease only that it is held."""
         if table.declaration.source == PUSH:
             return RUNNING
         return self.group.tables.get(table.name, UNKNOWN)
 
     def is_left(self, table: DeclaredTable) -> bool:
-        """True if no worker writes to a drained table: its owner has reported that, or it has no owner."""
+        """True if no worker writes to a drained table: its owner has reported that, or there is none."""
         if table.declaration.source == PUSH:
             # A worker releases the lease after its last commit.
             return self.owner_of(table) is None
         if not self.group.is_settled:
             return False
-        return self.owner_of(table) is None or self.said_of(table) == PAUSED
+        return self.owner_of(table) is None or self.report_on(table) == PAUSED
 
 
 def find_workers(
     context: Context, tables: Sequence[DeclaredTable], group: str, coordinator: str | None
 ) -> WorkersState:
-    """Look up the owners of the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
+    """Find the owners of the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
     of_topics = [each for each in tables if each.declaration.source != PUSH]
     state = _NO_GROUP
     if of_topics:

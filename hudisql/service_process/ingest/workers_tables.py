@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class WorkersTables:
     """Finds the declared tables that a worker may feed; those of pushes only with a `service`.
 
-    `parts` is shared by the worker's tables. `of_topics` are the tables of topics at the last search.
+    `parts` are those of the worker. `of_topics` are the tables of topics that the last look found.
     """
 
     context: Context

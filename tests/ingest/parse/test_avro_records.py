@@ -148,7 +148,7 @@ def test_tombstones_and_the_delete_field_delete() -> None:
     assert found.is_deleted is not None
     assert found.is_deleted.all()
     assert [each.position for each in found.bad] == [3]
-    with pytest.raises(InvalidArgumentError, match="no column of the table"):
+    with pytest.raises(InvalidArgumentError, match="not a column of the table"):
         AvroParser(TABLE, registry, key_column="missing")
 
 

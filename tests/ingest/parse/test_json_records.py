@@ -299,9 +299,9 @@ def test_a_text_that_goes_on_behind_a_decimal_is_none(text: str) -> None:
 
 
 def test_declarations_that_cannot_be_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="no column of the table"):
+    with pytest.raises(InvalidArgumentError, match="not a column of the table"):
         JsonParser(SCHEMA, key_column="missing")
-    with pytest.raises(InvalidArgumentError, match="no unit of timestamps"):
+    with pytest.raises(InvalidArgumentError, match="not a unit of timestamps"):
         Encoding(epoch_unit="hours")
     with pytest.raises(UnsupportedTableError, match="column at is of type time64"):
         JsonParser(pa.schema([("at", pa.time64("us"))]))

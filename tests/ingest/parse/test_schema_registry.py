@@ -85,5 +85,5 @@ def test_a_refused_password_and_a_silent_address_are_named(registry: str) -> Non
         SchemaRegistry(f"http://127.0.0.1:{find_free_port()}").schema_text(1)
     with pytest.raises(SchemaRegistryError, match="does not answer"):
         SchemaRegistry("https://127.0.0.1:1", ca_file="missing.pem").schema_text(1)
-    with pytest.raises(InvalidArgumentError, match="no address of a schema registry"):
+    with pytest.raises(InvalidArgumentError, match="not the address of a schema registry"):
         SchemaRegistry("registry:8081")

@@ -11,7 +11,8 @@ import pytest
 from hudisql.catalog.client import MetastoreClient
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.ownership import DeclaredName
-from hudisql.ingest.push.leases import LeaseOwnership, lease_holders, lock_name
+from hudisql.ingest.push.leases import LeaseOwnership, lease_holders
+from hudisql.ingest.push.worker_locks import lock_name
 
 pytestmark = pytest.mark.hms
 
@@ -29,6 +30,7 @@ class Worker:
     """A worker whose looks are made by the test."""
 
     leases: LeaseOwnership
+    client: MetastoreClient
     names: list[str]
     in_log: set[str]
     given_up: list[tuple[str, bool]] = field(default_factory=list)
@@ -58,7 +60,7 @@ def make(metastore_uri: str) -> Iterator[object]:
             addresses = {"http": f"http://{identity}:1"} if serves else {}
             held = set(in_log)
             leases = LeaseOwnership(client, identity, addresses, lambda: held, print, NEVER)
-            worker = Worker(leases, names, held)
+            worker = Worker(leases, client, names, held)
             leases.hand_over = worker.hand_over
             resources.callback(leases.close)
             return worker
@@ -78,9 +80,9 @@ def test_workers_share_tables_and_know_each_others(make: object) -> None:
     assert other.look() == set(names[3:])
     assert one.look() == set(names[:3])
     everyones = {name: f"http://{'one' if name in names[:3] else 'other'}:1" for name in names}
-    assert lease_holders(other.leases.client) == everyones
+    assert lease_holders(other.client) == everyones
     one.leases.close()
-    assert set(lease_holders(other.leases.client)) == set(names[3:])
+    assert set(lease_holders(other.client)) == set(names[3:])
     assert other.look() == set(names)
     assert other.leases.owner(names[0]) is None
 

@@ -30,6 +30,6 @@ def test_anything_else_is_one_clear_error(text: str) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         parse_split_option(text)
     assert str(raised.value) == (
-        f"split is '{text}', which says no split point\n  -> write 'auto', 'rows:N' (rows of a partition), "
+        f"unknown split point: split is '{text}'\n  -> write 'auto', 'rows:N' (rows of a partition), "
         "'days:N' (days since its first write), with N from 1 on, 'never' or 'now'"
     )

@@ -34,7 +34,7 @@ from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.ingest.test_table_feed import KINDS, TODAY, Fed, event, events
 
 PARTITION = f"dt={TODAY}"
-SMALL = SplitLimits(bucket_bytes=20_000, mend_seconds=0.0)
+SMALL = SplitLimits(bucket_bytes=20_000, resplit_seconds=0.0)
 
 
 def split_of(fed: Fed) -> PartitionSplit | None:
@@ -158,7 +158,7 @@ def test_a_partition_with_a_pending_compaction_waits(tmp_path: Path) -> None:
 def test_keys_that_others_put_into_any_bucket_are_looked_up_until_the_next_split(
     tmp_path: Path, kind: str
 ) -> None:
-    limits = SplitLimits(bucket_bytes=20_000, mend_seconds=3600.0)
+    limits = SplitLimits(bucket_bytes=20_000, resplit_seconds=3600.0)
     fed = Fed(tmp_path, kind, split_limits=limits, split="now")
     fed.flush(*events(range(2_000), 1))
     split_all(fed)
@@ -213,7 +213,7 @@ def test_a_new_partition_is_split_as_the_table_is_declared(tmp_path: Path, optio
 
 
 def test_keys_are_looked_up_if_no_commit_tells_what_others_wrote(tmp_path: Path) -> None:
-    limits = SplitLimits(bucket_bytes=20_000, mend_seconds=3600.0)
+    limits = SplitLimits(bucket_bytes=20_000, resplit_seconds=3600.0)
     fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=limits, split="now")
     fed.flush(*events(range(1_000), 1))
     split_all(fed)
@@ -236,7 +236,7 @@ def test_a_commit_that_tells_nothing_readable_of_splits_is_an_error() -> None:
     seen = SeenCommits(frozenset({"1"}), {"dt=1": "2"}, "3")
     assert read_seen_commits(seen.to_text(), "/t") == seen
     for text in ("", "{}", "[]", '{"pending": 1, "mixed": {}, "unknown": ""}'):
-        with pytest.raises(CorruptTableError, match="of its splits"):
+        with pytest.raises(CorruptTableError, match="split metadata"):
             read_seen_commits(text, "/t")
 
 

@@ -12,18 +12,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hudisql.console import JsonConsole
+from hudisql.catalog.client import MetastoreClient
+from hudisql.console import JsonConsole, SilentConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.push.push_service import PushOptions
 from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import WorkerView
 from hudisql.ingest.watch.watch_server import LIVE_SECONDS, WorkerHealth, watch_server
 from hudisql.procedures.ingest.show_ingest import ShowIngestArguments, show_ingest
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from tests.free_port import find_free_port
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
 
@@ -45,7 +48,7 @@ def context_of(table: FedTable, stream: io.StringIO) -> Context:
 def running_worker(context: Context, **options: Any) -> Iterator[None]:
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        worker = pool.submit(run_worker, context, stop, refresh_seconds=0.2, **options)
+        worker = pool.submit(run_worker, context, stop, WorkerOptions(refresh_seconds=0.2, **options))
         try:
             yield
         finally:
@@ -110,6 +113,24 @@ def test_a_worker_tells_of_its_commits_and_failures(tables: FedTables) -> None:
     made = datetime.fromisoformat(str(shown["fed.watched"].last_commit))
     assert time.time() - made.timestamp() < 60
     assert (shown["fed.failing"].lag, shown["fed.failing"].rate) == (4, None)
+
+
+@pytest.mark.hms
+def test_the_server_of_pushes_has_the_same_metrics(metastore_uri: str, tmp_path: Path) -> None:
+    addresses = [f"127.0.0.1:{find_free_port()}" for _ in range(2)]
+    push = PushOptions(log=tmp_path / "log", http=addresses[0], sole_worker=True)
+
+    def pages() -> list[str]:
+        try:
+            return [get(address, "/metrics")[1] for address in addresses]
+        except OSError:
+            return []
+
+    with MetastoreClient(metastore_uri) as client:
+        context = Context(None, client, STORAGE, console=SilentConsole())  # type: ignore[arg-type]
+        with running_worker(context, metrics=addresses[1], push=push):
+            wait_for(pages)
+            assert all("hudisql_ingest_tables 0.0" in page for page in pages())
 
 
 def test_a_worker_without_tables_lives_and_one_that_hangs_does_not() -> None:

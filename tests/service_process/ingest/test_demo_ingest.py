@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from sql.demo_ingest import run_demo
 from tests.ingest.broker import KafkaBroker
 
@@ -26,7 +26,9 @@ def test_the_demo_of_ingest(session: Any, broker: KafkaBroker) -> None:
         shown.append({" ".join(each.split()[:3]): session.sql(each).rows for each in statements if each})
 
     def catch_up() -> None:
-        assert run_worker(session.context, threading.Event(), group="demo", until_caught_up=True)
+        assert run_worker(
+            session.context, threading.Event(), WorkerOptions(group="demo", until_caught_up=True)
+        )
 
     try:
         run_demo(broker, run_file, catch_up, 30)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hudisql.cli.main import app
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from hudisql.session import Session
 from sql.demo_warehouse import MODELS, make_source, run_demo
 from tests.ingest.broker import KafkaBroker
@@ -39,7 +39,9 @@ def test_layers_follow_the_events(shop: Session, broker: KafkaBroker, tmp_path: 
 
     def hudisql(arguments: Sequence[str]) -> None:
         if arguments[0] == "ingest":
-            assert run_worker(shop.context, threading.Event(), group="layers", until_caught_up=True)
+            assert run_worker(
+                shop.context, threading.Event(), WorkerOptions(group="layers", until_caught_up=True)
+            )
             return
         done = CliRunner().invoke(app, list(arguments))
         assert done.exit_code == 0, (arguments, done.stdout, done.stderr)

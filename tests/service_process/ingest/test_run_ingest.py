@@ -15,7 +15,7 @@ import pytest
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.offsets import find_offsets
 from hudisql.options.table_call import find_entry, location_of
-from hudisql.service_process.ingest.run_ingest import run_worker
+from hudisql.service_process.ingest.run_ingest import WorkerOptions, run_worker
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.ingest.broker import KafkaBroker
@@ -51,7 +51,8 @@ def keys(numbers: Iterable[int]) -> list[bytes]:
 
 
 def catch_up(session: Any, group: str = "tests", **more: Any) -> bool:
-    return run_worker(session.context, threading.Event(), group=group, until_caught_up=True, **more)
+    options = WorkerOptions(group=group, until_caught_up=True, **more)
+    return run_worker(session.context, threading.Event(), options)
 
 
 def declare(session: Any, table: str, topic: str, broker: KafkaBroker, *more: str) -> None:
@@ -67,7 +68,9 @@ def running_worker(session: Any) -> Iterator[None]:
     """A worker in a thread of this process, which ends as after SIGTERM."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        worker = pool.submit(run_worker, session.context, stop, group="running", refresh_seconds=0.2)
+        worker = pool.submit(
+            run_worker, session.context, stop, WorkerOptions(group="running", refresh_seconds=0.2)
+        )
         try:
             yield
         finally:
