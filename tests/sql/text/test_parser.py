@@ -11,6 +11,7 @@ import pytest
 from hudisql.errors import SqlSyntaxError
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.tokens import tokenize
 
 
 def value_of(literal: str) -> Any:
@@ -217,3 +218,19 @@ def test_errors_count_from_the_statement_s_place_in_the_script() -> None:
         parse_statement("CALL p(\n  a? => 1)", line=10, column=7)
     with pytest.raises(SqlSyntaxError, match=r"^line 10, column 17:"):
         parse_statement("DROP TABLE", line=10, column=7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " SELECT 'a;b' ; ;",
+        "-- first\n/* second */ SELECT /*+ BROADCAST(t) */ `x`;",
+        "begin select 1; end;",
+        "EXPLAIN /* no */ UPDATE t SET a = 1",
+    ],
+)
+def test_a_statement_has_the_tokens_of_its_text(text: str) -> None:
+    statement = parse_statement(text)
+    assert statement.tokens == tokenize(statement.text)
+    if isinstance(statement, st.ExplainStatement):
+        assert statement.explained.tokens == tokenize(statement.explained.text)
