@@ -23,8 +23,8 @@ def remembered(java_object: Any, name: str, ask: Callable[[Any], _T]) -> _T:
     known = java_object.__dict__.setdefault("_hudisql_known", {})
     if name not in known:
         known[name] = ask(java_object)
-    told: _T = known[name]
-    return told
+    value: _T = known[name]
+    return value
 
 
 def java_class(spark: SparkSession, name: str) -> Any:

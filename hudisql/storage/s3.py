@@ -228,10 +228,10 @@ class _Bucket:
             error.args = (error.message,)
             raise
 
-    def _shown(self, told: object) -> str:
+    def _shown(self, shown: object) -> str:
         keys = self._clients.keys if self._clients else S3Keys()
         renewed = (keys.access_key, keys.secret_key, keys.session_token)
-        return redacted(str(told), (*self._settings.secrets, *(text for text in renewed if text)))
+        return redacted(str(shown), (*self._settings.secrets, *(text for text in renewed if text)))
 
     def _current(self) -> _Clients:
         keys = self._credentials.current()

@@ -123,7 +123,7 @@ def moment_of(instant_time: str, timeline_timezone: str) -> datetime:
 def second_of(instant_time: str) -> datetime:
     """The second in which an instant began, its digits read as UTC; as in Hudi the epoch for bootstraps.
 
-    Raises ValueError for text that is no time.
+    Raises ValueError for text that is not a time.
     """
     if instant_time in BOOTSTRAP_INSTANT_TIMES:
         return datetime.fromtimestamp(0, UTC)

@@ -38,7 +38,7 @@ class IngestTableArguments(Arguments):
     )
     on_bad_record: str | None = parameter(
         None,
-        help="what follows an event that is no row: dead_letter (of topics by default) or stop, for pushes "
+        help="what follows an event that is not a row: dead_letter (of topics by default) or stop, for pushes "
         "refuse (by default) or dead_letter",
     )
     new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")

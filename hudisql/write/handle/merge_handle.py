@@ -241,7 +241,7 @@ def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = Fa
         f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
         f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_file_group_text(task)}",
         hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
-        "that cannot be told apart; nothing was written",
+        "that cannot be distinguished; nothing was written",
     )
 
 
