@@ -81,7 +81,7 @@ class HudiWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the files visible. Raises WriteConflictError, StorageError; the written files are deleted."""
-        files = [file for each in messages if isinstance(each, WrittenFiles) for file in each.files]
+        files = [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
         try:
             self._paths.refuse_nested({file.partition_path for file in files})
             finish_commit(self._commit, files, self._schema, self._overwrite)

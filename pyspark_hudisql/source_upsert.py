@@ -86,9 +86,9 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         """
         try:
             parts = [
-                pa.ipc.open_stream(each.stream).read_all()
-                for each in messages
-                if isinstance(each, SentRows) and each.stream
+                pa.ipc.open_stream(message.stream).read_all()
+                for message in messages
+                if isinstance(message, SentRows) and message.stream
             ]
             files = []
             if parts:

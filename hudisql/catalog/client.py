@@ -129,7 +129,9 @@ class MetastoreClient:
         found = []
         for database in self.list_databases():
             tables = self.get_tables(database, self._names_with_property(database, key))
-            found += sorted((each for each in tables if key in each.parameters), key=lambda each: each.name)
+            found += sorted(
+                (table for table in tables if key in table.parameters), key=lambda table: table.name
+            )
         return found
 
     def _names_with_property(self, database: str, key: str) -> list[str]:

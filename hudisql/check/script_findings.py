@@ -100,10 +100,10 @@ def code_of(error: errors.HudisqlError) -> str:
 def render(findings: Sequence[ScriptFinding], form: str) -> str:
     """The findings in one of `FORMATS`; empty without findings, but for SARIF and JSON."""
     if form == "json":
-        return json.dumps([asdict(each) for each in findings], ensure_ascii=False, indent=2) + "\n"
+        return json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2) + "\n"
     if form == "sarif":
         return json.dumps(_sarif(findings), ensure_ascii=False, indent=2) + "\n"
-    lines = [_github(each) if form == "github" else str(each) for each in findings]
+    lines = [_github(finding) if form == "github" else str(finding) for finding in findings]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -118,7 +118,7 @@ def _github(finding: ScriptFinding) -> str:
 
 
 def _sarif(findings: Sequence[ScriptFinding]) -> dict[str, Any]:
-    used = dict.fromkeys(each.code for each in findings)
+    used = dict.fromkeys(finding.code for finding in findings)
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -132,7 +132,7 @@ def _sarif(findings: Sequence[ScriptFinding]) -> dict[str, Any]:
                         ],
                     }
                 },
-                "results": [_sarif_result(each) for each in findings],
+                "results": [_sarif_result(finding) for finding in findings],
             }
         ],
     }

@@ -249,4 +249,4 @@ def _hive_schema(entry: MetastoreTable) -> pa.Schema:
     import pyarrow as pa
 
     columns = (*entry.columns, *entry.partition_columns)
-    return pa.schema([(each.name, arrow_from_hive_type(each.type)) for each in columns])
+    return pa.schema([(column.name, arrow_from_hive_type(column.type)) for column in columns])

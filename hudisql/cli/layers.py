@@ -116,7 +116,7 @@ class Invocation:
         from hudisql.layers.outcomes import OUTCOME_COLUMNS
         from hudisql.result import LocalResult
 
-        rows = [each.row for each in self.terminal.outcomes]
+        rows = [outcome.row for outcome in self.terminal.outcomes]
         self.show(LocalResult(lambda: self.session.spark, OUTCOME_COLUMNS, rows))
 
 
@@ -138,7 +138,7 @@ def _run_verb(
             chosen = project.lineage.select(selections or [])
             return verb(Invocation(session, project, chosen, terminal, stop, settings.format))
 
-    return reported_run(run, "run", report, lambda: [each.statement for each in terminal.outcomes])
+    return reported_run(run, "run", report, lambda: [outcome.statement for outcome in terminal.outcomes])
 
 
 @layers_app.command("plan")
@@ -152,8 +152,8 @@ def _plan(context: typer.Context, directory: _Directory, select: _SelectOption =
 
         session = invocation.session
         plans = plan_project(session, invocation.project, invocation.chosen)
-        invocation.show(LocalResult(lambda: session.spark, PLAN_COLUMNS, [each.row for each in plans]))
-        return EXIT_BLOCKED if any(each.action == BLOCKED for each in plans) else EXIT_OK
+        invocation.show(LocalResult(lambda: session.spark, PLAN_COLUMNS, [plan.row for plan in plans]))
+        return EXIT_BLOCKED if any(plan.action == BLOCKED for plan in plans) else EXIT_OK
 
     raise typer.Exit(_run_verb(context, directory, select, verb))
 
@@ -216,7 +216,9 @@ def _watch(invocation: Invocation, parallelism: int, seconds: float) -> int:
             print_error(error)
         invocation.stop.wait(seconds)
     # A run that SIGTERM ended is incomplete, which is not a failure.
-    return EXIT_FAILED if any(each.statement.state == "failed" for each in terminal.outcomes) else EXIT_OK
+    return (
+        EXIT_FAILED if any(outcome.statement.state == "failed" for outcome in terminal.outcomes) else EXIT_OK
+    )
 
 
 @layers_app.command("test")

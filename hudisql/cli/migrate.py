@@ -179,7 +179,7 @@ def _preview(migration: Migration, options: ApplyOptions) -> int:
 
     terminal = migration.terminal
     blocked = preview(migration.session, migration.history, migration.scripts, options, terminal)
-    count = sum(each.state == "planned" for each in terminal.outcomes)
+    count = sum(outcome.state == "planned" for outcome in terminal.outcomes)
     terminal.note(
         f"{count} {'statement' if count == 1 else 'statements'} would run" if count else "nothing to do"
     )

@@ -124,7 +124,7 @@ class _Groups:
 def _groups_of_timeline(table: HudiTable) -> _Groups:
     bootstrapped = dict(read_bootstrap_index(table.storage, table.base_path)) if table.is_bootstrapped else {}
     logs: dict[_Group, list[str]] = {}
-    commits = [each for each in table.timeline.commits if each.timestamp not in BOOTSTRAP_INSTANT_TIMES]
+    commits = [commit for commit in table.timeline.commits if commit.timestamp not in BOOTSTRAP_INSTANT_TIMES]
     wrote_base = bool(bootstrapped)
     for metadata in read_commits(table, commits):
         wrote_base = _apply_commit(table, metadata, bootstrapped, logs)
@@ -164,8 +164,16 @@ def _groups_of_listing(table: HudiTable) -> _Groups:
         for metadata in read_commits(table, [newest]):
             wrote_base = _apply_commit(table, metadata, {}, {})
     return _Groups(
-        {each.file_group: each.external_file for each in slices if each.external_file is not None},
-        {each.file_group: [log.path for log in each.log_files] for each in slices if each.has_log_files},
+        {
+            file_slice.file_group: file_slice.external_file
+            for file_slice in slices
+            if file_slice.external_file is not None
+        },
+        {
+            file_slice.file_group: [log.path for log in file_slice.log_files]
+            for file_slice in slices
+            if file_slice.has_log_files
+        },
         wrote_base,
         "a listing of all partitions, since commits are archived",
     )

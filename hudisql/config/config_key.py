@@ -122,7 +122,7 @@ def one_of(*choices: str) -> Callable[[str, str], str]:
     """Parses one of the choices, in any case."""
 
     def parse(name: str, text: str) -> str:
-        found = next((each for each in choices if each.lower() == text.lower()), None)
+        found = next((choice for choice in choices if choice.lower() == text.lower()), None)
         if found is None:
             shown = text.upper() if choices[0].isupper() else text.lower()
             raise SettingsError(f"{name} must be one of {', '.join(choices)}, not '{shown}'")

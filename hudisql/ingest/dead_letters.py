@@ -74,16 +74,16 @@ def write_bad_events(table: HudiTable, events: Sequence[BadEvent], options: Writ
 
 
 def _rows(events: Sequence[BadEvent]) -> pa.RecordBatch:
-    moments = np.array([each.timestamp for each in events], "datetime64[ms]")
+    moments = np.array([event.timestamp for event in events], "datetime64[ms]")
     columns = [
-        pa.array([each.key_text for each in events]),
-        pa.array([each.source[0] for each in events]),
-        pa.array([each.source[1] for each in events], pa.int32()),
-        pa.array([each.offset for each in events], pa.int64()),
+        pa.array([event.key_text for event in events]),
+        pa.array([event.source[0] for event in events]),
+        pa.array([event.source[1] for event in events], pa.int32()),
+        pa.array([event.offset for event in events], pa.int64()),
         pa.array(moments.astype("datetime64[us]")).cast(SCHEMA.field("event_time").type),
-        pa.array([each.key for each in events], pa.binary()),
-        pa.array([each.value for each in events], pa.binary()),
-        pa.array([each.reason for each in events]),
+        pa.array([event.key for event in events], pa.binary()),
+        pa.array([event.value for event in events], pa.binary()),
+        pa.array([event.reason for event in events]),
         pa.array(np.datetime_as_string(moments, "D").tolist()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -180,7 +180,7 @@ def declaration_of(parameters: Mapping[str, str]) -> IngestDeclaration | None:
     text = parameters.get(PROPERTY)
     if text is None:
         return None
-    known = {each.name for each in fields(IngestDeclaration)}
+    known = {field.name for field in fields(IngestDeclaration)}
     try:
         values: dict[str, Any] = json.loads(text)
         strangers = sorted(set(values) - known)

@@ -52,9 +52,9 @@ class KnownPartitions:
     def _are_there(self, table: HudiTable, used: Collection[str]) -> bool:
         assert self._paths is not None
         known = [each for each in used if each in self._paths.existing]
-        return all(each is not None for each in _marks(table, known))
+        return all(mark is not None for mark in _marks(table, known))
 
 
 def _marks(table: HudiTable, paths: Sequence[str]) -> list[FileInfo | None]:
     """The marker file of each partition, None where it has none."""
-    return table.storage.infos([join(table.base_path, each, PARTITION_METADATA_FILE) for each in paths])
+    return table.storage.infos([join(table.base_path, path, PARTITION_METADATA_FILE) for path in paths])

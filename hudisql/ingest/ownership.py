@@ -95,14 +95,14 @@ class OwnershipBySource:
     @hand_over.setter
     def hand_over(self, hand_over: HandOver) -> None:
         self._hand_over = hand_over
-        for each in self._parts():
-            each.hand_over = hand_over
+        for part in self._parts():
+            part.hand_over = hand_over
 
     @property
     def is_settled(self) -> bool:
         """True once both are settled."""
         is_waiting = bool(self._of_topics) and self._group is None
-        return not is_waiting and all(each.is_settled for each in self._parts())
+        return not is_waiting and all(part.is_settled for part in self._parts())
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
         """The tables of both. Raises HudisqlError."""
@@ -117,13 +117,13 @@ class OwnershipBySource:
 
     def report(self, states: Mapping[str, str]) -> None:
         """Report to both."""
-        for each in self._parts():
-            each.report(states)
+        for part in self._parts():
+            part.report(states)
 
     def close(self) -> None:
         """Give up all tables."""
-        for each in self._parts():
-            each.close()
+        for part in self._parts():
+            part.close()
 
     def _join(self) -> None:
         try:

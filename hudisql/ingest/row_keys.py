@@ -55,7 +55,9 @@ class RefusedRows:
     def __init__(self, target: IngestTarget, paths: PartitionPaths) -> None:
         self._target, self._paths = target, paths
         self._key_fields = target.table.properties.record_key_fields
-        self._partition_columns = [each.name for each in target.table.partition_columns]
+        self._partition_columns = [
+            partition_column.name for partition_column in target.table.partition_columns
+        ]
         self._known: set[tuple[object, ...]] = set()
 
     def __call__(self, parsed: ParsedBatch) -> Sequence[BadRecord]:

@@ -122,12 +122,12 @@ class TableBuffer:
         if self.is_empty:
             # Most of a thousand tables are, at each look.
             return 0
-        rows: int = sum(each.nbytes for each in self._rows)
+        rows: int = sum(row.nbytes for row in self._rows)
         return rows + self._bytes_of_bad()
 
     def keep(self, choose: Callable[[pa.Table], pa.Table]) -> pa.Table | None:
         """Replace the rows, in order of arrival, by those that `choose` gives; None without rows."""
-        if not any(each.num_rows for each in self._rows):
+        if not any(row.num_rows for row in self._rows):
             return None
         # The parts are not kept beside the whole.
         self._rows = [pa.concat_tables(self._rows, promote_options="default").combine_chunks()]

@@ -120,5 +120,5 @@ class TableIndex:
 
     def _is_too_large(self, table: HudiTable, path: str) -> bool:
         slices = file_slices_at(table, [path])
-        size = sum(each.base_file.length for each in slices if each.base_file is not None)
+        size = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
         return size // _LEAST_ROW_BYTES * _BYTES_PER_KEY > self._limits.memory_bytes

@@ -79,7 +79,7 @@ class _Declaration:
             raise self.error(f"there is no test '{kind or self.text}'")
         cursor.at += 1
         values = list(self._values(cursor))
-        columns = [each[0] for each in values if isinstance(each, tuple) and len(each) == 1]
+        columns = [value[0] for value in values if isinstance(value, tuple) and len(value) == 1]
         query, *others = _KINDS[kind](self, columns, values)
         reads = (self.table, *others)
         name = f"{kind}({self.text[self.text.index('(') + 1 : self.text.rindex(')')].strip()})"
@@ -120,7 +120,7 @@ class _Declaration:
 
 def _unique(declared: _Declaration, columns: list[str], values: list[Value]) -> tuple[str, ...]:
     names = _only_columns(declared, columns, values)
-    known = " AND ".join(f"{each} IS NOT NULL" for each in names)
+    known = " AND ".join(f"{name} IS NOT NULL" for name in names)
     return (
         f"SELECT {', '.join(names)}, count(*) AS `rows` FROM {quote_path(declared.table)} WHERE {known} "
         f"GROUP BY {', '.join(names)} HAVING count(*) > 1",
@@ -129,12 +129,12 @@ def _unique(declared: _Declaration, columns: list[str], values: list[Value]) -> 
 
 def _not_null(declared: _Declaration, columns: list[str], values: list[Value]) -> tuple[str, ...]:
     names = _only_columns(declared, columns, values)
-    unknown = " OR ".join(f"{each} IS NULL" for each in names)
+    unknown = " OR ".join(f"{name} IS NULL" for name in names)
     return (f"SELECT * FROM {quote_path(declared.table)} WHERE {unknown}",)
 
 
 def _accepted_values(declared: _Declaration, columns: list[str], values: list[Value]) -> tuple[str, ...]:
-    literals = [each for each in values[1:] if isinstance(each, str)]
+    literals = [value for value in values[1:] if isinstance(value, str)]
     if len(columns) != 1 or len(literals) != len(values) - 1 or not literals:
         raise declared.error("accepted_values takes a column and the values that it may have")
     name = quote_name(columns[0])
@@ -161,7 +161,7 @@ def _relationships(declared: _Declaration, columns: list[str], values: list[Valu
 def _only_columns(declared: _Declaration, columns: list[str], values: list[Value]) -> list[str]:
     if not columns or len(columns) != len(values):
         raise declared.error(f"'{declared.text}' takes columns")
-    return [quote_name(each) for each in columns]
+    return [quote_name(column) for column in columns]
 
 
 _KINDS: Final[Mapping[str, Callable[[_Declaration, list[str], list[Value]], tuple[str, ...]]]] = {

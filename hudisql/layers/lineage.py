@@ -35,7 +35,7 @@ class Lineage:
 
     def parents(self, name: str) -> set[str]:
         """The models that a model reads."""
-        return {each for each in self.reads[name] if each in self.reads}
+        return {read for read in self.reads[name] if read in self.reads}
 
     def above(self, names: Iterable[str]) -> set[str]:
         """The models that depend on one of these names (models or sources), directly or through others."""
@@ -97,6 +97,6 @@ def waits_for_tests(lineage: Lineage, tests: Mapping[str, Collection[str]]) -> d
         needed[model] = {
             test
             for test, names in tests.items()
-            if (own := {each for each in names if each in lineage.reads}) and own <= below
+            if (own := {name for name in names if name in lineage.reads}) and own <= below
         }
     return needed

@@ -41,14 +41,14 @@ def _shown(lineage: Lineage, table: str | None) -> set[str]:
         return set(lineage.reads) | {each for names in lineage.reads.values() for each in names}
     models = {table} | lineage.above([table])
     below = ({table} | lineage.below(table)) if table in lineage.reads else {table}
-    return models | below | {each for name in below & set(lineage.reads) for each in lineage.reads[name]}
+    return models | below | {read for name in below & set(lineage.reads) for read in lineage.reads[name]}
 
 
 def _depths(lineage: Lineage, shown: set[str]) -> dict[str, int]:
     depths = dict.fromkeys(shown, 0)
     for name in lineage.order:
         if name in shown:
-            depths[name] = max((depths[each] + 1 for each in lineage.reads[name] if each in shown), default=0)
+            depths[name] = max((depths[read] + 1 for read in lineage.reads[name] if read in shown), default=0)
     return depths
 
 

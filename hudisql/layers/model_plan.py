@@ -58,7 +58,7 @@ def plan_project(session: Session, project: Project, chosen: Sequence[str]) -> l
     plans: dict[str, ModelPlan] = {}
     for name in chosen:
         parents = project.lineage.parents(name)
-        changing = [each for each in plans if each in parents and plans[each].changes_rows]
+        changing = [plan for plan in plans if plan in parents and plans[plan].changes_rows]
         try:
             state = state_before(session.context, project.models[name], follows_changes=bool(changing))
             plans[name] = _plan_of(session, name, state, changing)

@@ -55,7 +55,7 @@ class ProjectRun:
         lineage, chosen = self.project.lineage, set(self.chosen)
         needs: dict[Piece, set[Piece]] = {}
         for name in self.chosen:
-            below = {(MODEL, each) for each in lineage.parents(name) & chosen}
+            below = {(MODEL, parent) for parent in lineage.parents(name) & chosen}
             before = {(TEST, each) for each in self.project.tests_before[name] if each in tests}
             needs[MODEL, name] = below | before
         for name in tests:

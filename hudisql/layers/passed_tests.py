@@ -111,7 +111,7 @@ def varies_by_moment(text: str) -> bool:
 
 def hash_of_commits(timeline: Timeline) -> str:
     """A hash of all completed commits: a commit may complete after a later one."""
-    return _hash([[each.timestamp, each.action, each.completion_time] for each in timeline.commits])
+    return _hash([[commit.timestamp, commit.action, commit.completion_time] for commit in timeline.commits])
 
 
 def _hash(content: object) -> str:

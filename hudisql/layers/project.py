@@ -72,7 +72,7 @@ def load_project(session: Session, directory: Path) -> Project:
                 hint="a table has one file",
             )
         models[model.name] = model
-    tests = {each.name: each for model in models.values() for each in model.tests}
+    tests = {test.name: test for model in models.values() for test in model.tests}
     tests |= {each.name: each for each in map(reader.test, test_files)}
     project = Project(directory, models, tests)
     _ = project.lineage.order

@@ -40,9 +40,9 @@ class Schedule:
                     self._ended[running.pop(done)] = done.result()
 
     def _begin(self, threads: ThreadPoolExecutor, running: dict[Future[bool], Piece]) -> None:
-        waiting = [each for each in self.needs if each not in self._ended and each not in running.values()]
+        waiting = [need for need in self.needs if need not in self._ended and need not in running.values()]
         for piece in waiting:
-            failed = next((each for each in self.needs[piece] if self._ended.get(each) is False), None)
+            failed = next((need for need in self.needs[piece] if self._ended.get(need) is False), None)
             if failed is not None:
                 self._ended[piece] = False
                 self.skip(piece, failed)
@@ -50,4 +50,4 @@ class Schedule:
                 running[threads.submit(self.work, piece)] = piece
 
     def _may_begin(self, piece: Piece) -> bool:
-        return all(self._ended.get(each, False) for each in self.needs[piece])
+        return all(self._ended.get(need, False) for need in self.needs[piece])

@@ -34,7 +34,7 @@ pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } a { color: #0550ae
 def write_pages(context: Context, project: Project, directory: Path) -> list[Path]:
     """Write `index.html` and the tables' pages; returns their paths. Raises StorageError, MetastoreError."""
     names = [*project.lineage.order]
-    sources = sorted({each for model in project.models.values() for each in model.reads} - set(names))
+    sources = sorted({read for model in project.models.values() for read in model.reads} - set(names))
     tables = {name: context.metastore.get_table(*name.split(".")) for name in (*sources, *names)}
     pages = {"index.html": _index(project, sources, tables)}
     for name, entry in tables.items():
@@ -95,14 +95,15 @@ def _columns(entry: MetastoreTable | None) -> Iterator[str]:
             yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     yield "</table>"
     if entry.partition_columns:
-        yield f"<p>Partitioned by {escape(', '.join(each.name for each in entry.partition_columns))}.</p>"
+        names = ", ".join(column.name for column in entry.partition_columns)
+        yield f"<p>Partitioned by {escape(names)}.</p>"
 
 
 def _tests(project: Project, name: str) -> Iterator[str]:
-    tests = [each for each in project.tests.values() if name in each.reads]
+    tests = [test for test in project.tests.values() if name in test.reads]
     if tests:
         yield "<h2>Tests</h2><ul>"
-        yield from (f"<li><code>{escape(each.name)}</code></li>" for each in tests)
+        yield from (f"<li><code>{escape(test.name)}</code></li>" for test in tests)
         yield "</ul>"
 
 

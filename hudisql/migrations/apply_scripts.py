@@ -74,7 +74,9 @@ def forget_ended_run(checkpoint: RunCheckpoint, plan: MigrationPlan) -> None:
 def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
     """The pending scripts, without versions after the target; an unfinished one comes first."""
     wanted = [
-        each for each in plan.pending if target is None or each.version is None or each.version <= target
+        instant
+        for instant in plan.pending
+        if target is None or instant.version is None or instant.version <= target
     ]
     run = plan.open_run
     return sorted(wanted, key=lambda each: run is None or (run["type"], run["label"]) != identity_of(each))
@@ -154,9 +156,9 @@ def _row(script: MigrationScript, run: Mapping[str, Any], status: str) -> Histor
         checksum=script.checksum,
         installed_by=run["user"],
         installed_on=now(),
-        execution_ms=sum(each["ms"] for each in statements),
+        execution_ms=sum(statement["ms"] for statement in statements),
         status=status,
-        statements=sum(each["state"] == "done" for each in statements),
-        instants=[tuple(commit) for each in statements for commit in each["commits"]],
+        statements=sum(statement["state"] == "done" for statement in statements),
+        instants=[tuple(commit) for statement in statements for commit in statement["commits"]],
         run_id=run["id"],
     )

@@ -117,14 +117,14 @@ def _repair(
 
 def _repaired_rows(plan: MigrationPlan) -> list[tuple[HistoryRow, str]]:
     found = []
-    for each in plan.statuses:
-        if each.row is None:
+    for status in plan.statuses:
+        if status.row is None:
             continue
-        if each.state is ScriptState.CHANGED and each.script is not None:
-            row = replace(each.row, checksum=each.script.checksum, script=each.script.name)
+        if status.state is ScriptState.CHANGED and status.script is not None:
+            row = replace(status.row, checksum=status.script.checksum, script=status.script.name)
             found.append((row, "its new checksum is accepted"))
-        elif each.state is ScriptState.MISSING:
-            found.append((replace(each.row, status=DELETED), "is missing: its row is marked as deleted"))
+        elif status.state is ScriptState.MISSING:
+            found.append((replace(status.row, status=DELETED), "is missing: its row is marked as deleted"))
     return found
 
 

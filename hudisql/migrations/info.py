@@ -24,8 +24,8 @@ INFO_COLUMNS: Final = (
 def info_rows(plan: MigrationPlan) -> Iterator[tuple[object, ...]]:
     """A row for each script, and for each applied one that is missing, in their order."""
     run = plan.open_run
-    for each in plan.statuses:
-        script, row = each.script, each.row
+    for status in plan.statuses:
+        script, row = status.script, status.row
         statements = None if script is None else len(script.statements)
         done = 0 if row is None else row.statements
         if script is not None and run is not None and (run["type"], run["label"]) == identity_of(script):
@@ -34,7 +34,7 @@ def info_rows(plan: MigrationPlan) -> Iterator[tuple[object, ...]]:
             str(script.version) if script and script.version else (row.version if row else None),
             script.description if script is not None else (row.description if row else None),
             script.kind.value if script is not None else (row.type if row else None),
-            each.state.value,
+            status.state.value,
             statements,
             done,
             None if row is None else f"{row.installed_on:%Y-%m-%d %H:%M:%S}",

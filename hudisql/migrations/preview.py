@@ -58,7 +58,7 @@ def preview(
                 previewer.look_at(number, statement, is_done=number <= done)
                 for number, statement in enumerate(script.statements, start=1)
             ]
-        blocked += [each for each in outcomes if isinstance(each.error, BootstrapBlockedError)]
+        blocked += [outcome for outcome in outcomes if isinstance(outcome.error, BootstrapBlockedError)]
     return blocked
 
 
@@ -128,7 +128,7 @@ def _has_unqualified_table(text: str) -> bool:
         named.get("table", str(call.positional[0]) if call.positional else ""),
         named.get("source_table"),
     ]
-    return any(each is not None and "." not in each for each in tables)
+    return any(table is not None and "." not in table for table in tables)
 
 
 def _as_dry_run(text: str) -> str:

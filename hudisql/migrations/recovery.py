@@ -175,7 +175,9 @@ def marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
     for instant_time, extra_metadata in _extra_metadata(table):
         text = extra_metadata.get(MARK) or ""
         if text.startswith(f"{mark}/"):
-            earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
+            earlier = [
+                commit.timestamp for commit in table.timeline.commits if commit.timestamp < instant_time
+            ]
             before = earlier[-1] if earlier else None
             return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
     return None
@@ -195,7 +197,7 @@ def has_happened(context: Context, effect: StatementEffect, before: Mapping[str,
 
     `before` are the targets that existed before it.
     """
-    names = [str(each) for each in effect.tables]
+    names = [str(table) for table in effect.tables]
     if effect.effect in (Effect.SESSION, Effect.REPEATABLE, Effect.COMMIT, Effect.BOOTSTRAP):
         return False
     if effect.effect is Effect.MAKES:
@@ -208,7 +210,7 @@ def has_happened(context: Context, effect: StatementEffect, before: Mapping[str,
 def _extra_metadata(table: HudiTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
     instants = list(reversed(table.timeline.commits))
     found = read_extra_metadata(table, instants)
-    yield from zip((each.timestamp for each in instants), found, strict=True)
+    yield from zip((instant.timestamp for instant in instants), found, strict=True)
     for entry in reversed(read_archived_entries(table, containing=MARK.encode())):
         metadata = entry.commit_metadata if entry.instant.action in COMMIT_ACTIONS else None
         if metadata is not None:

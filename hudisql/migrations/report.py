@@ -29,8 +29,8 @@ def write_report(path: Path, outcomes: Sequence[StatementOutcome], command: str 
 def junit_report(outcomes: Sequence[StatementOutcome], command: str = "migrate") -> str:
     """A suite for each script, a case for each statement with its seconds, counts and instants."""
     root = Xml.Element("testsuites", name=f"hudisql {command}")
-    for name in dict.fromkeys(each.script.name for each in outcomes):
-        cases = [each for each in outcomes if each.script.name == name]
+    for name in dict.fromkeys(outcome.script.name for outcome in outcomes):
+        cases = [outcome for outcome in outcomes if outcome.script.name == name]
         suite = Xml.SubElement(
             root,
             "testsuite",
@@ -71,7 +71,7 @@ def _add_case(suite: Xml.Element, outcome: StatementOutcome) -> None:
 
 def json_report(outcomes: Sequence[StatementOutcome]) -> str:
     """A list of statements."""
-    return json.dumps([_as_json(each) for each in outcomes], ensure_ascii=False, indent=2) + "\n"
+    return json.dumps([_as_json(outcome) for outcome in outcomes], ensure_ascii=False, indent=2) + "\n"
 
 
 def _as_json(outcome: StatementOutcome) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class RunCheckpoint:
             # The number was used and its file deleted before.
             self.storage.delete_file(path)
             return False
-        self.storage.delete_files([self._path(each) for each in numbers[:-1]])
+        self.storage.delete_files([self._path(number) for number in numbers[:-1]])
         self.state = state
         return True
 

@@ -68,7 +68,7 @@ class HistoryRow:
     def values(self) -> tuple[object, ...]:
         """The values of the table's columns."""
         values = [getattr(self, each.name) for each in fields(self)]
-        values[11] = json.dumps([list(each) for each in self.instants])
+        values[11] = json.dumps([list(instant) for instant in self.instants])
         return tuple(values)
 
 
@@ -144,7 +144,7 @@ class History:
 
 
 def _row(values: dict[str, Any]) -> HistoryRow:
-    instants = [tuple(each) for each in json.loads(values.pop("instants") or "[]")]
+    instants = [tuple(load) for load in json.loads(values.pop("instants") or "[]")]
     return HistoryRow(**values, instants=instants)
 
 

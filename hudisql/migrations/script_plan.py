@@ -83,7 +83,7 @@ def plan_migrations(
     planner = _Planner(scripts, rows, run, out_of_order)
     statuses = (*planner.versioned(), *planner.repeatable())
     wanted = (ScriptState.PENDING, ScriptState.FAILED, ScriptState.INTERRUPTED)
-    pending = [each.script for each in statuses if each.state in wanted and each.script is not None]
+    pending = [status.script for status in statuses if status.state in wanted and status.script is not None]
     conflicts = [*_conflicts(statuses), *planner.open_run_conflicts()]
     next_rank = max([row.installed_rank for row in rows], default=0) + 1
     return MigrationPlan(statuses, tuple(pending), tuple(conflicts), next_rank, run)
@@ -227,10 +227,10 @@ def _conflicts(statuses: Sequence[ScriptStatus]) -> list[str]:
         ScriptState.OUT_OF_ORDER: "is older than the last one applied (--out-of-order applies it)",
     }
     conflicts = []
-    for each in statuses:
-        if each.state in said:
-            source = each.script if each.script is not None else each.row
+    for status in statuses:
+        if status.state in said:
+            source = status.script if status.script is not None else status.row
             assert source is not None
             name = source.name if isinstance(source, MigrationScript) else source.script
-            conflicts.append(f"{name} {said[each.state]}")
+            conflicts.append(f"{name} {said[status.state]}")
     return conflicts

@@ -150,7 +150,7 @@ class ScriptRunner:
                 self.listener.result(result)
             counts = counts_of(result)
         milliseconds = round((time.monotonic() - started) * 1000)
-        commits = [list(asdict_values(each)) for each in annotations.commits]
+        commits = [list(asdict_values(commit)) for commit in annotations.commits]
         if result.error is not None:
             self._record(number, statement, FAILED, before=before, ms=milliseconds, commits=commits)
             return replace(
@@ -166,7 +166,7 @@ class ScriptRunner:
     ) -> bool:
         """Whether an earlier run of the statement, which recorded no result or failed, has happened."""
         context, checksum = self.session.context, checksum_of(statement.text)
-        names = list({*(str(each) for each in effect.tables), *known["before"]})
+        names = list({*(str(table) for table in effect.tables), *known["before"]})
         found = None
         if effect.effect is not Effect.REPEATABLE:
             found = find_marked_commit(context, names, self._mark(number))

@@ -185,7 +185,9 @@ def _open(session: Session, restore: TableRestore) -> HudiTable | None:
 
 def _check_nothing_else(restore: TableRestore, table: HudiTable) -> None:
     """Raise RollbackRefusedError if there are commits since `before` that the script did not make."""
-    since = [each.timestamp for each in table.timeline.commits if each.timestamp > (restore.before or "")]
+    since = [
+        commit.timestamp for commit in table.timeline.commits if commit.timestamp > (restore.before or "")
+    ]
     others = [each for each in since if each not in restore.made]
     if others:
         raise RollbackRefusedError(
@@ -204,7 +206,7 @@ def _restore_table(session: Session, restore: TableRestore, table: HudiTable) ->
         elif name is not None:
             session.sql(f"DROP TABLE {name} PURGE")
         return
-    if not any(each.timestamp in restore.made for each in table.timeline.commits):
+    if not any(commit.timestamp in restore.made for commit in table.timeline.commits):
         return
     target = f"path => {path}" if name is None else f"table => {quote_string(name)}"
     own = before not in table.timeline.savepoints

@@ -69,7 +69,7 @@ def convert_argument(procedure_name: str, parameter: Parameter, value: object) -
 
 
 def _unknown_parameter(procedure: Procedure, name: str) -> UnknownParameterError:
-    names = [each.name for each in procedure.parameters]
+    names = [parameter.name for parameter in procedure.parameters]
     by_lower = {each.lower(): each for each in names}
     near = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(near)}?" if near else _usage_hint(procedure)
@@ -77,7 +77,9 @@ def _unknown_parameter(procedure: Procedure, name: str) -> UnknownParameterError
 
 
 def _usage_hint(procedure: Procedure) -> str:
-    names = ", ".join(each.name if each.required else f"[{each.name}]" for each in procedure.parameters)
+    names = ", ".join(
+        parameter.name if parameter.required else f"[{parameter.name}]" for parameter in procedure.parameters
+    )
     return f"{procedure.name}({names}); CALL help(cmd => '{procedure.name}') explains each"
 
 

@@ -131,12 +131,14 @@ class ClientSession:
     @property
     def is_busy(self) -> bool:
         """True while a statement runs, or a page of its rows is computed."""
-        return any(not each.has_stopped or each.fetching.locked() for each in self.operations)
+        return any(not operation.has_stopped or operation.fetching.locked() for operation in self.operations)
 
     @property
     def is_fetching(self) -> bool:
         """True while a client fetches rows: it did so within the last seconds."""
-        has_rows = any(each.pages is not None and each.pages.has_more for each in self.operations)
+        has_rows = any(
+            operation.pages is not None and operation.pages.has_more for operation in self.operations
+        )
         return has_rows and time.monotonic() - self.last_used < _SECONDS_BETWEEN_FETCHES
 
     def run(self, operation: Operation) -> None:

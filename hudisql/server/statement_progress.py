@@ -47,7 +47,7 @@ class StageProgress:
         """The stage as a row under `HEADERS`."""
         pending = max(0, self.tasks - self.done - self.running)
         counts = (self.tasks, self.done, self.running, pending, self.failed, self.rows)
-        return (f"Stage-{self.stage}", str(self.attempt), self.status, *(str(each) for each in counts))
+        return (f"Stage-{self.stage}", str(self.attempt), self.status, *(str(count) for count in counts))
 
 
 def stages_of_tag(spark: Any, tag: str) -> list[StageProgress]:
@@ -84,8 +84,8 @@ def _progress_of(stage: int, attempt: Any) -> StageProgress:
 
 def progress_line(stages: Sequence[StageProgress], seconds: float) -> str:
     """Tasks done, rows read and rows a second, for a log."""
-    tasks, done = sum(each.tasks for each in stages), sum(each.done for each in stages)
-    rows = sum(each.rows for each in stages)
+    tasks, done = sum(stage.tasks for stage in stages), sum(stage.done for stage in stages)
+    rows = sum(stage.rows for stage in stages)
     return f"Spark tasks: {done}/{tasks} ({rows:,} rows, {rows / max(seconds, 1.0):,.0f} rows/s)"
 
 
@@ -97,8 +97,8 @@ def progress_response(operation: Operation, spark: Any) -> StructValue:
         stages = stages_of_tag(spark, operation.tag)
     if not stages:
         return _response((), 0.0, NOT_AVAILABLE, "", operation)
-    tasks, done = sum(each.tasks for each in stages), sum(each.done for each in stages)
-    rows = [each.cells for each in stages]
+    tasks, done = sum(stage.tasks for stage in stages), sum(stage.done for stage in stages)
+    rows = [stage.cells for stage in stages]
     share = done / tasks if tasks else 0.0
     return _response(rows, share, IN_PROGRESS, f"ELAPSED TIME: {seconds:.1f} s", operation)
 

@@ -75,11 +75,15 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
     least = f"{now - kept_for:%Y%m%d%H%M%S}"
     least_ms = (datetime.now(UTC) - kept_for).timestamp() * 1000
     selected = {path.strip("/") for path in options.selected}
-    partitions = [each for each in list_non_empty_partitions(table) if not selected or each.path in selected]
+    partitions = [
+        partition
+        for partition in list_non_empty_partitions(table)
+        if not selected or partition.path in selected
+    ]
     registered = registered_partitions(table)
-    old = _register_only_before(table, registered.among(each.path for each in partitions), least_ms)
-    found = [each for each in partitions if each.path in old]
-    partitions = [each for each in partitions if each.path not in registered.by_path]
+    old = _register_only_before(table, registered.among(partition.path for partition in partitions), least_ms)
+    found = [partition for partition in partitions if partition.path in old]
+    partitions = [partition for partition in partitions if partition.path not in registered.by_path]
     for start in range(0, len(partitions), _AT_ONCE):
         some = partitions[start : start + _AT_ONCE]
         by_path = {each.path: each for each in some}
@@ -101,7 +105,7 @@ def _register_only_before(
     return {
         partition.path
         for partition, files in zip(partitions, files_if_there(table, partitions), strict=True)
-        if files is not None and max((each.modification_time_ms for each in files), default=0) < least_ms
+        if files is not None and max((file.modification_time_ms for file in files), default=0) < least_ms
     }
 
 

@@ -130,7 +130,7 @@ def check_still_planned(now: HudiTable, inflight: Instant) -> None:
     Raises UnsupportedTableError during a restore, and if a metadata table was created.
     """
     check_not_restored(now, now.timeline)
-    rolled_back = {each.target.timestamp for each in pending_rollbacks(now, now.timeline)}
+    rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(now, now.timeline)}
     if inflight not in now.timeline.instants or inflight.timestamp in rolled_back:
         service = service_name(inflight)
         raise WriteConflictError(

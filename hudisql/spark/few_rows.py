@@ -139,7 +139,7 @@ def with_stored_types(rows: pa.Table) -> pa.Table:
     """The rows with the default types of Spark's own Arrow batches."""
     import pyarrow as pa
 
-    return rows.cast(pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema]))
+    return rows.cast(pa.schema([pa.field(field.name, _stored_type(field.type)) for field in rows.schema]))
 
 
 def _with_sizes_of(schema: StructType, rows: pa.Table) -> pa.Table:

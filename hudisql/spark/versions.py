@@ -228,7 +228,11 @@ def settings_stored_with_views(spark: SparkSession) -> list[str]:
 
 def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any) -> Any:
     """The result of a private method of a JVM object; the method name must be unique."""
-    (method,) = (each for each in owner.getClass().getDeclaredMethods() if each.getName() == name)
+    (method,) = (
+        getDeclaredMethod
+        for getDeclaredMethod in owner.getClass().getDeclaredMethods()
+        if getDeclaredMethod.getName() == name
+    )
     method.setAccessible(True)
     return method.invoke(owner, object_array(spark, [argument]))
 
@@ -236,8 +240,8 @@ def _called_in_private(spark: SparkSession, owner: Any, name: str, argument: Any
 def scala_sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
     """A Scala `Seq` of JVM objects."""
     listed = java_class(spark, "java.util.ArrayList")()
-    for each in items:
-        listed.add(each)
+    for item in items:
+        listed.add(item)
     made = java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(listed)
     return made.toIndexedSeq()
 

@@ -151,7 +151,7 @@ def _action_text(action: cl.MergeAction) -> str:
 
 
 def _columns_text(assignments: Sequence[cl.Assignment]) -> str:
-    return ", ".join(".".join(each.column) for each in assignments)
+    return ", ".join(".".join(assignment.column) for assignment in assignments)
 
 
 def _table_text(entry: MetastoreTable, table: HudiTable) -> str:

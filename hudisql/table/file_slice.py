@@ -85,4 +85,4 @@ class FileSlice:
     def length(self) -> int:
         """The bytes of all its files, the external one too."""
         files = (self.base_file, self.external_file, *self.log_files)
-        return sum(each.length for each in files if each is not None)
+        return sum(file.length for file in files if file is not None)

@@ -54,13 +54,19 @@ def overwritten_partitions(
     table: HudiTable, overwrite: Overwrite, touched: Collection[str] = ()
 ) -> list[TablePartition]:
     """The partitions whose file groups are replaced."""
-    return [each for each in list_partitions(table) if _is_overwritten(table, overwrite, each, touched)]
+    return [
+        partition
+        for partition in list_partitions(table)
+        if _is_overwritten(table, overwrite, partition, touched)
+    ]
 
 
 def overwritten_registered(table: HudiTable, overwrite: Overwrite, touched: Collection[str]) -> list[str]:
     """The register-only partitions (paths) whose rows are replaced."""
     partitions = with_registered(table, [], registered_partitions(table))
-    return [each.path for each in partitions if _is_overwritten(table, overwrite, each, touched)]
+    return [
+        partition.path for partition in partitions if _is_overwritten(table, overwrite, partition, touched)
+    ]
 
 
 def _is_overwritten(

@@ -43,13 +43,13 @@ def write_full_record_sources(storage: Storage, base_path: str, sources: Iterabl
     """Write the list; returns its bytes. Raises StorageError."""
     rows = [
         {
-            "partition_path": each.partition_path,
-            "path": each.file.path,
-            "length": each.file.length,
-            "modification_time_ms": each.file.modification_time_ms,
-            "rows": each.rows,
+            "partition_path": source.partition_path,
+            "path": source.file.path,
+            "length": source.file.length,
+            "modification_time_ms": source.file.modification_time_ms,
+            "rows": source.rows,
         }
-        for each in sources
+        for source in sources
     ]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink, compression="zstd")

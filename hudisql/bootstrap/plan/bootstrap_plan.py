@@ -143,17 +143,23 @@ class BootstrapPlan:
     @property
     def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
         """The partitions whose files stay unchanged."""
-        return tuple(each for each in self.partitions if each.mode is BootstrapMode.METADATA_ONLY)
+        return tuple(
+            partition for partition in self.partitions if partition.mode is BootstrapMode.METADATA_ONLY
+        )
 
     @property
     def full_record_partitions(self) -> tuple[PlannedPartition, ...]:
         """The partitions that are rewritten."""
-        return tuple(each for each in self.partitions if each.mode is BootstrapMode.FULL_RECORD)
+        return tuple(
+            partition for partition in self.partitions if partition.mode is BootstrapMode.FULL_RECORD
+        )
 
     @property
     def register_only_partitions(self) -> tuple[PlannedPartition, ...]:
         """The partitions without files of Hudi."""
-        return tuple(each for each in self.partitions if each.mode is BootstrapMode.REGISTER_ONLY)
+        return tuple(
+            partition for partition in self.partitions if partition.mode is BootstrapMode.REGISTER_ONLY
+        )
 
     @property
     def uses_complex_key_encoding(self) -> bool:

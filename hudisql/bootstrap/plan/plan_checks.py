@@ -58,7 +58,7 @@ def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
 def check_column_names(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
     """Blockers for names that Hudi's schema does not allow or that readers would confuse."""
     files = files_by_schema(footers)
-    names = sorted({column.name for each in files for column in each.columns} | set(schema.names))
+    names = sorted({column.name for file in files for column in file.columns} | set(schema.names))
     if reserved := [name for name in names if is_meta_column(name) or name.lower().startswith(_META_PREFIX)]:
         yield blocker(
             f"names that Hudi reserves: {name_some(reserved, 'column')}",

@@ -91,12 +91,12 @@ class NewPartitionFiles:
     @property
     def rows(self) -> int:
         """The rows of the new files."""
-        return sum(each.rows for each in self.files)
+        return sum(file.rows for file in self.files)
 
     @property
     def source_bytes(self) -> int:
         """The bytes of the new files."""
-        return sum(each.file.length for each in self.files)
+        return sum(file.file.length for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def plan_lift(
     CorruptTableError, StorageError. All other problems are blockers.
     """
     registered = registered_partitions(table)
-    names = [each.name for each in table.partition_columns]
+    names = [partition_column.name for partition_column in table.partition_columns]
     texts = {
         path: split_partition_path(path, names, url_encode=reads_escaped(table))
         for path in registered.by_path
@@ -220,7 +220,10 @@ def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:
 
 
 def _columns(table: HudiTable) -> list[PartitionColumn]:
-    return [PartitionColumn(each.name, each.type) for each in table.partition_columns]
+    return [
+        PartitionColumn(partition_column.name, partition_column.type)
+        for partition_column in table.partition_columns
+    ]
 
 
 def _knows_any(partitions: Sequence[SourcePartition], taken: Collection[str]) -> bool:
@@ -284,8 +287,10 @@ def _check_new_files(
     yield from classify_types(by_partition, modes, request.on_unsafe_type, table.schema).findings
     record_key = table.properties.record_key_fields
     yield from checks.check_keys_in_files(record_key, footers, pa.schema(fields))
-    for each in checks.check_key_statistics(tuple(name.lower() for name in record_key), footers):
-        yield replace(each, hint="give these rows a key in the source: a row without one cannot be written")
+    for statistic in checks.check_key_statistics(tuple(name.lower() for name in record_key), footers):
+        yield replace(
+            statistic, hint="give these rows a key in the source: a row without one cannot be written"
+        )
 
 
 def _planned(

@@ -73,7 +73,10 @@ def _scan(
             " table in the metastore is unknown",
             hint="give source_table => 'database.name'",
         )
-    columns = tuple(PartitionColumn(each.name, each.type) for each in table.partition_columns)
+    columns = tuple(
+        PartitionColumn(partition_column.name, partition_column.type)
+        for partition_column in table.partition_columns
+    )
     path = storage.qualify(properties.bootstrap_base_path or "")
     return scan_path_source(storage, path, columns or None, choose)
 

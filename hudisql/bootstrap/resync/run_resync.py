@@ -102,14 +102,14 @@ def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) ->
     """
     table = commit.table
     check_sources_unchanged(table.storage, files)
-    sources = [ResyncedSource(each.partition_path, each.new_file.file) for each in files]
+    sources = [ResyncedSource(file.partition_path, file.new_file.file) for file in files]
     number = record_resync(table, commit.instant_time, plan.lists, sources)
     return {FILES_KEY: str(len(files)), LIST_KEY: str(number)}
 
 
 def check_sources_unchanged(storage: Storage, files: Sequence[SourceRows]) -> None:
     """Raise SourceChangedError if a file has changed since the resync was planned."""
-    planned = [each.new_file.file for each in files]
+    planned = [file.new_file.file for file in files]
     infos = storage.infos([each.path for each in planned])
     changed = [each.path for each, info in zip(planned, infos, strict=True) if not is_unchanged(each, info)]
     if changed:

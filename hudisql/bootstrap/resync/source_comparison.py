@@ -62,8 +62,10 @@ def taken_sources(table: HudiTable, lists: ResyncLists) -> dict[str, TakenSource
     """Every source file of the table, by path. Raises CorruptTableError, StorageError."""
     storage, base_path = table.storage, table.base_path
     taken = {
-        each.external_file.path: TakenSource(each.partition_path, each.external_file, each.file_id)
-        for each in read_bootstrap_mappings(storage, base_path)
+        mapping.external_file.path: TakenSource(
+            mapping.partition_path, mapping.external_file, mapping.file_id
+        )
+        for mapping in read_bootstrap_mappings(storage, base_path)
     }
     for each in read_full_record_sources(storage, base_path):
         taken[each.file.path] = TakenSource(each.partition_path, each.file)
@@ -77,7 +79,7 @@ def new_source_files(
 ) -> Iterator[tuple[SourcePartition, tuple[ExternalFile, ...]]]:
     """The partitions with new files, and these files."""
     for partition in partitions:
-        files = tuple(each for each in partition.files if each.path not in taken)
+        files = tuple(file for file in partition.files if file.path not in taken)
         if files:
             yield partition, files
 
@@ -96,7 +98,7 @@ def unlisted_partitions(
     candidates &= set(list_partition_paths(table))
     if not candidates:
         return []
-    commits = {each.timestamp for each in table.timeline.commits}
+    commits = {commit.timestamp for commit in table.timeline.commits}
     is_rewritten = FULL_BOOTSTRAP_INSTANT_TIME in commits or FULL_BOOTSTRAP_INSTANT_TIME in (
         archived_commits(table, table.timeline)
     )
@@ -132,6 +134,8 @@ def changed_sources(
 
 def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, str]]:
     """The file groups of these partitions that still read their source file."""
-    partitions = [each for each in list_partitions(table) if each.path in paths]
+    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     slices = load_file_slices(table, partitions)
-    return {(each.partition_path, each.file_id) for each in slices if each.is_bootstrapped}
+    return {
+        (file_slice.partition_path, file_slice.file_id) for file_slice in slices if file_slice.is_bootstrapped
+    }

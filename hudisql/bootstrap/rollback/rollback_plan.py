@@ -125,7 +125,7 @@ def _reason_against_losing_rows(
     """Why a rollback would lose rows; None if it would not."""
     reasons = []
     if lost_commits:
-        commits = name_some([str(each) for each in lost_commits], "commit")
+        commits = name_some([str(lost_commit) for lost_commit in lost_commits], "commit")
         reasons.append(f"was written to after its bootstrap, and a rollback would lose {commits}")
     if gone := describe_lost_sources(table.storage, sources):
         reasons.append(f"may hold the only copy of its rows: {gone}")

@@ -129,9 +129,9 @@ def check_source_is_outside(table: HudiTable, sources: TableSources) -> None:
     """Raise RollbackRefusedError if a source file lies in the table's directory."""
     storage = table.storage
     directories = {storage.qualify(table.properties.bootstrap_base_path or "")}
-    directories |= {parent_of(each.path) for each in sources.files}
+    directories |= {parent_of(file.path) for file in sources.files}
     resolved = storage.resolve(table.base_path)
-    inside = sorted(each for each in directories if is_inside(storage.resolve(each), resolved))
+    inside = sorted(directory for directory in directories if is_inside(storage.resolve(directory), resolved))
     if inside:
         raise RollbackRefusedError(
             f"source files lie inside the table's directory {table.base_path}: "

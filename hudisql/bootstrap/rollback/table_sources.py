@@ -41,7 +41,7 @@ def read_table_sources(table: HudiTable) -> TableSources:
     except CorruptTableError:
         return TableSources(tuple(files), f"rewritten partitions: the list {list_path} is damaged")
     files += [each.file for each in rewritten]
-    is_rewritten = any(each.timestamp == FULL_BOOTSTRAP_INSTANT_TIME for each in table.timeline.commits)
+    is_rewritten = any(commit.timestamp == FULL_BOOTSTRAP_INSTANT_TIME for commit in table.timeline.commits)
     if is_rewritten and not rewritten:
         return TableSources(tuple(files), f"rewritten partitions: there is no list {list_path}")
     return TableSources(tuple(files))
@@ -53,7 +53,7 @@ def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None
     None if all are unchanged. Lists directories instead of asking for each file. Raises StorageError.
     """
     there = list_source_directories(storage, sources.files)
-    lost = [each.path for each in sources.files if not is_unchanged(each, there.get(each.path))]
+    lost = [file.path for file in sources.files if not is_unchanged(file, there.get(file.path))]
     if lost:
         return f"source files were removed or changed: {name_some(lost)}"
     if sources.unnamed is not None:
@@ -63,7 +63,7 @@ def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None
 
 def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> dict[str, FileInfo]:
     """The current files in these directories, by path; none for missing directories. Raises StorageError."""
-    directories = list({parent_of(each.path): None for each in files})
+    directories = list({parent_of(file.path): None for file in files})
     try:
         listings = storage.list_directories(directories)
     except NoSuchPathError:

@@ -104,8 +104,8 @@ def _missing_partitions(context: Context, request: BootstrapRequest, table: Hudi
         return []
     source, _, _ = scan_source(context, request)
     partitions = with_registered(table, list_partitions(table), registered_partitions(table))
-    existing = {each.path for each in partitions}
-    return sorted(each.path for each in source.partitions if each.path not in existing)
+    existing = {partition.path for partition in partitions}
+    return sorted(partition.path for partition in source.partitions if partition.path not in existing)
 
 
 def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:

@@ -70,7 +70,11 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
         request.sort_mode,
         request.max_file_bytes,
         len(tasks),
-        not any(file.has_binary_decimals for each in plan.full_record_partitions for file in each.files),
+        not any(
+            file.has_binary_decimals
+            for full_record_partition in plan.full_record_partitions
+            for file in full_record_partition.files
+        ),
     )
     return FullRecordWork(tuple(tasks), rewrite)
 

@@ -316,7 +316,8 @@ def _gather_repeated(batches: Iterator[bytes]) -> RepeatedKeys:
     repeated = occurring.filter(pc.greater(occurring["rows"], 1))
     firsts = repeated.sort_by("first").slice(0, _SAMPLES).to_pylist()
     samples = tuple(
-        RepeatedKey(each["key"], each["rows"], _place(each["first"]), _place(each["last"])) for each in firsts
+        RepeatedKey(first["key"], first["rows"], _place(first["first"]), _place(first["last"]))
+        for first in firsts
     )
     return RepeatedKeys(repeated.num_rows, pc.sum(repeated["rows"]).as_py() or 0, samples, is_cut=False)
 

@@ -54,9 +54,9 @@ def plan_rewrite(
     """
     _check_columns(table, columns)
     slices = [
-        (each, each.external_file)
-        for each in load_file_slices(table, partitions_where(context, table, where))
-        if each.external_file is not None
+        (file_slice, file_slice.external_file)
+        for file_slice in load_file_slices(table, partitions_where(context, table, where))
+        if file_slice.external_file is not None
     ]
     if not only_unsafe:
         return [PlannedRewrite(each.partition_path, each.file_id, file, ANY_STORAGE) for each, file in slices]
@@ -79,13 +79,16 @@ def partitions_where(
     partitions = list_partitions(table)
     if where is None:
         return partitions
-    columns = [PartitionColumn(each.name, each.type) for each in table.partition_columns]
+    columns = [
+        PartitionColumn(partition_column.name, partition_column.type)
+        for partition_column in table.partition_columns
+    ]
     texts = [
         tuple(
             render_partition_value(value, column.type)
-            for value, column in zip(each.values, columns, strict=True)
+            for value, column in zip(partition.values, columns, strict=True)
         )
-        for each in partitions
+        for partition in partitions
     ]
     taken = filter_partitions(context.spark, where, columns, texts, parameter=parameter)
     return [each for each, is_taken in zip(partitions, taken, strict=True) if is_taken]

@@ -115,9 +115,9 @@ def describe_request(plan: BootstrapPlan) -> dict[str, object]:
     """Everything that determines the skeletons, by name, as JSON types."""
     request = plan.request
     described: dict[str, object] = {
-        each.name: _plain(getattr(request, each.name))
-        for each in fields(request)
-        if each.name not in _FREE_TO_CHANGE
+        field.name: _plain(getattr(request, field.name))
+        for field in fields(request)
+        if field.name not in _FREE_TO_CHANGE
     }
     described["options"] = {
         name: value for name, value in sorted(request.options.items()) if not name.startswith(SYNC_PREFIX)

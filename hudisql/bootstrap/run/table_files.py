@@ -116,7 +116,9 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.BOOTSTRAP_SOURCE_TABLE] = ".".join(request.source_table)
     if request.partition_filter is not None:
         others[keys.BOOTSTRAP_PARTITION_FILTER] = request.partition_filter
-    directories = (parent_of(file.source.path) for each in plan.partitions for file in each.files[:1])
+    directories = (
+        parent_of(file.source.path) for partition in plan.partitions for file in partition.files[:1]
+    )
     if outside := covering_directories(plan.base_path, directories)[1:]:
         others[keys.BOOTSTRAP_SOURCE_DIRECTORIES] = json.dumps(outside)
     return new_table_properties(
@@ -190,9 +192,9 @@ def write_table_files(
     if plan.register_only_partitions:
         # Without rows a lift would have nothing to write.
         registered = [
-            RegisteredPartition(each.path, each.source.location)
-            for each in plan.register_only_partitions
-            if each.rows
+            RegisteredPartition(register_only_partition.path, register_only_partition.source.location)
+            for register_only_partition in plan.register_only_partitions
+            if register_only_partition.rows
         ]
         written += write_registered_partitions(storage, plan.target_path, registered)
     if plan.full_record_partitions:

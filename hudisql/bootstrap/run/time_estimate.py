@@ -77,7 +77,12 @@ def estimate_time(context: Context, plan: BootstrapPlan) -> TimeEstimate | None:
     if plan.blockers:
         return None
     skeletons = [each for each in planned_files(plan) if each[1].rows]
-    rewritten = [(each, file) for each in plan.full_record_partitions for file in each.files if file.rows]
+    rewritten = [
+        (full_record_partition, file)
+        for full_record_partition in plan.full_record_partitions
+        for file in full_record_partition.files
+        if file.rows
+    ]
     if not skeletons and not rewritten:
         return None
     cores = min(int(context.spark.sparkContext.defaultParallelism), len(skeletons) + len(rewritten))

@@ -103,4 +103,7 @@ def _verify(context: Context, plan: BootstrapPlan) -> tuple[str, ...]:
     verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, check_new_source_directories=False)
     verified.raise_if_bad(plan.request.full_name)
     context.console.info(f"Verified: {verified.describe()}")
-    return tuple(f"{each.kind}: {each.path} ({each.detail})" for each in verified.discrepancies)
+    return tuple(
+        f"{discrepancy.kind}: {discrepancy.path} ({discrepancy.detail})"
+        for discrepancy in verified.discrepancies
+    )

@@ -158,7 +158,7 @@ def verify_bootstrap(
         console=context.console,
         label=f"Verifying {table.name}, files",
     )
-    found = [*missing, *(each for verdict in verdicts for each in verdict.discrepancies)]
+    found = [*missing, *(discrepancy for verdict in verdicts for discrepancy in verdict.discrepancies)]
     if level is VerifyLevel.FULL:
         whole = [
             (file.file_slice, file.partition_values)
@@ -176,8 +176,8 @@ def verify_bootstrap(
         compares_all=level is VerifyLevel.FULL,
     )
     found += full.discrepancies
-    known = {each.external_file.path: each.partition_path for each in mappings}
-    known |= {each.file.path: each.partition_path for each in sources}
+    known = {mapping.external_file.path: mapping.partition_path for mapping in mappings}
+    known |= {source.file.path: source.partition_path for source in sources}
     resynced = read_resync_lists(table).taken
     known |= {path: each.partition_path for path, each in resynced.items()}
     found += _new_source_files(table, known, check_new_source_directories=check_new_source_directories)
@@ -197,8 +197,10 @@ def _latest_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, objec
     """The latest slices with the values of their partition columns."""
     names = [column.name for column in table.partition_columns]
     partitions = list_partitions(table)
-    values = {each.path: dict(zip(names, each.values, strict=True)) for each in partitions}
-    return [(each, values[each.partition_path]) for each in load_file_slices(table, partitions)]
+    values = {partition.path: dict(zip(names, partition.values, strict=True)) for partition in partitions}
+    return [
+        (file_slice, values[file_slice.partition_path]) for file_slice in load_file_slices(table, partitions)
+    ]
 
 
 def _missing_skeletons(
@@ -211,10 +213,10 @@ def _missing_skeletons(
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []
     alive = {(each.partition_path, each.file_id) for each, _ in slices}
-    unseen = [each for each in mappings if (each.partition_path, each.file_id) not in alive]
+    unseen = [mapping for mapping in mappings if (mapping.partition_path, mapping.file_id) not in alive]
     if not unseen:
         return []
-    rewritten = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+    rewritten = {(file_slice.partition_path, file_slice.file_id) for file_slice in load_file_slices(table)}
     rewritten |= replaced_file_groups(table)
     return [
         Discrepancy(

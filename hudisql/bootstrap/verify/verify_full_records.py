@@ -115,7 +115,7 @@ def verify_full_records(
         console=context.console,
         label=f"Verifying {table.name}, rewritten files",
     )
-    found = [*missing, *(each for verdict in checked for each in verdict.discrepancies)]
+    found = [*missing, *(discrepancy for verdict in checked for discrepancy in verdict.discrepancies)]
     rows = {file.file_slice.file_id: verdict.rows for file, verdict in zip(files, checked, strict=True)}
     found += _compare_with_source(
         context,
@@ -237,25 +237,25 @@ def _compare_with_source(
 ) -> list[Discrepancy]:
     """The rows of each partition against its source, if unchanged; with `compares_all` their values too."""
     by_partition: dict[str, list[RewrittenSource]] = defaultdict(list)
-    for each in sources:
-        if each.partition_path not in left_out:
-            by_partition[each.partition_path].append(each)
+    for source in sources:
+        if source.partition_path not in left_out:
+            by_partition[source.partition_path].append(source)
     of_table: dict[str, int] = defaultdict(int)
     for file_slice, _ in slices:
         of_table[file_slice.partition_path] += rows[file_slice.file_id]
     found = []
     for path, files in by_partition.items():
-        expected = sum(each.rows for each in files)
+        expected = sum(file.rows for file in files)
         if of_table[path] != expected:
             detail = f"its source files had {expected:,} rows, the partition has {of_table[path]:,}"
             found.append(Discrepancy(ROWS_DIFFER, path, join(table.base_path, path), detail))
     changed = list(
-        _changed_sources(table.storage, [each for files in by_partition.values() for each in files])
+        _changed_sources(table.storage, [file for files in by_partition.values() for file in files])
     )
     if compares_all and not found:
         changed_partitions = {each.partition_path for each in changed}
         whole = {
-            path: [each.file for each in files]
+            path: [file.file for file in files]
             for path, files in by_partition.items()
             if path not in changed_partitions
         }
@@ -276,7 +276,7 @@ def _compare_values(
 
 
 def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> Iterator[Discrepancy]:
-    infos = storage.infos([each.file.path for each in sources])
+    infos = storage.infos([source.file.path for source in sources])
     for each, info in zip(sources, infos, strict=True):
         if info is None:
             yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it was removed")

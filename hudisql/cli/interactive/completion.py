@@ -78,8 +78,8 @@ class StatementCompleter(Completer):
         """The completions of the word before the cursor, in alphabetical order within each kind."""
         before = document.text_before_cursor
         word = _word_of(before)
-        for each in candidates(before, document.text, self._names):
-            yield Completion(each.text, start_position=-len(word), display_meta=each.kind)
+        for candidate in candidates(before, document.text, self._names):
+            yield Completion(candidate.text, start_position=-len(word), display_meta=candidate.kind)
 
 
 def candidates(before: str, text: str, names: Names) -> list[Candidate]:
@@ -124,7 +124,7 @@ def _possible(word: str, tokens: list[str], statement: str, names: Names) -> Ite
     elif tokens[0].upper() == "CREATE" and last == "USING":
         yield from (Candidate(each, "format") for each in ("hudi", "parquet"))
     elif last in _BEFORE_DATABASES or tokens[0].lower() == "\\c":
-        yield from (Candidate(each, "database") for each in names.databases())
+        yield from (Candidate(database, "database") for database in names.databases())
     elif last in _BEFORE_TABLES or tokens[0] in ("\\d", "\\d+"):
         yield from _tables(word, names)
     else:
@@ -139,9 +139,9 @@ def _is_open_string(token: str) -> bool:
 def _tables(word: str, names: Names) -> Iterator[Candidate]:
     database, dot, _ = word.rpartition(".")
     if dot:
-        yield from (Candidate(f"{database}.{each}", "table") for each in names.tables(database.strip("`")))
+        yield from (Candidate(f"{database}.{table}", "table") for table in names.tables(database.strip("`")))
         return
-    yield from (Candidate(each, "table") for each in names.tables(names.current_database))
+    yield from (Candidate(table, "table") for table in names.tables(names.current_database))
     yield from (Candidate(f"{each}.", "database") for each in names.databases())
 
 
@@ -151,15 +151,15 @@ def _columns(word: str, statement: str, names: Names) -> Iterator[Candidate]:
         database, _, name = table.replace("`", "").rpartition(".")
         columns = names.columns(database or names.current_database, name)
         if not dot:
-            yield from (Candidate(each, "column") for each in columns)
+            yield from (Candidate(column, "column") for column in columns)
         elif qualifier.lower() in (alias.lower(), name.lower(), table.lower()):
-            yield from (Candidate(f"{qualifier}.{each}", "column") for each in columns)
+            yield from (Candidate(f"{qualifier}.{column}", "column") for column in columns)
 
 
 def _of_call(word: str, tokens: list[str], names: Names) -> Iterator[Candidate]:
     procedures = _procedures()
     if len(tokens) == 1:
-        yield from (Candidate(f"{each}(", "procedure") for each in procedures)
+        yield from (Candidate(f"{procedure}(", "procedure") for procedure in procedures)
         return
     last = tokens[-1]
     if last in ("(", ","):
@@ -176,4 +176,7 @@ def _procedures() -> dict[str, Iterable[str]]:
     from hudisql.procedures.registry import load_procedures
     from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 
-    return {name: [each.name for each in declared.parameters] for name, declared in load_procedures().items()}
+    return {
+        name: [parameter.name for parameter in declared.parameters]
+        for name, declared in load_procedures().items()
+    }

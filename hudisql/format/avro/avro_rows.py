@@ -67,9 +67,9 @@ def decode_rows(
             raise CorruptTableError(f"row {failed} of a log block does not match the block's schema")
         if not fill:
             arenas.allocate()
-    fields = [each for each in program.fields if stored[each.position]]
-    arrays = [_array_of(each, arenas) for each in fields]
-    schema = pa.schema([pa.field(each.name, each.arrow_type) for each in fields])
+    fields = [field for field in program.fields if stored[field.position]]
+    arrays = [_array_of(field, arenas) for field in fields]
+    schema = pa.schema([pa.field(field.name, field.arrow_type) for field in fields])
     if not fields:
         return pa.RecordBatch.from_struct_array(
             pa.StructArray.from_buffers(pa.struct([]), len(starts), [None])
@@ -138,7 +138,7 @@ def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True)
     from hudisql.format.avro import avro_encode_kernels
 
     program = program_of(schema_text)
-    names = [each.name for each in program.fields]
+    names = [field.name for field in program.fields]
     if batch.schema.names != names:
         raise InvalidArgumentError(f"the rows have the columns {batch.schema.names}, their schema {names}")
     arenas = _Arenas(len(program.nodes))

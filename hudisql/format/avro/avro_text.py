@@ -76,7 +76,7 @@ def _scalar_texts(values: pa.Array) -> list[str | None]:
             return [None if each is None else str(each) for each in values.cast(stored).to_pylist()]
     if pa.types.is_floating(kind):
         texts = render_floating(values).to_pylist()
-        return [f'"{each}"' if each in ("NaN", "Infinity", "-Infinity") else each for each in texts]
+        return [f'"{text}"' if text in ("NaN", "Infinity", "-Infinity") else text for text in texts]
     return [None if each is None else _scalar_text(each) for each in values.to_pylist()]
 
 

@@ -113,7 +113,7 @@ def _encode_value(kind: int, value: Any) -> bytes:
         count = len(value.elements)
         long = encode_protobuf_varint(count) if count >= _LONG_LIST else b""
         head = bytes([min(count, _LONG_LIST) << 4 | value.kind])
-        return head + long + b"".join(_encode_value(value.kind, each) for each in value.elements)
+        return head + long + b"".join(_encode_value(value.kind, element) for element in value.elements)
     return bytes(value) if kind == DOUBLE else bytes([value])
 
 

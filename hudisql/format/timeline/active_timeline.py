@@ -66,7 +66,9 @@ class Timeline:
     @cached_property
     def latest_time(self) -> str | None:
         """The greatest instant or completion time, with pending instants: a new instant comes after it."""
-        return max((max(each.timestamp, each.completion_time) for each in self.instants), default=None)
+        return max(
+            (max(instant.timestamp, instant.completion_time) for instant in self.instants), default=None
+        )
 
     @cached_property
     def first_active_time(self) -> str | None:
@@ -76,9 +78,9 @@ class Timeline:
         are savepointed, as after a restore, the timeline begins with the last one, and instants that are
         missing before it are archived. Cleans and rollbacks are archived separately and don't count.
         """
-        writes = [each.timestamp for each in self.instants if each.action in WRITE_ACTIONS]
+        writes = [instant.timestamp for instant in self.instants if instant.action in WRITE_ACTIONS]
         last = writes[-1] if writes else None
-        return next((each for each in writes if each not in self.savepoints), last)
+        return next((write for write in writes if write not in self.savepoints), last)
 
     def is_visible(self, instant_time: str) -> bool:
         """True if files of this instant count: completed, or archived (older than the active timeline)."""

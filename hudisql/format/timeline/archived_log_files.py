@@ -187,7 +187,7 @@ def _records(
 def _nulls_before(schema: Any, payload: str) -> bytes:
     """The first bytes of a record with this field as first payload; empty if the schema leaves them open."""
     fields = schema["fields"]
-    names = [each["name"] for each in fields]
+    names = [field["name"] for field in fields]
     before = fields[: names.index(payload)] if payload in names else []
     are_payloads = all(isinstance(each["type"], list) and each["type"][0] == "null" for each in before)
     return bytes(len(before)) if are_payloads else b""
@@ -203,7 +203,7 @@ def _parsed_names(schema_text: str) -> Any:
     """The schema without payloads."""
     schema = json.loads(schema_text)
     return fastavro.parse_schema(
-        {**schema, "fields": [each for each in schema["fields"] if each["name"] in _NAMES]}
+        {**schema, "fields": [field for field in schema["fields"] if field["name"] in _NAMES]}
     )
 
 

@@ -81,7 +81,7 @@ def files_of_manifest(storage: Storage, directory: str, version: int) -> list[Hi
     path = manifest_path(directory, version)
     named = _named_files(storage.read(path), path)
     files = (_file_of(directory, name, length) for name, length in named)
-    return sorted(files, key=lambda each: (each.first, each.last))
+    return sorted(files, key=lambda file: (file.first, file.last))
 
 
 def latest_history_version(storage: Storage, directory: str) -> int | None:
@@ -97,13 +97,13 @@ def latest_history_version(storage: Storage, directory: str) -> int | None:
         entries = storage.list_directory(directory)
     except NoSuchPathError:
         return None
-    found = [matched for each in entries if (matched := MANIFEST_NAME.fullmatch(each.name)) is not None]
+    found = [matched for entry in entries if (matched := MANIFEST_NAME.fullmatch(entry.name)) is not None]
     return max((int(each[1]) for each in found), default=None)
 
 
 def _named_files(content: bytes, path: str) -> list[tuple[str, int]]:
     try:
-        return [(str(each["fileName"]), int(each["fileLen"])) for each in json.loads(content)["files"]]
+        return [(str(load["fileName"]), int(load["fileLen"])) for load in json.loads(content)["files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(f"cannot decode {path}: {error!r}") from error
 

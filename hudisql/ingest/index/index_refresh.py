@@ -62,7 +62,7 @@ class ChangedFileGroups:
 
 def position_of(timeline: Timeline) -> TimelinePosition:
     """The position of an index that is built now."""
-    pending = frozenset(each.timestamp for each in timeline.pending)
+    pending = frozenset(instant.timestamp for instant in timeline.pending)
     return TimelinePosition(frozenset(timeline.commits), pending, timeline.latest_time or "")
 
 
@@ -75,12 +75,12 @@ def changes_since(table: HudiTable, position: TimelinePosition) -> Mapping[str, 
     timeline = table.timeline
     if not _tells_all(timeline, position):
         return None
-    new = [each for each in timeline.commits if each not in position.commits]
+    new = [commit for commit in timeline.commits if commit not in position.commits]
     changed: dict[str, ChangedFileGroups] = defaultdict(ChangedFileGroups)
     for metadata in read_commits(table, new):
         if metadata.compacted or metadata.operation_type == _COMPACT:
             for path, stats in metadata.partition_to_write_stats.items():
-                changed[path].compacted.update(each.file_id for each in stats)
+                changed[path].compacted.update(stat.file_id for stat in stats)
         else:
             _add_changes(changed, metadata)
     return {path: each for path, each in changed.items() if each.replaced or each.rewritten or each.appended}
@@ -92,10 +92,12 @@ def _tells_all(timeline: Timeline, position: TimelinePosition) -> bool:
         return not position.commits
     if first > position.latest:
         return False
-    active = {each.timestamp for each in timeline.instants if each.completed_action in COMMIT_ACTIONS}
-    known = {each.timestamp for each in position.commits}
+    active = {
+        instant.timestamp for instant in timeline.instants if instant.completed_action in COMMIT_ACTIONS
+    }
+    known = {commit.timestamp for commit in position.commits}
     is_undone = any(each >= first and each not in active for each in known)
-    is_archived = any(each < first and each not in active for each in position.pending)
+    is_archived = any(instant < first and instant not in active for instant in position.pending)
     return not is_undone and not is_archived
 
 
@@ -114,7 +116,7 @@ def apply_changes(table: HudiTable, index: PartitionIndex, changed: ChangedFileG
 
     After an error the index must be dropped.
     """
-    slices = {each.file_id: each for each in list_file_slices(table, [index.path], None)}
+    slices = {file_slice.file_id: file_slice for file_slice in list_file_slices(table, [index.path], None)}
     whole = changed.read_as_a_whole
     index.drop_groups(changed.replaced | whole)
     add_slices(table, index, [slices[each] for each in sorted(whole) if each in slices])

@@ -47,7 +47,7 @@ class PartitionIndex:
 
     def drop_groups(self, file_ids: Iterable[str]) -> None:
         """Forget all keys of file groups, known or not; their numbers become free."""
-        known = [each for each in file_ids if each in self._numbers]
+        known = [file_id for file_id in file_ids if file_id in self._numbers]
         if not known:
             return
         numbers = np.array([self._numbers.pop(each) for each in known], np.int32)

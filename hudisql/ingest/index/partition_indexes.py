@@ -67,7 +67,7 @@ class PartitionIndexes:
     @property
     def nbytes(self) -> int:
         """Bytes that all indexes take in memory."""
-        return sum(each.nbytes for each in self._indexes.values())
+        return sum(index.nbytes for index in self._indexes.values())
 
     @property
     def without_index(self) -> Mapping[str, NoIndexReason]:
@@ -108,11 +108,13 @@ class PartitionIndexes:
         Raises CorruptTableError, StorageError; an index that could not be changed is built again when it is
         next asked for.
         """
-        for path in [each for each in self._indexes if self._is_expired(table, each, now)]:
+        for path in [index for index in self._indexes if self._is_expired(table, index, now)]:
             self.drop(path, NoIndexReason.EXPIRED)
         changes = changes_since(table, self._position) if self._indexes else {}
         self._position = position_of(table.timeline)
-        left = list(self._indexes) if changes is None else [each for each in self._indexes if each in changes]
+        left = (
+            list(self._indexes) if changes is None else [index for index in self._indexes if index in changes]
+        )
         try:
             while left:
                 path = left.pop()
@@ -126,10 +128,10 @@ class PartitionIndexes:
 
     def publish(self, pending: Iterable[PendingKeys], commit: Instant) -> None:
         """Let the indexes know the keys of a flush after its commit."""
-        for each in pending:
-            path = each.index.path
-            if self._indexes.get(path) is each.index:
-                self._change(path, each.publish)
+        for instant in pending:
+            path = instant.index.path
+            if self._indexes.get(path) is instant.index:
+                self._change(path, instant.publish)
             else:
                 # Built again since the keys were tagged, without those of this commit.
                 self._close(path)
@@ -174,7 +176,7 @@ class PartitionIndexes:
 
     def _limit_memory(self, table: HudiTable) -> None:
         while self.nbytes > self._limits.memory_bytes:
-            path = next((each for each in self._indexes if each not in self._on_disk), None)
+            path = next((index for index in self._indexes if index not in self._on_disk), None)
             if path is None:
                 return
             self._bytes_dropped[path] = self._indexes[path].nbytes

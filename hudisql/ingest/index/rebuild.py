@@ -57,12 +57,12 @@ def add_slices(
             hint="write to it with a table that keeps them",
         )
     config: LogMergeConfig | None = None
-    for each in slices:
-        if each.has_log_files and config is None:
+    for file_slice in slices:
+        if file_slice.has_log_files and config is None:
             config = log_merge_config_of(table)
-        batches = read_slice_keys(table.storage, each, config, logs_alone=logs_alone)
+        batches = read_slice_keys(table.storage, file_slice, config, logs_alone=logs_alone)
         for hashes in _hashes_of(batches):
-            index.add(hashes, each.file_id)
+            index.add(hashes, file_slice.file_id)
 
 
 def read_slice_keys(

@@ -93,8 +93,10 @@ def find_in_partition(table: HudiTable, path: str) -> FindKeys:
     @cache
     def lookups() -> dict[str, SliceLookup]:
         slices = file_slices_at(table, [path])
-        config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
-        return {each.file_id: SliceLookup(each, log_merge_config=config) for each in slices}
+        config = (
+            log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
+        )
+        return {file_slice.file_id: SliceLookup(file_slice, log_merge_config=config) for file_slice in slices}
 
     def find(file_id: str, keys: pa.StringArray) -> list[pa.Array]:
         lookup = lookups().get(file_id)

@@ -94,33 +94,33 @@ class GroupOwnership:
                 self._was_reported(error.args[0], offsets)
 
     def _was_reported(self, error: ClientError | None, offsets: list[TopicPartition]) -> None:
-        for each in offsets:
-            if error is not None or each.error is not None:
-                self._reported.pop(each.partition, None)
+        for offset in offsets:
+            if error is not None or offset.error is not None:
+                self._reported.pop(offset.partition, None)
 
     def close(self) -> None:
         """Leave the group: other workers take the tables at once."""
         self._consumer.close()
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._slots |= {each.partition for each in partitions}
+        self._slots |= {partition.partition for partition in partitions}
         self._owned = None
         self.is_settled = True
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """The next owner waits until this returns: what is in memory is committed."""
-        self._leave({each.partition for each in partitions}, commits=True)
+        self._leave({partition.partition for partition in partitions}, commits=True)
 
     def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Others own the slots already: what is in memory is dropped."""
-        self._leave({each.partition for each in partitions}, commits=False)
+        self._leave({partition.partition for partition in partitions}, commits=False)
 
     def _leave(self, slots: set[int], *, commits: bool) -> None:
         self.hand_over(lambda name: slot_of(name) in slots, commits)
         self._slots -= slots
         self._owned = None
-        for each in slots:
-            self._reported.pop(each, None)
+        for slot in slots:
+            self._reported.pop(slot, None)
 
 
 def _make_topic(settings: Mapping[str, str], topic: str) -> None:

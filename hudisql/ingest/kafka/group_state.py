@@ -64,7 +64,7 @@ class GroupState:
     def owner_of(self, table: str) -> GroupMember | None:
         """The worker that owns a table, by its `database.name`."""
         slot = slot_of(table)
-        return next((each for each in self.members if slot in each.slots), None)
+        return next((member for member in self.members if slot in member.slots), None)
 
 
 def control_topic(group: str) -> str:
@@ -107,11 +107,11 @@ def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | N
     )
     members = tuple(
         GroupMember(
-            each.client_id,
-            each.host.lstrip("/"),
-            frozenset(slot.partition for slot in each.assignment.topic_partitions),
+            member.client_id,
+            member.host.lstrip("/"),
+            frozenset(slot.partition for slot in member.assignment.topic_partitions),
         )
-        for each in described.members
+        for member in described.members
     )
     state = str(described.state.name)
     if not members:
@@ -121,7 +121,7 @@ def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | N
         lambda: admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT), bootstrap_servers, refusal
     )
     offsets = listed.topic_partitions
-    texts = {each.partition: each.metadata for each in offsets or () if each.metadata}
+    texts = {offset.partition: offset.metadata for offset in offsets or () if offset.metadata}
     return GroupState(state, members, _tables_of(members, texts))
 
 

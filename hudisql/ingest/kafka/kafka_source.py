@@ -188,7 +188,7 @@ class KafkaSource:
 
     def unassign(self, sources: Collection[SourcePartition]) -> None:
         """Stop reading these partitions. Raises KafkaError."""
-        dropped = [TopicPartition(*each) for each in sources if each in self._assigned]
+        dropped = [TopicPartition(*source) for source in sources if source in self._assigned]
         if dropped:
             with self._translated("leave partitions"):
                 self._consumer.incremental_unassign(dropped)
@@ -267,12 +267,12 @@ def shortened_error(table: str, source: SourcePartition, wanted: int, end: int) 
 
 
 def _batch(source: SourcePartition, messages: list[Message]) -> EventBatch:
-    offsets = np.fromiter((each.offset() for each in messages), np.int64, len(messages))
+    offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
     return EventBatch(
         source,
-        [each.value() for each in messages],
-        [each.key() for each in messages],
+        [message.value() for message in messages],
+        [message.key() for message in messages],
         offsets,
-        np.fromiter((each.timestamp()[1] for each in messages), np.int64, len(messages)),
+        np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages)),
         int(offsets[-1]) + 1,
     )

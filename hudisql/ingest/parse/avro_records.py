@@ -78,7 +78,10 @@ class AvroParser:
             try:
                 found = resolve_rows(writer.columns, with_delete_field(self.schema), semantic)
             except UnresolvableError as error:
-                bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
+                bad += [
+                    BadRecord(int(position), f"schema {writer.number}: {error}")
+                    for position in writer.positions
+                ]
                 continue
             parts.append(AvroRows(found[0], writer.positions[found[1]]))
             bad += bad_values(writer.number, writer.positions, found[2])
@@ -152,7 +155,9 @@ def _decode(
 ) -> tuple[WriterRows | None, list[BadRecord]]:
     text = registry.schema_text(number)
     if text is None:
-        return None, [BadRecord(int(each), f"the registry has no schema {number}") for each in positions]
+        return None, [
+            BadRecord(int(position), f"the registry has no schema {number}") for position in positions
+        ]
     failed = np.empty(0, np.int64)
     try:
         try:
@@ -162,8 +167,8 @@ def _decode(
             good = np.delete(positions, failed)
             columns = decode_rows(data, starts[good], ends[good], text, names)
     except (CorruptTableError, UnsupportedTableError) as error:
-        return None, [BadRecord(int(each), f"schema {number}: {error.message}") for each in positions]
-    bad = [BadRecord(int(each), f"not Avro of schema {number}") for each in positions[failed]]
+        return None, [BadRecord(int(position), f"schema {number}: {error.message}") for position in positions]
+    bad = [BadRecord(int(position), f"not Avro of schema {number}") for position in positions[failed]]
     good = np.delete(positions, failed)
     columns, good, wrong = _with_valid_text(columns, good, number)
     return WriterRows(number, text, columns, good), bad + wrong
@@ -177,8 +182,8 @@ def _with_valid_text(
         return columns, positions, []
     except pa.ArrowInvalid:
         valid = np.array([_is_valid(columns.slice(row, 1)) for row in range(columns.num_rows)])
-    bad = [BadRecord(int(each), f"a value that schema {number} does not allow (text that is not UTF-8?)")
-           for each in positions[~valid]]  # fmt: skip
+    bad = [BadRecord(int(position), f"a value that schema {number} does not allow (text that is not UTF-8?)")
+           for position in positions[~valid]]  # fmt: skip
     return columns.filter(pa.array(valid)), positions[valid], bad
 
 
@@ -246,9 +251,9 @@ def batch_of_parts(
     schema: pa.Schema, parts: list[AvroRows], bad: list[BadRecord], new: pa.Schema, ignored: int = 0
 ) -> ParsedBatch:
     """The rows of all parts in the order of their positions."""
-    positions = np.concatenate([each.positions for each in parts])
+    positions = np.concatenate([part.positions for part in parts])
     order = np.argsort(positions, kind="stable")
-    table = pa.Table.from_batches([each.columns for each in parts])
+    table = pa.Table.from_batches([part.columns for part in parts])
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
     deleted = table.column(DELETE_FIELD).fill_null(False).to_numpy()

@@ -86,11 +86,11 @@ def resolve_rows(
 def semantic_types(fields: list[Any]) -> dict[str, str]:
     """The `connect.name` of each field of an Avro record that has one."""
     found = {}
-    for each in fields:
-        branches = each["type"] if isinstance(each["type"], list) else [each["type"]]
+    for field in fields:
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
         for branch in branches:
             if isinstance(branch, dict) and "connect.name" in branch:
-                found[each["name"]] = branch["connect.name"]
+                found[field["name"]] = branch["connect.name"]
     return found
 
 
@@ -105,12 +105,12 @@ def resolve_columns(
 ) -> pa.RecordBatch:
     """The table's columns of a writer's. Raises UnresolvableError."""
     arrays = []
-    for each in schema:
-        number = columns.schema.get_field_index(each.name)
+    for field in schema:
+        number = columns.schema.get_field_index(field.name)
         if number < 0:
-            arrays.append(pa.nulls(columns.num_rows, each.type))
+            arrays.append(pa.nulls(columns.num_rows, field.type))
         else:
-            arrays.append(_resolve(columns.column(number), each.type, each.name, semantic.get(each.name)))
+            arrays.append(_resolve(columns.column(number), field.type, field.name, semantic.get(field.name)))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

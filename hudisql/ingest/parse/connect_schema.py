@@ -29,9 +29,9 @@ def column_encodings(schema_text: bytes, default: Encoding) -> Mapping[str, Enco
 
 def _row_fields(document: Any) -> list[Any]:
     fields = document.get("fields") if isinstance(document, dict) else None
-    for each in fields or []:
-        if isinstance(each, dict) and each.get("field") == "after":
-            return list(each.get("fields") or [])
+    for field in fields or []:
+        if isinstance(field, dict) and field.get("field") == "after":
+            return list(field.get("fields") or [])
     return []
 
 

@@ -65,7 +65,10 @@ class DebeziumAvroParser:
             try:
                 rows, wrong, without_row, skipped, new = self._rows(writer, new)
             except UnresolvableError as error:
-                bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
+                bad += [
+                    BadRecord(int(position), f"schema {writer.number}: {error}")
+                    for position in writer.positions
+                ]
                 continue
             parts.append(rows)
             bad += wrong
@@ -91,8 +94,11 @@ class DebeziumAvroParser:
             image = pc.if_else(pa.array(changes.is_delete), before, after)
         has_image = np.asarray(image.is_valid())
         lacks = changes.is_row & ~has_image
-        by_key = [int(each) for each in writer.positions[lacks & changes.is_delete]]
-        bad = [BadRecord(int(each), "no row after") for each in writer.positions[lacks & ~changes.is_delete]]
+        by_key = [int(position) for position in writer.positions[lacks & changes.is_delete]]
+        bad = [
+            BadRecord(int(position), "no row after")
+            for position in writer.positions[lacks & ~changes.is_delete]
+        ]
         rows = np.flatnonzero(changes.is_row & has_image)
         taken = image if len(rows) == len(image) else image.take(pa.array(rows))
         inner = pa.RecordBatch.from_arrays(taken.flatten(), names=[each.name for each in taken.type])
@@ -110,10 +116,10 @@ class DebeziumAvroParser:
 
 def _image_fields(schema_text: str) -> list[Any]:
     """The fields of the row in an envelope's schema: of `before`, which stands first and defines the type."""
-    for each in record_fields(schema_text):
-        branches = each["type"] if isinstance(each["type"], list) else [each["type"]]
+    for field in record_fields(schema_text):
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
         for branch in branches:
-            if each["name"] in ("before", "after") and isinstance(branch, dict) and "fields" in branch:
+            if field["name"] in ("before", "after") and isinstance(branch, dict) and "fields" in branch:
                 return list(branch["fields"])
     return []
 

@@ -86,7 +86,7 @@ class RowCheck:
         lines = payload.split(b"\n")
         if not lines[-1]:
             lines.pop()
-        rows = [each for each in lines if each.strip()]
+        rows = [line for line in lines if line.strip()]
         if not rows:
             return CheckedRows(0)
         bad = self._bad_rows(rows)

@@ -133,10 +133,10 @@ class PushEvents:
 
     def discard(self, table: str) -> int:
         """Delete what the log has of a table that is gone; the rows."""
-        headers = [each for each in self._log.headers() if each.table == table]
+        headers = [header for header in self._log.headers() if header.table == table]
         if headers:
             self._log.release(table, headers[-1].sequence)
-        return sum(each.rows for each in headers)
+        return sum(header.rows for header in headers)
 
     def stop(self) -> None:
         """Refuse further pushes, and complete those that run."""

@@ -32,7 +32,7 @@ class PushedParser:
     ) -> ParsedBatch:
         """The rows and bad records; all rows of a stream have its position."""
         if values and values[0] is not None and values[0].startswith(_STREAM):
-            return self._parse_streams([each or b"" for each in values])
+            return self._parse_streams([value or b"" for value in values])
         return self._json.parse(values, keys)
 
     def _parse_streams(self, values: Sequence[bytes]) -> ParsedBatch:
@@ -85,7 +85,7 @@ def lines_of(payload: bytes) -> list[bytes]:
 def _joined(
     marks: Sequence[npt.NDArray[np.bool_] | None], counts: Sequence[int]
 ) -> npt.NDArray[np.bool_] | None:
-    if all(each is None for each in marks):
+    if all(mark is None for mark in marks):
         return None
     found = [
         np.zeros(count, np.bool_) if each is None else each for each, count in zip(marks, counts, strict=True)

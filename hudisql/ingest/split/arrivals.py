@@ -82,7 +82,7 @@ def _read_archived(table: HudiTable, arrivals: Arrivals) -> Arrivals:
 
 
 def _read_active(table: HudiTable, arrivals: Arrivals) -> Arrivals:
-    new = [each for each in table.timeline.commits if each.timestamp not in arrivals.commits]
+    new = [commit for commit in table.timeline.commits if commit.timestamp not in arrivals.commits]
     for instant, metadata in zip(new, read_commits(table, new), strict=True):
         _add(arrivals, instant.timestamp, metadata)
     return arrivals

@@ -73,7 +73,7 @@ class DueSplits:
             return
         candidates = dict.fromkeys(paths)
         if self.option.kind is SplitKind.NOW and not self._has_looked:
-            candidates.update(dict.fromkeys(each.path for each in list_partitions(table)))
+            candidates.update(dict.fromkeys(partition.path for partition in list_partitions(table)))
         self._has_looked = True
         clock = self.clock()
         candidates = {path: None for path in candidates if self._put_off.get(path, clock) <= clock}
@@ -121,7 +121,7 @@ def _table_bytes(table: HudiTable) -> int:
     """The bytes of the table's files; listing stops once the table is known not to be small."""
     most, found = EstimateConfig().small_table_bytes, 0
     for number, partition in enumerate(list_partitions(table)):
-        found += sum(each.length for each in list_file_slices(table, [partition.path], None))
+        found += sum(file_slice.length for file_slice in list_file_slices(table, [partition.path], None))
         if found >= most or number >= _MOST_LISTED:
             return max(found, most)
     return found

@@ -122,7 +122,7 @@ def daily_rows(increments: pa.Table, ages: dict[str, int]) -> list[Days]:
 
 def estimate_split_point(partitions: Sequence[Days], config: EstimateConfig) -> SplitPoint:
     """The split point from the daily rows of partitions, each up to its age today."""
-    closed = [each for each in partitions if is_closed(each, config)]
+    closed = [partition for partition in partitions if is_closed(partition, config)]
     if len(closed) >= config.closed_partitions:
         last_days = [split_day(each, config.late_share) for each in closed]
         day = int(np.quantile(last_days, config.quantile, method="higher"))
@@ -131,7 +131,7 @@ def estimate_split_point(partitions: Sequence[Days], config: EstimateConfig) -> 
             f"the rows arrived after day {day}"
         )
         return SplitPoint(EstimateMethod.CLOSED_PARTITIONS, reason, day=day)
-    old = [each for each in partitions if len(each) >= config.fit_days and each.sum() > 0]
+    old = [partition for partition in partitions if len(partition) >= config.fit_days and partition.sum() > 0]
     if old:
         day = power_fit_day(old, config)
         reason = f"power law fitted to the daily rows of {len(old)} partitions, {len(closed)} of them closed"
@@ -168,7 +168,7 @@ def power_fit_day(partitions: Sequence[Days], config: EstimateConfig) -> int:
 
 def _typical_days(partitions: Sequence[Days]) -> Days:
     """The share of rows of each day, the median of the partitions; as long as the oldest ones."""
-    longest = max(len(each) for each in partitions)
+    longest = max(len(partition) for partition in partitions)
     shares = np.full((len(partitions), longest), np.nan)
     for number, each in enumerate(partitions):
         shares[number, : len(each)] = each / each.sum()

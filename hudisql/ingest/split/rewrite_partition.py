@@ -73,7 +73,7 @@ def can_split(table: HudiTable, path: str) -> bool:
     """
     slices = list_file_slices(table, [path], None)
     pending = {group for group in pending_file_groups(table) if group[0] == path}
-    return bool(slices) and not pending.intersection(each.file_group for each in slices)
+    return bool(slices) and not pending.intersection(file_slice.file_group for file_slice in slices)
 
 
 def split_partition(table: HudiTable, options: WriteOptions, request: SplitRequest) -> WriteResult:
@@ -98,7 +98,7 @@ def split_partition(table: HudiTable, options: WriteOptions, request: SplitReque
 def _write_buckets(commit: OpenCommit, options: WriteOptions, request: SplitRequest) -> list[WrittenFile]:
     table = commit.table
     slices = list_file_slices(table, [request.path], None)
-    count = bucket_count(sum(each.length for each in slices), request.bucket_bytes)
+    count = bucket_count(sum(file_slice.length for file_slice in slices), request.bucket_bytes)
     context = make_write_context(commit, options, table.schema, DEFAULT_CALENDARS)
     schema = pa.schema([*table.full_schema, pa.field(_GROUP, pa.int32())])
     written: list[WrittenFile] = []
@@ -179,4 +179,4 @@ def _write_bucket(
     except BaseException:
         writer.abandon()
         raise
-    return [new_group_file(each, path, 0) for each in files]
+    return [new_group_file(file, path, 0) for file in files]

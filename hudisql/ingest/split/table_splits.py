@@ -92,13 +92,15 @@ class TableSplits:
     def refresh(self, table: HudiTable) -> None:
         """Read the commits of other writers. Raises CorruptTableError, StorageError."""
         timeline = table.timeline
-        commits = {each.timestamp: each for each in timeline.commits}
+        commits = {commit.timestamp: commit for commit in timeline.commits}
         if self._commits is None:
             self._known.clear()
             return
         first = timeline.first_active_time
-        gone = any(first is not None and first <= each and each not in commits for each in self._commits)
-        new = [commits[each] for each in sorted(set(commits) - self._commits)]
+        gone = any(
+            first is not None and first <= commit and commit not in commits for commit in self._commits
+        )
+        new = [commits[commit] for commit in sorted(set(commits) - self._commits)]
         if new or gone:
             self._known.clear()
         self._note(
@@ -137,16 +139,16 @@ class TableSplits:
         if self._commits is not None:
             return
         commits = table.timeline.commits
-        times = [each.timestamp for each in commits]
+        times = [commit.timestamp for commit in commits]
         metadata = dict(zip(times, read_commits(table, commits), strict=True))
         seen = [extra for time in times if (extra := metadata[time].extra_metadata.get(SPLITS_KEY))]
         latest = times[-1] if times else ""
         if seen:
             self._seen = read_seen_commits(seen[-1], table.base_path)
             first = table.timeline.first_active_time or ""
-            active = {each.timestamp for each in table.timeline.instants}
+            active = {instant.timestamp for instant in table.timeline.instants}
             # What was archived before a worker saw it is not known.
-            if any(each < first and each not in active for each in self._seen.pending):
+            if any(instant < first and instant not in active for instant in self._seen.pending):
                 self._seen = replace(self._seen, unknown=latest)
         else:
             self._seen = SeenCommits(unknown=latest)
@@ -162,8 +164,10 @@ class TableSplits:
 
     def _remember(self, table: HudiTable) -> None:
         timeline = table.timeline
-        self._commits = frozenset(each.timestamp for each in timeline.commits)
-        pending = frozenset(each.timestamp for each in timeline.pending if each.action in WRITE_ACTIONS)
+        self._commits = frozenset(commit.timestamp for commit in timeline.commits)
+        pending = frozenset(
+            instant.timestamp for instant in timeline.pending if instant.action in WRITE_ACTIONS
+        )
         self._seen = replace(self._seen, pending=pending)
 
 
@@ -173,5 +177,5 @@ def _mixed_partitions(metadata: CommitMetadata) -> Iterable[str]:
     if is_own or metadata.compacted or metadata.operation_type in MOVING_OPERATIONS:
         return
     for path, stats in metadata.partition_to_write_stats.items():
-        if any(each.num_inserts and split_bucket_of(each.file_id) is not None for each in stats):
+        if any(stat.num_inserts and split_bucket_of(stat.file_id) is not None for stat in stats):
             yield path

@@ -28,16 +28,16 @@ def tag_by_hash(table: HudiTable, split: PartitionSplit, keys: pa.Array) -> KeyL
     if table.is_merge_on_read and not split.foreign:
         return KeyLocations(file_ids)
     is_stored = np.full(len(keys), table.is_merge_on_read)
-    for each in list_file_slices(table, [split.path], None):
-        if each.file_id in split.foreign:
-            at = _positions(table, each, keys, keys)
+    for file_slice in list_file_slices(table, [split.path], None):
+        if file_slice.file_id in split.foreign:
+            at = _positions(table, file_slice, keys, keys)
             is_stored[at] = True
             file_ids = pc.replace_with_mask(
-                file_ids, pa.array(_mask(at, len(keys))), pa.repeat(pa.scalar(each.file_id), len(at))
+                file_ids, pa.array(_mask(at, len(keys))), pa.repeat(pa.scalar(file_slice.file_id), len(at))
             )
         elif not table.is_merge_on_read:
-            own = keys.filter(pc.equal(file_ids, each.file_id))
-            is_stored[_positions(table, each, own, keys)] = True
+            own = keys.filter(pc.equal(file_ids, file_slice.file_id))
+            is_stored[_positions(table, file_slice, own, keys)] = True
     return KeyLocations(file_ids, is_stored)
 
 

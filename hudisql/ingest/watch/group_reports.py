@@ -31,6 +31,6 @@ class GroupReports:
     def looked(self, view: WorkerView) -> None:
         """Report the states. A paused table is reported once the worker has given it up."""
         states = dict.fromkeys(view.paused, PAUSED)
-        for each in view.tables:
-            states[each.name] = each.state if each.error is None else f"{FAILED}: {each.error}"
+        for table in view.tables:
+            states[table.name] = table.state if table.error is None else f"{FAILED}: {table.error}"
         self._ownership.report(states)

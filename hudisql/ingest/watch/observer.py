@@ -84,15 +84,15 @@ class Observers:
 
     def committed(self, commit: CommittedEvents) -> None:
         """A commit was made."""
-        for each in self._observers:
-            each.committed(commit)
+        for observer in self._observers:
+            observer.committed(commit)
 
     def failed(self, table: str) -> None:
         """A table failed."""
-        for each in self._observers:
-            each.failed(table)
+        for observer in self._observers:
+            observer.failed(table)
 
     def looked(self, view: WorkerView) -> None:
         """The worker has these tables now."""
-        for each in self._observers:
-            each.looked(view)
+        for observer in self._observers:
+            observer.looked(view)

@@ -52,7 +52,7 @@ class WorkerHealth:
             "live": is_live,
             "ready": is_live and view.is_settled,
             "tables": len(view.tables),
-            "failed": sorted(each.name for each in view.tables if each.state is FeedState.FAILED),
+            "failed": sorted(table.name for table in view.tables if table.state is FeedState.FAILED),
             "seconds_since_last_turn": round(silent, 1),
         }
 

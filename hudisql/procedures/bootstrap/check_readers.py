@@ -47,14 +47,14 @@ def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterabl
     state = _state(context, arguments)
     return [
         CheckReadersRow(
-            reader=each.reader,
-            name=each.name,
-            reads=each.reads.value,
-            settings=each.settings,
-            why=each.why,
+            reader=answer.reader,
+            name=answer.name,
+            reads=answer.reads.value,
+            settings=answer.settings,
+            why=answer.why,
             looked_at=state.looked_at,
         )
-        for each in answers(state)
+        for answer in answers(state)
     ]
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _same(name: str) -> Any:
     """The parameter of this name of `bootstrap_table`."""
-    (found,) = (each for each in dataclasses.fields(BootstrapTableArguments) if each.name == name)
+    (found,) = (field for field in dataclasses.fields(BootstrapTableArguments) if field.name == name)
     return parameter(found.default, help=found.metadata["help"])
 
 

@@ -38,8 +38,8 @@ class IngestTableArguments(Arguments):
     )
     on_bad_record: str | None = parameter(
         None,
-        help="what follows an event that is not a row: dead_letter (of topics by default) or stop, for pushes "
-        "refuse (by default) or dead_letter",
+        help="what follows an event that is not a row: dead_letter (of topics by default) or stop, for "
+        "pushes refuse (by default) or dead_letter",
     )
     new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
@@ -185,4 +185,4 @@ def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRo
 
 
 def _names_of(declaration: type[IngestDeclaration]) -> list[str]:
-    return [each.name for each in fields(declaration)]
+    return [field.name for field in fields(declaration)]

@@ -35,5 +35,5 @@ def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[In
     tables = declared_tables(context, storage_without_spark(context))
     if arguments.table is not None:
         name = find_entry(context, arguments.table).full_name
-        tables = [each for each in tables if each.name == name]
+        tables = [table for table in tables if table.name == name]
     return ingest_rows(tables)

@@ -63,11 +63,11 @@ def show_ingest_partitions(
         raise InvalidArgumentError("limit must be at least 1")
     entry = find_entry(context, arguments.table)
     table = open_registered(context, entry, storage_without_spark(context)).table
-    paths = sorted((each.path for each in list_partitions(table)), reverse=True)[: arguments.limit]
+    paths = sorted((partition.path for partition in list_partitions(table)), reverse=True)[: arguments.limit]
     index_bytes = _index_bytes(table)
     slices: dict[str, list[FileSlice]] = {path: [] for path in paths}
-    for each in list_file_slices(table, paths, None):
-        slices[each.partition_path].append(each)
+    for file_slice in list_file_slices(table, paths, None):
+        slices[file_slice.partition_path].append(file_slice)
     rows = []
     for path, own in slices.items():
         split = find_split(path, own)

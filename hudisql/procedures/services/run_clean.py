@@ -107,7 +107,7 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
             metadata.milliseconds,
             metadata.files_deleted,
             metadata.earliest_retained,
-            json.dumps({each.partition_path: each.to_record() for each in metadata.sources}),
+            json.dumps({source.partition_path: source.to_record() for source in metadata.sources}),
             metadata.version,
         )
     ]
@@ -213,17 +213,17 @@ def show_cleans_metadata(context: Context, arguments: ShowCleansArguments) -> It
             time,
             instant.action,
             metadata.start_time,
-            each.partition_path,
-            each.policy,
-            len(each.patterns),
-            len(each.deleted),
-            len(each.failed),
-            each.is_partition_deleted,
+            partition.partition_path,
+            partition.policy,
+            len(partition.patterns),
+            len(partition.deleted),
+            len(partition.failed),
+            partition.is_partition_deleted,
             metadata.milliseconds,
             metadata.files_deleted,
         )
         for instant, time, metadata in _cleans(table, with_archived=arguments.showArchived)
-        for each in metadata.partitions
+        for partition in metadata.partitions
     ]
     return filter_rows(context, rows, CleanedPartitionRow, arguments.filter)[: max(arguments.limit, 0)]
 

@@ -171,7 +171,7 @@ def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:
             f"no clustering {unknown[0]} is pending on the Hudi table at {table.base_path}",
             hint="CALL show_clustering(table => '…') lists them",
         )
-    times = [each for each in pending if each in named] if named else pending
+    times = [instant for instant in pending if instant in named] if named else pending
     return times if arguments.limit is None else times[: arguments.limit]
 
 

@@ -134,7 +134,7 @@ class SavepointRow:
 def show_savepoints(context: Context, arguments: TableArguments) -> Iterable[SavepointRow]:
     """A row for each savepoint. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
-    return [SavepointRow(each) for each in sorted(table.timeline.savepoints, reverse=True)]
+    return [SavepointRow(savepoint) for savepoint in sorted(table.timeline.savepoints, reverse=True)]
 
 
 def _open(context: Context, table: str | None, path: str | None) -> TableCall:

@@ -67,7 +67,7 @@ def commits_compare(context: Context, arguments: CommitsCompareArguments) -> Ite
     """One row. Raises NoSuchTableError, StorageError."""
     source = find_table(context, arguments.table)
     target = find_table(context, None, arguments.path)
-    ours, theirs = ([each.timestamp for each in table.timeline.commits] for table in (source, target))
+    ours, theirs = ([commit.timestamp for commit in table.timeline.commits] for table in (source, target))
     last, last_of_target = ours[-1] if ours else "0", theirs[-1] if theirs else "0"
     is_behind = last_of_target > last
     missing = (
@@ -181,7 +181,7 @@ def _archived_json(archive: ArchiveReader, instant: Instant, path: str) -> bytes
         return None
     found = entry.record[name]
     schema = json.loads(load_codec("HoodieArchivedMetaEntry").schema_text)
-    (kind,) = (each["type"] for each in schema["fields"] if each["name"] == name)
+    (kind,) = (field["type"] for field in schema["fields"] if field["name"] == name)
     return _avro_json(next(each for each in kind if each != "null"), found)
 
 
@@ -226,7 +226,7 @@ def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterabl
     time = arguments.instant_time
     if not time.isdigit():
         raise InvalidArgumentError(f"instant_time must be an instant time, not '{time}'")
-    if any(each.timestamp == time for each in table.timeline.pending):
+    if any(instant.timestamp == time for instant in table.timeline.pending):
         raise WriteConflictError(
             f"the instant {time} of {table.base_path} is not complete: its markers say which files a "
             "rollback deletes",

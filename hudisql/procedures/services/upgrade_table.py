@@ -89,7 +89,7 @@ def _change(
         changed = run_version_change(plan, call.write_options(), lambda: context.spark)
         replace(call, table=changed).sync()
     steps = list(plan.steps()) or [f"nothing: the table has version {version}"]
-    return [VersionChangeRow(not dry_run, each) for each in steps]
+    return [VersionChangeRow(not dry_run, step) for step in steps]
 
 
 def _version_of(text: str) -> int:

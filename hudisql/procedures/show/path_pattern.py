@@ -32,7 +32,7 @@ def find_paths(storage: Storage, pattern: str) -> list[FileInfo]:
             continue
         name = glob_pattern(parts[at])
         listings = storage.list_directories(directories, missing_ok=True)
-        found_here = [each for entries in listings for each in entries if name.fullmatch(each.name)]
+        found_here = [entry for entries in listings for entry in entries if name.fullmatch(entry.name)]
         if is_last:
             return sorted(found_here, key=lambda each: each.path)
         directories = [each.path for each in found_here if each.is_directory]

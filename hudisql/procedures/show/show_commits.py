@@ -265,7 +265,7 @@ def _commit(context: Context, arguments: ShowCommitArguments) -> tuple[Instant, 
 
 def _find_commit(table: HudiTable, instant_time: str | None) -> Instant:
     commits = table.timeline.commits
-    found = [each for each in commits if instant_time in (None, each.timestamp)]
+    found = [commit for commit in commits if instant_time in (None, commit.timestamp)]
     if not found:
         what = f"no completed commit {instant_time}" if instant_time else "no completed commit"
         raise NoSuchInstantError(

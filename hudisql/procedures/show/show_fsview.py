@@ -99,11 +99,11 @@ def show_fsview_all(context: Context, arguments: FileSystemViewArguments) -> Ite
     shows_planned = arguments.include_in_flight and not arguments.exclude_compaction
     planned = _planned_slices(table) if shows_planned else {}
     rows = (
-        _slice_row(table.storage, each)
+        _slice_row(table.storage, file_slice)
         for path, file_id, versions in _file_groups(
             table, _partitions(table, arguments.path_regex), replaced_too=True
         )
-        for each in _slices(table, path, file_id, versions, planned.get((path, file_id)))
+        for file_slice in _slices(table, path, file_id, versions, planned.get((path, file_id)))
     )
     return first_rows(context, rows, FileSliceRow, arguments.filter, arguments.limit)
 
@@ -226,16 +226,18 @@ def _slice_row(storage: Storage, found: FileSlice) -> FileSliceRow:
         "" if base is None else storage.hadoop_uri(base.path),
         0 if base is None else base.length,
         len(found.log_files),
-        sum(each.length for each in found.log_files),
+        sum(log_file.length for log_file in found.log_files),
         _as_text(storage, found.log_files, ", "),
     )
 
 
 def _latest_row(storage: Storage, found: FileSlice) -> LatestFileSliceRow:
     row = _slice_row(storage, found)
-    own = [each for each in found.log_files if each.base_instant_time == found.base_instant_time]
-    later = [each for each in found.log_files if each.base_instant_time != found.base_instant_time]
-    own_size, later_size = (sum(each.length for each in logs) for logs in (own, later))
+    own = [log_file for log_file in found.log_files if log_file.base_instant_time == found.base_instant_time]
+    later = [
+        log_file for log_file in found.log_files if log_file.base_instant_time != found.base_instant_time
+    ]
+    own_size, later_size = (sum(log.length for log in logs) for logs in (own, later))
     base_size = row.data_file_size
     return LatestFileSliceRow(
         row.partition,
@@ -257,7 +259,7 @@ def _latest_row(storage: Storage, found: FileSlice) -> LatestFileSliceRow:
 def _as_text(storage: Storage, log_files: Sequence[LogFile], separator: str) -> str:
     """The text of a Java list of Hudi's `HoodieLogFile`, the latest first."""
     shown = [
-        f"HoodieLogFile{{pathStr='{storage.hadoop_uri(each.path)}', fileLen={each.length}}}"
-        for each in reversed(log_files)
+        f"HoodieLogFile{{pathStr='{storage.hadoop_uri(log_file.path)}', fileLen={log_file.length}}}"
+        for log_file in reversed(log_files)
     ]
     return f"[{separator.join(shown)}]"

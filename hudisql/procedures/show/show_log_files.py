@@ -74,7 +74,7 @@ class LogRecordRow:
 def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments) -> Iterable[LogBlockRow]:
     """A row for each block. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
-    paths = [each.path for each in _log_files(table, arguments.log_file_path_pattern)]
+    paths = [file.path for file in _log_files(table, arguments.log_file_path_pattern)]
     blocks = (row for path in paths for row in _block_rows(table.storage, path))
     return list(islice(blocks, max(arguments.limit, 0)))
 
@@ -112,10 +112,10 @@ def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
     found = []
-    for each in find_paths(table.storage, pattern if is_absolute else join(table.base_path, pattern)):
-        name = parse_log_file_name(each.name)
-        if name is not None and not each.is_directory:
-            found.append(LogFile(each.path, each.length, *name))
+    for path in find_paths(table.storage, pattern if is_absolute else join(table.base_path, pattern)):
+        name = parse_log_file_name(path.name)
+        if name is not None and not path.is_directory:
+            found.append(LogFile(path.path, path.length, *name))
     if not found:
         raise InvalidArgumentError(
             f"there is no log file at {pattern}",
@@ -202,8 +202,8 @@ def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.R
 
     config = log_merge_config_of(table)
     slices: dict[tuple[str, str, str], list[LogFile]] = {}
-    for each in files:
-        slices.setdefault((parent_of(each.path), each.file_id, each.base_instant_time), []).append(each)
+    for file in files:
+        slices.setdefault((parent_of(file.path), file.file_id, file.base_instant_time), []).append(file)
     for logs in slices.values():
         logs.sort(key=lambda log: (log.version, log.write_token))
         records = read_log_records(table.storage, logs, config, table.full_schema)
@@ -246,10 +246,10 @@ def show_invalid_parquet(
     directories = [join(table.base_path, path) for path in list_partition_paths(table)]
     listings = storage.list_directories(directories, missing_ok=True)
     files = [
-        each
+        entry
         for entries in listings
-        for each in entries
-        if each.name.endswith(".parquet") and not each.is_directory and not each.name.startswith(".")
+        for entry in entries
+        if entry.name.endswith(".parquet") and not entry.is_directory and not entry.name.startswith(".")
     ]
     with ThreadPoolExecutor(_THREADS) as pool:
         is_parquet = pool.map(lambda file: _is_parquet(storage, file), files)

@@ -84,8 +84,8 @@ def _sizes(table: HudiTable, pattern: str) -> tuple[list[str], list[int]]:
     for groups in list_file_versions(table, paths).values():
         for versions in groups.values():
             for instant_time, version in versions.items():
-                lengths = [each.length for each in version.base_files]
-                lengths += [each.length for each in version.log_files]
+                lengths = [base_file.length for base_file in version.base_files]
+                lengths += [log_file.length for log_file in version.log_files]
                 times += [instant_time] * len(lengths)
                 sizes += lengths
     return times, sizes
@@ -220,7 +220,7 @@ def _path_row(storage: Storage, path: FileInfo) -> PathDetailRow:
     if not path.is_directory:
         directories, files, size = 0, 1, path.length
     for entries in _levels_below(storage, path):
-        below = [each for each in entries if not _is_checksum(each)]
+        below = [entry for entry in entries if not _is_checksum(entry)]
         directories += sum(each.is_directory for each in below)
         files += sum(not each.is_directory for each in below)
         size += sum(each.length for each in below if not each.is_directory)
@@ -235,7 +235,7 @@ def _levels_below(storage: Storage, path: FileInfo) -> Iterator[list[FileInfo]]:
     while level:
         entries = [each for found in storage.list_directories(level, missing_ok=True) for each in found]
         yield entries
-        level = [each.path for each in entries if each.is_directory]
+        level = [entry.path for entry in entries if entry.is_directory]
 
 
 def _is_checksum(entry: FileInfo) -> bool:

@@ -308,7 +308,9 @@ def _says_that_it_deleted_none(change: GroupChange) -> bool:
     The row counts prove that only without log files, whose rows may be deleted when they are merged.
     """
     slices = (change.before, change.after)
-    return change.deleted_rows == 0 and not any(each is None or each.has_log_files for each in slices)
+    return change.deleted_rows == 0 and not any(
+        file_slice is None or file_slice.has_log_files for file_slice in slices
+    )
 
 
 def _count(read: Callable[[pa.Schema], Iterator[pa.RecordBatch]]) -> int:

@@ -51,7 +51,7 @@ def few_changed_images(
     many for Spark's plan.
     """
     sides = [side for change in changes for side in (change.before, change.after) if side is not None]
-    is_nested = any(pa.types.is_nested(each.type) for each in schema)
+    is_nested = any(pa.types.is_nested(field.type) for field in schema)
     if is_nested or sum(side.length for side in sides) > most_bytes:
         return None
     calendars = calendar_settings(spark)

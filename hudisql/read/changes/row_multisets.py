@@ -19,8 +19,8 @@ def equal_row_numbers(tables: Sequence[pa.Table]) -> list[RowNumbers]:
 
     Nested values are compared by their JSON texts.
     """
-    codes = np.zeros(sum(each.num_rows for each in tables), np.int64)
-    for columns in zip(*(each.columns for each in tables), strict=True):
+    codes = np.zeros(sum(table.num_rows for table in tables), np.int64)
+    for columns in zip(*(table.columns for table in tables), strict=True):
         chunks = [chunk for column in columns for chunk in column.chunks]
         if pa.types.is_nested(columns[0].type):
             chunks = [render_json(chunk) for chunk in chunks]
@@ -28,7 +28,7 @@ def equal_row_numbers(tables: Sequence[pa.Table]) -> list[RowNumbers]:
         column = pa.chunked_array(chunks, kind).combine_chunks().dictionary_encode("encode")
         codes = codes * max(len(column.dictionary), 1) + column.indices.to_numpy()
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    return np.split(codes, np.cumsum([each.num_rows for each in tables])[:-1])
+    return np.split(codes, np.cumsum([table.num_rows for table in tables])[:-1])
 
 
 def missing_rows(before: RowNumbers, after: RowNumbers) -> npt.NDArray[np.bool_]:

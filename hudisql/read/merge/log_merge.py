@@ -29,7 +29,11 @@ def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
     if RECORD_KEY not in schema.names:
         fields.append(pa.field(RECORD_KEY, pa.string()))
     if mode.keeps_newer_base_rows:
-        fields += [each for each in mode.ordering_fields if each.name not in schema.names]
+        fields += [
+            ordering_field
+            for ordering_field in mode.ordering_fields
+            if ordering_field.name not in schema.names
+        ]
     return pa.schema(fields)
 
 
@@ -67,8 +71,8 @@ class LogMerge:
         is_newer = np.zeros(len(touched), np.bool_)
         if mode.keeps_newer_base_rows and records.ordering_values and len(touched):
             at, of_keys = pa.array(touched), pa.array(key_numbers)
-            base = [batch.column(each.name).take(at) for each in mode.ordering_fields]
-            others = [each.take(of_keys) for each in records.ordering_values]
+            base = [batch.column(ordering_field.name).take(at) for ordering_field in mode.ordering_fields]
+            others = [ordering_value.take(of_keys) for ordering_value in records.ordering_values]
             is_newer = come_after(base, others) & records.may_yield[key_numbers]
         return touched, self._without_deletes(records.row_of_key[key_numbers]), is_newer
 

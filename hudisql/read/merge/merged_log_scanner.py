@@ -113,24 +113,24 @@ def read_log_records(
         return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), no_keys, (), no_keys)
     kinds, row_numbers = [], []
     rows_so_far = 0
-    for each in events:
-        count = len(each.keys)
-        if each.rows is not None:
+    for event in events:
+        count = len(event.keys)
+        if event.rows is not None:
             kinds.append(np.full(count, log_kernels.DATA, np.int64))
             row_numbers.append(np.arange(rows_so_far, rows_so_far + count))
             rows_so_far += count
         else:
-            assert each.always is not None
-            kinds.append(np.where(each.always, log_kernels.DELETE, log_kernels.ORDERED_DELETE))
+            assert event.always is not None
+            kinds.append(np.where(event.always, log_kernels.DELETE, log_kernels.ORDERED_DELETE))
             row_numbers.append(np.full(count, -1, np.int64))
     encoded = (
-        pa.chunked_array([each.keys for each in events], pa.string()).combine_chunks().dictionary_encode()
+        pa.chunked_array([event.keys for event in events], pa.string()).combine_chunks().dictionary_encode()
     )
     kind_of = np.concatenate(kinds)
     key_numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     ranks = _ranks(events, mode)
     sources = None
-    if any(each.lacks is not None for each in events):
+    if any(event.lacks is not None for event in events):
         latest, sources = log_kernels.latest_columns(
             key_numbers,
             kind_of,
@@ -174,8 +174,8 @@ def _chosen(
     row_of_key = np.full(len(keys), -1, np.int64)
     row_of_key[held] = np.arange(np.count_nonzero(held))
     chosen = row_numbers[held]
-    batches = [each.rows for each in events if each.rows is not None] or [_no_rows(schema)]
-    deletes = [each.is_delete for each in events if each.is_delete is not None]
+    batches = [event.rows for event in events if event.rows is not None] or [_no_rows(schema)]
+    deletes = [event.is_delete for event in events if event.is_delete is not None]
     is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
     all_rows, lacks = pa.concat_batches(batches), None
     if sources is None:
@@ -188,15 +188,18 @@ def _chosen(
 
 def _deletes_of(events: Sequence[_Events]) -> npt.NDArray[np.bool_]:
     return np.concatenate(
-        [np.ones(len(each.keys), np.bool_) if each.is_delete is None else each.is_delete for each in events]
+        [
+            np.ones(len(event.keys), np.bool_) if event.is_delete is None else event.is_delete
+            for event in events
+        ]
     )
 
 
 def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
     return np.concatenate(
         [
-            np.zeros((len(each.keys), columns), np.bool_) if each.lacks is None else each.lacks
-            for each in events
+            np.zeros((len(event.keys), columns), np.bool_) if event.lacks is None else event.lacks
+            for event in events
         ]
     )
 
@@ -277,7 +280,7 @@ def _events_of(
 
 def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
     names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
-    names += [each.name for each in mode.ordering_fields]
+    names += [ordering_field.name for ordering_field in mode.ordering_fields]
     if mode.delete_field:
         names.append(mode.delete_field)
     return frozenset(name.lower() for name in names)
@@ -285,7 +288,7 @@ def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
 
 def _avro_rows(block: LogBlock, wanted: frozenset[str]) -> pa.RecordBatch:
     text = block.header.get(HeaderKey.SCHEMA, "")
-    names = {each.name for each in program_of(text).fields if each.name.lower() in wanted}
+    names = {field.name for field in program_of(text).fields if field.name.lower() in wanted}
     return decode_data_block(block.content, text, names)
 
 
@@ -374,7 +377,7 @@ def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.i
     """A number for each event, in the order of the ordering values; nulls are lowest."""
     ranks = [_ranks_of(values) for values in _ordering_of(events, mode)]
     if not ranks:
-        return np.zeros(sum(len(each.keys) for each in events), np.int64)
+        return np.zeros(sum(len(event.keys) for event in events), np.int64)
     if len(ranks) == 1:
         return ranks[0]
     _, places = np.unique(np.stack(ranks, axis=1), axis=0, return_inverse=True)
@@ -393,7 +396,7 @@ def _ranks_of(values: pa.Array) -> npt.NDArray[np.int64]:
 
 def _ordering_of(events: Sequence[_Events], mode: RecordMergeMode) -> tuple[pa.Array, ...]:
     return tuple(
-        pa.chunked_array([each.ordering_values[place] for each in events], field.type).combine_chunks()
+        pa.chunked_array([event.ordering_values[place] for event in events], field.type).combine_chunks()
         for place, field in enumerate(mode.ordering_fields)
     )
 

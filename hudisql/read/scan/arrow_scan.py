@@ -70,8 +70,8 @@ def read_in_tasks(
             for position in batch.column(0).to_pylist():
                 task = pickle.loads(pieces.value[position])
                 rows = read_task(storage, task, schema, predicate, calendars, log_merge_config, read_slice)
-                for each in carry_errors(rows):
-                    yield conform_batch(each, output)
+                for error in carry_errors(rows):
+                    yield conform_batch(error, output)
         freeze_loaded_modules()
 
     positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))

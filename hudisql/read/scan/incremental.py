@@ -76,9 +76,17 @@ class IncrementalRead:
         if self.window.is_open:
             check_past_state(table, self.window.as_of, partitions, slices, wanted=set)
             begin = "" if self.window.by_transition_time else self.window.begin
-            chosen = [each for each in slices if each.base_instant_time > begin or each.log_files]
+            chosen = [
+                file_slice
+                for file_slice in slices
+                if file_slice.base_instant_time > begin or file_slice.log_files
+            ]
         else:
-            chosen = [each for each in slices if each.file_id in self._versions(each.partition_path)]
+            chosen = [
+                file_slice
+                for file_slice in slices
+                if file_slice.file_id in self._versions(file_slice.partition_path)
+            ]
             self._check_files(table, partitions, chosen)
         return [each for each in chosen if _matches(each, self.path_glob)]
 
@@ -88,7 +96,10 @@ class IncrementalRead:
     def _check_files(
         self, table: HudiTable, partitions: Sequence[str], slices: Collection[FileSlice]
     ) -> None:
-        found = {(each.partition_path, each.file_id): each.base_instant_time for each in slices}
+        found = {
+            (file_slice.partition_path, file_slice.file_id): file_slice.base_instant_time
+            for file_slice in slices
+        }
         lost = {
             (partition, file_id)
             for partition in partitions
@@ -129,7 +140,7 @@ def incremental_read(table: HudiTable, window: TimelineWindow, path_glob: str = 
 
 
 def _texts(instant_times: Sequence[str]) -> str:
-    return ", ".join(f"'{each}'" for each in instant_times)
+    return ", ".join(f"'{instant_time}'" for instant_time in instant_times)
 
 
 def _matches(file_slice: FileSlice, path_glob: str) -> bool:
@@ -137,4 +148,4 @@ def _matches(file_slice: FileSlice, path_glob: str) -> bool:
         return True
     pattern = glob_pattern("*" + path_glob)
     files = [file_slice.base_file] if file_slice.base_file is not None else list(file_slice.log_files)
-    return any(pattern.fullmatch(each.path) for each in files)
+    return any(pattern.fullmatch(file.path) for file in files)

@@ -36,10 +36,10 @@ class MatchCache:
         """The cached matches of these slices; `scope` is a `match_scope`."""
         found = {}
         with self._lock:
-            for each in slices:
-                if (match := self._kept.get((scope, each))) is not None:
-                    self._kept.move_to_end((scope, each))
-                    found[each] = match
+            for file_slice in slices:
+                if (match := self._kept.get((scope, file_slice))) is not None:
+                    self._kept.move_to_end((scope, file_slice))
+                    found[file_slice] = match
         return found
 
     def add(self, scope: str, matches: Iterable[tuple[FileSlice, LogMatch]]) -> None:

@@ -157,7 +157,7 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
         )
     text = str(error.java_exception.toString())
     files = plan.scanned_files()
-    path = next((each for each in files if scheme_of(each)), files[0])
+    path = next((file for file in files if scheme_of(file)), files[0])
     if _NO_FILE_SYSTEM.search(text) is None:
         return QueryError(f"Spark's parquet scan cannot open files such as {path}: {text.splitlines()[0]}")
     what = f"Spark has no file system for {scheme_of(path)}:// paths such as {path}"
@@ -176,7 +176,7 @@ def _floating(plan: ScanPlan, names: list[str]) -> list[str]:
     NaN is greater than any number: a pushed `x > 3` would lose rows.
     """
     return [
-        each.name for each in plan.output_schema if each.name in names and pa.types.is_floating(each.type)
+        field.name for field in plan.output_schema if field.name in names and pa.types.is_floating(field.type)
     ]
 
 

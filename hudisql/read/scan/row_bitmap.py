@@ -63,8 +63,8 @@ class RowBitmap:
 
 def row_bitmap_of(files: Sequence[FileRows]) -> RowBitmap | None:
     """The files' rows; None if files are too many, too long, or have the same length."""
-    divisor = _perfect_divisor(np.array([each.length for each in files], np.int64))
-    counts = np.array([(each.row_count + 63) >> _WORD_BITS for each in files], np.int64)
+    divisor = _perfect_divisor(np.array([file.length for file in files], np.int64))
+    counts = np.array([(file.row_count + 63) >> _WORD_BITS for file in files], np.int64)
     if divisor is None or counts.sum() > MOST_WORDS:
         return None
     words = np.zeros(int(counts.sum()) + 1, np.uint64)

@@ -65,7 +65,7 @@ def scan_methods(
         return [ScanMethod.STITCHED] * len(slices)
     needs_data = needs_data_columns(columns, partition_columns)
     needs_meta = any(name in META_COLUMNS for name in columns.names)
-    merged = [each for each in slices if each.has_log_files]
+    merged = [file_slice for file_slice in slices if file_slice.has_log_files]
     merges_natively = (
         not has_partial_blocks
         and sum(driving_file_bytes(each, needs_data=needs_data) for each in merged) >= _LEAST_BYTES_TO_MERGE
@@ -89,7 +89,7 @@ def scan_methods(
             return ScanMethod.STITCHED
         return ScanMethod.MERGED if each.has_log_files else ScanMethod.NATIVE
 
-    return [method_of(each) for each in slices]
+    return [method_of(file_slice) for file_slice in slices]
 
 
 def has_floats_in_structs(columns: pa.Schema) -> bool:
@@ -102,8 +102,8 @@ def has_floats_in_structs(columns: pa.Schema) -> bool:
 
 def _has_floats(struct: pa.StructType) -> bool:
     return any(
-        pa.types.is_floating(each.type) or (pa.types.is_struct(each.type) and _has_floats(each.type))
-        for each in struct
+        pa.types.is_floating(field.type) or (pa.types.is_struct(field.type) and _has_floats(field.type))
+        for field in struct
     )
 
 

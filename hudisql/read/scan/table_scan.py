@@ -140,11 +140,13 @@ class ScanPlan:
     @property
     def needs_data(self) -> bool:
         """True if columns are read that are neither meta nor partition columns."""
-        return needs_data_columns(self.columns, [each.name for each in self.partition_columns])
+        return needs_data_columns(
+            self.columns, [partition_column.name for partition_column in self.partition_columns]
+        )
 
     def methods(self) -> list[ScanMethod]:
         """How each of the slices is read in `native` mode."""
-        names = [each.name for each in self.partition_columns]
+        names = [partition_column.name for partition_column in self.partition_columns]
         config = self.log_merge_config
         return scan_methods(
             [each for each, _ in self.slices],
@@ -189,7 +191,7 @@ class ScanPlan:
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
             ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
-            ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
+            ("columns", ", ".join(_column_text(column) for column in self.columns) or "(none)"),
             ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
             (
                 "partition filter",
@@ -298,7 +300,9 @@ class _Pruning:
         """The file slices of the partitions in the requested state, with the partition's values by column."""
         table, as_of = self.request.table, self.request.state_instant
         names = [column.name for column in table.partition_columns]
-        values_of = {each.path: dict(zip(names, each.values, strict=True)) for each in partitions}
+        values_of = {
+            partition.path: dict(zip(names, partition.values, strict=True)) for partition in partitions
+        }
         slices = load_file_slices(table, partitions=partitions, as_of=as_of)
         if self.request.changes is not None:
             slices = self.request.changes.select(table, list(values_of), slices)
@@ -363,7 +367,7 @@ def prune_partitions(
 ) -> list[TablePartition]:
     """The partitions whose typed values make the predicate TRUE; all partitions without a predicate."""
     columns = [
-        pa.array([each.values[position] for each in partitions], column.type)
+        pa.array([partition.values[position] for partition in partitions], column.type)
         for position, column in enumerate(partition_columns)
     ]
     return _matching(partitions, predicate, columns, pa.schema(partition_columns))
@@ -376,8 +380,10 @@ def prune_by_path(
 
     For tables whose key generator computes directory names, which are not column values.
     """
-    of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
-    paths = pa.array([each.path for each in partitions], pa.string())
+    of_path = [
+        row_predicate for row_predicate in row_predicates if columns_of(row_predicate) == {(PARTITION_PATH,)}
+    ]
+    paths = pa.array([partition.path for partition in partitions], pa.string())
     schema = pa.schema([META_SCHEMA.field(PARTITION_PATH)])
     return _matching(partitions, conjunction(of_path), [paths], schema)
 
@@ -414,7 +420,9 @@ def _assign(
 
 def _fits_driver(request: ScanRequest, slices: Sequence[ScannedSlice]) -> bool:
     """True for few bytes of columns that Spark's plans hold as they are."""
-    if request.driver_bytes <= 0 or any(pa.types.is_nested(each.type) for each in request.table.full_schema):
+    if request.driver_bytes <= 0 or any(
+        pa.types.is_nested(field.type) for field in request.table.full_schema
+    ):
         return False
     return sum(file_slice.length for file_slice, _ in slices) <= request.driver_bytes
 

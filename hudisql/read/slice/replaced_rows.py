@@ -61,7 +61,7 @@ def read_log_rows(
     """
     if shown is None:
         shown = match_log_records(storage, read).shown
-    schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
+    schema = pa.schema([field for field in read.schema if field.name not in read.partition_values])
     rows = _records_of(storage, read, schema).rows if len(shown) else None
     for start in range(0, len(shown), BATCH_ROWS):
         assert rows is not None

@@ -34,11 +34,11 @@ def compact_if_due(context: Context, name: str) -> str | None:
     if not table.is_merge_on_read:
         return None
     times = [
-        each.timestamp
-        for each in table.timeline.pending
-        if each.action == COMPACTION and each.state is InstantState.REQUESTED
+        instant.timestamp
+        for instant in table.timeline.pending
+        if instant.action == COMPACTION and instant.state is InstantState.REQUESTED
     ]
-    done = [run_compaction(None, table.reopened(), each, options) for each in times]
+    done = [run_compaction(None, table.reopened(), time, options) for time in times]
     scheduled = schedule_compaction(table.reopened(), compaction_options(call.config), options.concurrency)
     if scheduled is not None:
         done.append(run_compaction(None, table.reopened(), scheduled.timestamp, options))

@@ -188,7 +188,7 @@ class DeclaredTable:
 
     def _ask_for_compaction(self, call: TableCall, compact: Callable[[str], None]) -> None:
         table = call.table.reopened()
-        pending = [each for each in table.timeline.pending if each.action == COMPACTION]
+        pending = [instant for instant in table.timeline.pending if instant.action == COMPACTION]
         try:
             options = compaction_options(call.config)
             is_due = is_compaction_due(table.timeline, options, now_on_timeline(table))

@@ -62,7 +62,7 @@ def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
     A table that `pause_ingest` has paused stays paused. Raises InvalidArgumentError, MetastoreError,
     NoSuchTableError.
     """
-    drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
+    drained = [table.name for table in chosen_tables(context, tables) if table.declaration.drained]
     for name in drained:
         change_declaration(context, name, drained=False)
     return drained

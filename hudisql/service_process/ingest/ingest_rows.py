@@ -43,7 +43,7 @@ def ingest_rows(tables: Iterable[DeclaredTable]) -> list[IngestRow]:
     """One row for each of the tables; `error` has what cannot be looked up."""
     sources: dict[str, KafkaSource] = {}
     try:
-        return [_row(each, sources) for each in tables]
+        return [_row(table, sources) for table in tables]
     finally:
         for source in sources.values():
             source.close()

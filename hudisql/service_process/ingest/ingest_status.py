@@ -47,15 +47,15 @@ class IngestStatus:
     @property
     def is_well(self) -> bool:
         """True if no table has an error."""
-        return all(each.error is None for each in self.rows)
+        return all(row.error is None for row in self.rows)
 
     @property
     def workers(self) -> tuple[str, ...]:
         """A line on each worker that is alive."""
-        owned = [each.worker for each in self.rows]
+        owned = [row.worker for row in self.rows]
         return tuple(
-            f"{each.name} at {each.host}: {owned.count(each.name):,} of these tables"
-            for each in self.feeding.group.members
+            f"{member.name} at {member.host}: {owned.count(member.name):,} of these tables"
+            for member in self.feeding.group.members
         )
 
 
@@ -75,7 +75,7 @@ def find_status(
     if not found:
         return IngestStatus((), WorkersState())
     state = find_workers(context, found, group, coordinator)
-    rows = {each.table: each for each in ingest_rows(found)}
+    rows = {row.table: row for row in ingest_rows(found)}
     return IngestStatus(tuple(_row(each, rows[each.name], state, max_lag) for each in found), state)
 
 
@@ -86,7 +86,7 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
     """
     from hudisql.options.table_call import find_entry
 
-    found = {each.name: each for each in declared_tables(context, storage_without_spark(context))}
+    found = {table.name: table for table in declared_tables(context, storage_without_spark(context))}
     wanted = [find_entry(context, name).full_name for name in names] or sorted(found)
     for name in wanted:
         if name not in found:

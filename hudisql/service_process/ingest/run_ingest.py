@@ -141,7 +141,7 @@ def _open_source(service: PushService | None, clients: ClientConfig, name: str) 
 
 def coordinator_of(tables: Sequence[DeclaredTable]) -> str:
     """The brokers of all tables. Raises InvalidArgumentError if they differ."""
-    servers = sorted({each.declaration.bootstrap_servers or "" for each in tables} - {""})
+    servers = sorted({table.declaration.bootstrap_servers or "" for table in tables} - {""})
     if len(servers) != 1:
         raise InvalidArgumentError(
             f"the declared tables have {len(servers)} different bootstrap_servers, and the group of workers "

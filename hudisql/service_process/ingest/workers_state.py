@@ -58,7 +58,7 @@ def find_workers(
     context: Context, tables: Sequence[DeclaredTable], group: str, coordinator: str | None
 ) -> WorkersState:
     """Find the owners of the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
-    of_topics = [each for each in tables if each.declaration.source != PUSH]
+    of_topics = [table for table in tables if table.declaration.source != PUSH]
     state = _NO_GROUP
     if of_topics:
         servers = coordinator or coordinator_of(of_topics)

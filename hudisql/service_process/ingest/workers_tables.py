@@ -32,14 +32,14 @@ class WorkersTables:
         """The current tables. Raises MetastoreError, SettingsError."""
         service = self.service
         tables = declared_tables(self.context, self.storage, self.parts)
-        self.of_topics = [each for each in tables if each.declaration.source != PUSH]
+        self.of_topics = [table for table in tables if table.declaration.source != PUSH]
         if service is None:
             return self.of_topics
         service.read_tokens_again()
         service.accepted.declare(
-            {each.name: each.declaration.is_paused for each in tables if each.declaration.source == PUSH}
+            {table.name: table.declaration.is_paused for table in tables if table.declaration.source == PUSH}
         )
-        self._discard_rows_of_dropped_tables(service, {each.name for each in tables})
+        self._discard_rows_of_dropped_tables(service, {table.name for table in tables})
         return tables
 
     def _discard_rows_of_dropped_tables(self, service: PushService, declared: set[str]) -> None:

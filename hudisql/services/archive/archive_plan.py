@@ -74,7 +74,7 @@ def archive_options(config: HudiConfig) -> ArchiveOptions:
 
 def may_archive(timeline: Timeline, options: ArchiveOptions) -> bool:
     """False if the number of instants on the timeline is certainly too small."""
-    counts = [sum(each.action == action for each in timeline.completed) for action in (CLEAN, ROLLBACK)]
+    counts = [sum(instant.action == action for instant in timeline.completed) for action in (CLEAN, ROLLBACK)]
     return max(len(timeline.commits), *counts) > options.max_commits
 
 
@@ -86,7 +86,7 @@ def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
         return _with_cleans_and_rollbacks(timeline, _commits(table, options, least, most))
     chosen: list[Instant] = []
     for action in (CLEAN, ROLLBACK):
-        instants = [each for each in timeline.completed if each.action == action]
+        instants = [instant for instant in timeline.completed if instant.action == action]
         if len(instants) > most:
             chosen += instants[: len(instants) - least]
     return sorted([*chosen, *_commits(table, options, least, most)])
@@ -96,7 +96,9 @@ def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> li
     """The commits, and the cleans and rollbacks before the last one (`TimelineArchiverV2` of Hudi 1.2)."""
     last = commits[-1].timestamp if commits else ""
     others = [
-        each for each in timeline.completed if each.action in (CLEAN, ROLLBACK) and each.timestamp < last
+        instant
+        for instant in timeline.completed
+        if instant.action in (CLEAN, ROLLBACK) and instant.timestamp < last
     ]
     return sorted([*commits, *others])
 
@@ -108,7 +110,7 @@ def _instants_to_keep(timeline: Timeline, options: ArchiveOptions) -> tuple[int,
     earliest = earliest_commit_to_retain(timeline, options.clean, now, counts_compactions=False)
     if earliest is None:
         return options.min_commits, options.max_commits
-    for_clean = sum(each.timestamp > earliest.timestamp for each in timeline.commits) + 2
+    for_clean = sum(commit.timestamp > earliest.timestamp for commit in timeline.commits) + 2
     extra = max(for_clean - options.min_commits, 0)
     return options.min_commits + extra, options.max_commits + extra
 
@@ -121,7 +123,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
         _oldest_before_pending(table),
         _oldest_for_compaction(table, options.compaction),
         _oldest_for_replaced(table),
-        *(each.target.timestamp for each in pending_rollbacks(table, table.timeline)),
+        *(rollback.target.timestamp for rollback in pending_rollbacks(table, table.timeline)),
     ]
     savepoints = table.timeline.savepoints
     if savepoints and not options.beyond_savepoint:
@@ -130,9 +132,9 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
     # several savepoints: its rows become invisible.
     passed = [
-        each
-        for each in commits[: len(commits) - least]
-        if each.timestamp not in savepoints and (bound is None or each.timestamp < bound)
+        commit
+        for commit in commits[: len(commits) - least]
+        if commit.timestamp not in savepoints and (bound is None or commit.timestamp < bound)
     ]
     return until_files_are_left(table, passed)
 
@@ -143,10 +145,10 @@ def _oldest_before_pending(table: HudiTable) -> str | None:
     It stays, with all later ones. Commits that completed after the write's request may conflict with it; Hudi
     archives them.
     """
-    pending = next((each for each in table.timeline.pending if each.action in WRITE_ACTIONS), None)
+    pending = next((instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS), None)
     if pending is None:
         return None
-    before = [each for each in table.timeline.commits if each.timestamp < pending.timestamp]
+    before = [commit for commit in table.timeline.commits if commit.timestamp < pending.timestamp]
     requested = table.instant_path(pending.in_state(InstantState.REQUESTED))
     begin, *completions = table.storage.infos([requested, *(table.instant_path(each) for each in before)])
     since = [
@@ -164,8 +166,8 @@ def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str 
     if not table.is_merge_on_read or options.trigger not in counting:
         return None
     timeline = table.timeline
-    compactions = [each.timestamp for each in timeline.completed if each.action == COMMIT]
-    deltas = [each.timestamp for each in timeline.instants if each.action == DELTA_COMMIT]
+    compactions = [instant.timestamp for instant in timeline.completed if instant.action == COMMIT]
+    deltas = [instant.timestamp for instant in timeline.instants if instant.action == DELTA_COMMIT]
     if compactions:
         deltas = [time for time in deltas if time > compactions[-1]]
     elif not deltas:
@@ -181,18 +183,23 @@ def _oldest_for_replaced(table: HudiTable) -> str | None:
     Without its instant their rows would become visible again.
     """
     timeline = table.timeline
-    replacements = [each for each in timeline.instants if each.completed_action == REPLACE_COMMIT]
+    replacements = [instant for instant in timeline.instants if instant.completed_action == REPLACE_COMMIT]
     if not replacements:
         return None
-    cleans = [each for each in timeline.completed if each.action == CLEAN]
+    cleans = [instant for instant in timeline.completed if instant.action == CLEAN]
     cleaned_until = ""
     if cleans:
         earliest = read_clean_plan(table, cleans[-1]).earliest_retained
         cleaned_until = cleans[-1].timestamp if earliest is None else earliest.timestamp
-    oldest = next((each.timestamp for each in replacements if each.timestamp >= cleaned_until), None)
-    pending = next((each.timestamp for each in replacements if not each.is_completed), None)
+    oldest = next(
+        (replacement.timestamp for replacement in replacements if replacement.timestamp >= cleaned_until),
+        None,
+    )
+    pending = next(
+        (replacement.timestamp for replacement in replacements if not replacement.is_completed), None
+    )
     if pending is not None:
-        before = [each.timestamp for each in timeline.commits if each.timestamp < pending]
+        before = [commit.timestamp for commit in timeline.commits if commit.timestamp < pending]
         if before and (oldest is None or before[-1] < oldest):
             return before[-1]
     return oldest

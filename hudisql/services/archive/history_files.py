@@ -83,9 +83,9 @@ def history_instants(
     fresh = [each for each in chosen if (each.timestamp, each.completed_action) not in archived]
     completions = completion_times(table, fresh)
     plans = {
-        (each.timestamp, each.completed_action): each
-        for each in pending
-        if each.action in _PLANNED and each.state.name == "REQUESTED"
+        (instant.timestamp, instant.completed_action): instant
+        for instant in pending
+        if instant.action in _PLANNED and instant.state.name == "REQUESTED"
     }
     metadata = list(read_instants(table, fresh))
     return [
@@ -98,7 +98,7 @@ def history_instants(
 def _archived(table: HudiTable, chosen: Sequence[Instant]) -> set[tuple[str, str]]:
     """Times and actions that an interrupted archiving has already written to the history."""
     times = [each.timestamp for each in chosen]
-    files = [each for each in history_files(table) if any(each.first <= time <= each.last for time in times)]
+    files = [file for file in history_files(table) if any(file.first <= time <= file.last for time in times)]
     return {(each.timestamp, each.action) for each in read_history(table.storage, files)}
 
 
@@ -120,9 +120,12 @@ def append_to_history(table: HudiTable, instants: Sequence[HistoryInstant]) -> N
     storage.make_directories(directory)
     files = history_files(table)
     if instants:
-        columns = [[each.timestamp for each in instants], [each.completion_time for each in instants]]
-        contents = [[each.metadata for each in instants], [each.plan for each in instants]]
-        values = [*columns, [each.action for each in instants], *contents, [1] * len(instants)]
+        columns = [
+            [instant.timestamp for instant in instants],
+            [instant.completion_time for instant in instants],
+        ]
+        contents = [[instant.metadata for instant in instants], [instant.plan for instant in instants]]
+        values = [*columns, [instant.action for instant in instants], *contents, [1] * len(instants)]
         rows = pa.table(values, schema=_SCHEMA)
         first, last = instants[0].timestamp, instants[-1].timestamp
         files = _publish(storage, directory, [*files, _write(storage, directory, first, last, 0, [rows])])
@@ -146,8 +149,8 @@ def _write(
         ) as writer,
     ):
         writer.add_key_value_metadata(_FOOTER)
-        for each in rows:
-            writer.write_table(each)
+        for row in rows:
+            writer.write_table(row)
     info = storage.info(path)
     return HistoryFile(path, first, last, layer, 0 if info is None else info.length)
 
@@ -155,7 +158,7 @@ def _write(
 def _publish(storage: Storage, directory: str, files: Sequence[HistoryFile]) -> list[HistoryFile]:
     """Publish these files as the newest version of the history."""
     version = (latest_history_version(storage, directory) or 0) + 1
-    named = [{"fileName": each.path.rpartition("/")[2], "fileLen": each.length} for each in files]
+    named = [{"fileName": file.path.rpartition("/")[2], "fileLen": file.length} for file in files]
     # A crash left a manifest of this number without its version file.
     storage.delete_file(manifest_path(directory, version))
     storage.create(manifest_path(directory, version), json.dumps({"files": named}, indent=2).encode())
@@ -168,29 +171,29 @@ def _merge_layers(storage: Storage, directory: str, files: Sequence[HistoryFile]
     """Merge the oldest files of each layer that has enough of them; returns the number of merges."""
     layer = 0
     while True:
-        own = sorted((each for each in files if each.layer == layer), key=lambda each: each.path)
+        own = sorted((file for file in files if file.layer == layer), key=lambda file: file.path)
         chosen = _within_size(own[:_FILES_MERGED])
         if len(own) < _FILES_MERGED or len(chosen) < 2:
             return layer
         first, last = min(each.first for each in chosen), max(each.last for each in chosen)
         merged = _write(storage, directory, first, last, layer + 1, _rows(storage, chosen))
-        files = _publish(storage, directory, [*(each for each in files if each not in chosen), merged])
+        files = _publish(storage, directory, [*(file for file in files if file not in chosen), merged])
         layer += 1
 
 
 def _within_size(files: Sequence[HistoryFile]) -> list[HistoryFile]:
     total, chosen = 0, []
-    for each in files:
-        total += each.length
+    for file in files:
+        total += file.length
         if total > _MOST_BYTES:
             break
-        chosen.append(each)
+        chosen.append(file)
     return chosen
 
 
 def _rows(storage: Storage, files: Sequence[HistoryFile]) -> Iterator[pa.Table]:
-    for each in files:
-        with storage.open_input(each.path) as source:
+    for file in files:
+        with storage.open_input(file.path) as source:
             yield pq.read_table(source, columns=_SCHEMA.names).cast(_SCHEMA)
 
 
@@ -198,9 +201,9 @@ def _delete_superseded(storage: Storage, directory: str, kept: int) -> None:
     """Delete all manifests but the newest ones, and the files that none of these lists."""
     entries = storage.list_directory(directory)
     versions = {
-        int(matched[1]): each.path
-        for each in entries
-        if (matched := MANIFEST_NAME.fullmatch(each.name)) is not None
+        int(matched[1]): entry.path
+        for entry in entries
+        if (matched := MANIFEST_NAME.fullmatch(entry.name)) is not None
     }
     newest = sorted(versions)[-kept:]
     if len(newest) == len(versions):
@@ -208,5 +211,5 @@ def _delete_superseded(storage: Storage, directory: str, kept: int) -> None:
     named = {file.path for version in newest for file in files_of_manifest(storage, directory, version)}
     storage.delete_files([path for version, path in versions.items() if version not in newest])
     storage.delete_files(
-        [each.path for each in entries if each.name.endswith(".parquet") and each.path not in named]
+        [entry.path for entry in entries if entry.name.endswith(".parquet") and entry.path not in named]
     )

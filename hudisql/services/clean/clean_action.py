@@ -77,7 +77,7 @@ def run_pending_cleans(
     None if there were none.
     """
     metadata = None
-    for pending in [each for each in table.timeline.pending if each.action == CLEAN]:
+    for pending in [instant for instant in table.timeline.pending if instant.action == CLEAN]:
         metadata = run_clean(table.reopened(), pending, concurrency, sources)
     return metadata
 
@@ -183,7 +183,7 @@ def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[st
     """The paths of the plan's files, without source files."""
     found: dict[str, tuple[str, ...]] = {}
     for partition, files in plan.files.items():
-        paths = tuple(table.storage.qualify(each.uri) for each in files if not each.is_source)
+        paths = tuple(table.storage.qualify(file.uri) for file in files if not file.is_source)
         for path in paths:
             if not is_inside(path, table.base_path) or is_inside(path, metadata_directory(table.base_path)):
                 raise CorruptTableError(
@@ -196,7 +196,7 @@ def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[st
 
 def _source_paths(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
     found = {
-        partition: tuple(table.storage.qualify(each.uri) for each in files if each.is_source)
+        partition: tuple(table.storage.qualify(file.uri) for file in files if file.is_source)
         for partition, files in plan.files.items()
     }
     return {partition: paths for partition, paths in found.items() if paths}
@@ -247,8 +247,8 @@ def _files_in_use(table: HudiTable, paths: Mapping[str, Sequence[str]]) -> froze
     existing = [path for path, info in zip(directories, infos, strict=True) if info is not None or not path]
     seen = {
         file.path
-        for each in list_file_slices(table, existing, None)
-        for file in (each.base_file, *each.log_files)
+        for file_slice in list_file_slices(table, existing, None)
+        for file in (file_slice.base_file, *file_slice.log_files)
         if file is not None
     }
     savepointed = savepointed_files(table)
@@ -261,7 +261,7 @@ def _delete_partitions(table: HudiTable, partitions: Collection[str]) -> frozens
 
     None is deleted while a write is pending, which may be about to write there.
     """
-    if any(each.action in WRITE_ACTIONS for each in table.timeline.pending):
+    if any(instant.action in WRITE_ACTIONS for instant in table.timeline.pending):
         return frozenset()
     return frozenset(path for path in partitions if path and _delete_partition(table, path))
 

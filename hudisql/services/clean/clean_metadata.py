@@ -73,9 +73,13 @@ class CleanMetadata:
             "totalFilesDeleted": self.files_deleted,
             "earliestCommitToRetain": self.earliest_retained,
             "lastCompletedCommitTimestamp": self.last_completed,
-            "partitionMetadata": {each.partition_path: each.to_record() for each in self.partitions},
+            "partitionMetadata": {
+                partition.partition_path: partition.to_record() for partition in self.partitions
+            },
             "version": self.version,
-            "bootstrapPartitionMetadata": {each.partition_path: each.to_record() for each in self.sources},
+            "bootstrapPartitionMetadata": {
+                source.partition_path: source.to_record() for source in self.sources
+            },
             "extraMetadata": None if self.extra_metadata is None else dict(self.extra_metadata),
         }
         return load_codec("HoodieCleanMetadata").encode(record)

@@ -123,7 +123,7 @@ class CleanPlan:
             "filesToBeDeletedPerPartition": {},
             "version": self.version,
             "filePathsToBeDeletedPerPartition": {
-                partition: [{"filePath": each.uri, "isBootstrapBaseFile": each.is_source} for each in files]
+                partition: [{"filePath": file.uri, "isBootstrapBaseFile": file.is_source} for file in files]
                 for partition, files in self.files.items()
             },
             "partitionsToBeDeleted": list(self.partitions_to_delete),
@@ -196,17 +196,17 @@ def earliest_commit_to_retain(
         # Without a commit to retain Hudi does not find one, either.
         chosen = commits[number] if number < len(commits) else None
         pending = [
-            each.timestamp
-            for each in timeline.pending
-            if each.action in WRITE_ACTIONS and (counts_compactions or each.action != COMPACTION)
+            instant.timestamp
+            for instant in timeline.pending
+            if instant.action in WRITE_ACTIONS and (counts_compactions or instant.action != COMPACTION)
         ]
         if chosen is not None and pending and chosen.timestamp > pending[0]:
-            before = [each for each in commits if each.timestamp < pending[0]]
+            before = [commit for commit in commits if commit.timestamp < pending[0]]
             return before[-1] if before else None
         return chosen
     if options.policy is CleanPolicy.KEEP_LATEST_BY_HOURS:
         least = instant_time_at(now - timedelta(hours=options.hours_retained))
-        return next((each for each in commits if each.timestamp >= least), None)
+        return next((commit for commit in commits if commit.timestamp >= least), None)
     return None
 
 
@@ -222,7 +222,7 @@ def commits_since_clean(table: HudiTable) -> int:
     """The number of commits that completed after the last clean."""
     last = last_clean(table)
     since = "" if last is None else last.last_completed
-    return sum(each.timestamp > since for each in table.timeline.commits)
+    return sum(commit.timestamp > since for commit in table.timeline.commits)
 
 
 def plan_clean(
@@ -315,7 +315,11 @@ def _partitions_to_look_at(
             return list_partition_paths(table)
         written[instant_time] = commit
     # Files that the last clean could not delete are tried again.
-    found = set() if last is None else {each.partition_path for each in last.partitions if each.failed}
+    found = (
+        set()
+        if last is None
+        else {partition.partition_path for partition in last.partitions if partition.failed}
+    )
     for commit in written.values():
         metadata = read_commit(table, commit)
         found |= metadata.partition_to_write_stats.keys()
@@ -430,5 +434,5 @@ def _is_needed(time: str, compaction: tuple[str, str] | None) -> bool:
 def _pending_compactions(table: HudiTable) -> Iterator[tuple[FileGroupId, tuple[str, str]]]:
     """The file groups of pending compactions: the compaction's instant, and that of the slice it merges."""
     for instant_time in sorted(table.timeline.pending_compactions):
-        for each in read_compaction_plan(table, instant_time).operations:
-            yield (each.partition_path, each.file_id), (instant_time, each.base_instant_time)
+        for operation in read_compaction_plan(table, instant_time).operations:
+            yield (operation.partition_path, operation.file_id), (instant_time, operation.base_instant_time)

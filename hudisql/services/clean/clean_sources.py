@@ -102,10 +102,10 @@ def _reason_to_keep(
         return "the bootstrap index does not name it"
     if is_inside(path, table.base_path):
         return "it lies in the directory of the table"
-    for each in mappings:
-        if (each.partition_path, each.file_id) in needed:
-            return f"the skeleton of the file group {each.file_id} is there"
-        taken = each.external_file
+    for mapping in mappings:
+        if (mapping.partition_path, mapping.file_id) in needed:
+            return f"the skeleton of the file group {mapping.file_id} is there"
+        taken = mapping.external_file
         if info.length != taken.length or not is_same_time(
             taken.modification_time_ms, info.modification_time_ms
         ):
@@ -134,10 +134,10 @@ def _present_skeletons(table: HudiTable, partitions: Collection[str]) -> set[Fil
 def _cleaned_before(table: HudiTable) -> set[FileGroupId]:
     """The file groups whose skeleton a completed clean, possibly an archived one, has deleted."""
     return {
-        (each.partition_path, file_id)
+        (partition.partition_path, file_id)
         for metadata in _completed_cleans(table)
-        for each in metadata.partitions
-        for file_id in _skeletons(each.deleted)
+        for partition in metadata.partitions
+        for file_id in _skeletons(partition.deleted)
     }
 
 

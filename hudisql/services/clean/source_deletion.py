@@ -53,7 +53,7 @@ def check_confirmed(
     if sources is None or is_confirmed:
         return
     plan = _plan(table, options, sources)
-    paths = [each.uri for files in plan.files.values() for each in files if each.is_source] if plan else []
+    paths = [file.uri for files in plan.files.values() for file in files if file.is_source] if plan else []
     example = f", such as {paths[0]}" if paths else ""
     raise SourceProtectedError(
         f"{CLEAN_SOURCES} = true: a clean of {table.base_path} would delete {_count(paths)} of the "
@@ -79,9 +79,9 @@ def dry_run_of(
         sources=tuple(
             CleanedPartition(partition, plan.policy, patterns=uris)
             for partition, files in plan.files.items()
-            if (uris := tuple(each.uri for each in files if each.is_source))
+            if (uris := tuple(file.uri for file in files if file.is_source))
         ),
-        files_deleted=sum(not each.is_source for files in plan.files.values() for each in files),
+        files_deleted=sum(not file.is_source for files in plan.files.values() for file in files),
     )
 
 

@@ -160,12 +160,12 @@ def schedule_clustering(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = prepare_to_plan(table, concurrency)
         _check_sort_columns(table, RowOrder(options.sort_columns, options.layout))
-        partitions = {each.path: each for each in list_partitions(table)}
+        partitions = {partition.path: partition for partition in list_partitions(table)}
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
         check_bucket_index_declared(table, slices)
         # The hash buckets of an ingest worker are not clustered.
-        slices = [each for each in slices if split_bucket_of(each.file_id) is None]
+        slices = [file_slice for file_slice in slices if split_bucket_of(file_slice.file_id) is None]
         plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
             return None
@@ -211,13 +211,13 @@ def run_clustering(
     except BaseException:
         give_up_run(table, inflight, heartbeat)
         raise
-    replaced = sum(len(each.slices) for each in plan.groups)
-    return ClusteringResult(instant_time, replaced, len(files), sum(each.bytes for each in files))
+    replaced = sum(len(group.slices) for group in plan.groups)
+    return ClusteringResult(instant_time, replaced, len(files), sum(file.bytes for file in files))
 
 
 def pending_clusterings(table: HudiTable) -> list[str]:
     """The instant times of the pending clusterings, oldest first. Raises CorruptTableError, StorageError."""
-    return [each.timestamp for each in table.timeline.pending if is_clustering(table, each)]
+    return [instant.timestamp for instant in table.timeline.pending if is_clustering(table, instant)]
 
 
 def commits_since_clustering(table: HudiTable) -> int:
@@ -226,12 +226,13 @@ def commits_since_clustering(table: HudiTable) -> int:
     Raises CorruptTableError, StorageError.
     """
     clusterings = [
-        each.timestamp
-        for each in table.timeline.instants
-        if each.completed_action == REPLACE_COMMIT and read_clustering_plan(table, each.timestamp) is not None
+        instant.timestamp
+        for instant in table.timeline.instants
+        if instant.completed_action == REPLACE_COMMIT
+        and read_clustering_plan(table, instant.timestamp) is not None
     ]
     last = clusterings[-1] if clusterings else ""
-    return sum(each.timestamp > last for each in table.timeline.commits)
+    return sum(commit.timestamp > last for commit in table.timeline.commits)
 
 
 def _short_name(config: HudiConfig, key: ConfigKey[str], package: str, known: Sequence[str]) -> str:
@@ -278,9 +279,9 @@ def _has_maps(kind: pa.DataType) -> bool:
 
 def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPlan]:
     found = [
-        each
-        for each in table.timeline.pending
-        if each.timestamp == instant_time and each.completed_action == REPLACE_COMMIT
+        instant
+        for instant in table.timeline.pending
+        if instant.timestamp == instant_time and instant.completed_action == REPLACE_COMMIT
     ]
     plan = read_clustering_plan(table, instant_time) if found else None
     if plan is None:
@@ -294,16 +295,16 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
 def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> list[SliceGroup]:
     """The plan's slices in their current state."""
     paths = set(plan.partitions)
-    partitions = [each for each in list_partitions(table) if each.path in paths]
+    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     # Not the listing of a statement: others may have written since.
     found = load_file_slices(replace(table, listing=None), partitions)
     slices = {(each.partition_path, each.file_id): each for each in found}
     groups = []
     for group in plan.groups:
         chosen: list[FileSlice] = []
-        for each in group.slices:
-            current = slices.get((each.partition_path, each.file_id))
-            name = (each.base_file or "").rpartition("/")[2]
+        for file_slice in group.slices:
+            current = slices.get((file_slice.partition_path, file_slice.file_id))
+            name = (file_slice.base_file or "").rpartition("/")[2]
             base = current.base_file.path.rpartition("/")[2] if current and current.base_file else ""
             if current is None or base != name:
                 raise _changed(table, instant_time)
@@ -324,8 +325,8 @@ def _metadata(commit: OpenCommit, plan: ClusteringPlan, files: Sequence[WrittenF
     table = commit.table
     replaced: dict[str, list[str]] = defaultdict(list)
     for group in plan.groups:
-        replaced[group.partition_path] += [each.file_id for each in group.slices]
-    ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
+        replaced[group.partition_path] += [file_slice.file_id for file_slice in group.slices]
+    ordered = sorted(files, key=lambda file: (file.partition_path, file.file_id))
     return new_commit_metadata(
         [write_stat(table.base_path, each) for each in ordered],
         avro_from_arrow(table.schema, table.name),

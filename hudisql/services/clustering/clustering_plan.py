@@ -76,7 +76,7 @@ class ClusteringPlan:
     @property
     def partitions(self) -> tuple[str, ...]:
         """The partition paths, in the order of the groups."""
-        return tuple(dict.fromkeys(each.partition_path for each in self.groups))
+        return tuple(dict.fromkeys(group.partition_path for group in self.groups))
 
     def to_avro(self) -> bytes:
         """The content of `<t>.replacecommit.requested`."""
@@ -88,7 +88,7 @@ class ClusteringPlan:
                 LAYOUT_STRATEGY.name: self.layout,
             }
         plan = {
-            "inputGroups": [_group_record(each) for each in self.groups],
+            "inputGroups": [_group_record(group) for group in self.groups],
             "strategy": {
                 "strategyClassName": EXECUTION_STRATEGY,
                 "strategyParams": parameters,
@@ -171,10 +171,11 @@ def plan_clustering(
     `excluded` file groups, as (partition path, file id), belong to another pending table service.
     """
     small = [
-        each
-        for each in slices
-        if (each.partition_path, each.file_id) not in excluded
-        and (each.base_file.length if each.base_file is not None else 0) < options.small_file_limit
+        file_slice
+        for file_slice in slices
+        if (file_slice.partition_path, file_slice.file_id) not in excluded
+        and (file_slice.base_file.length if file_slice.base_file is not None else 0)
+        < options.small_file_limit
     ]
     groups: list[ClusteringGroup] = []
     for path in sorted({each.partition_path for each in small}):
@@ -215,7 +216,7 @@ def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:
         )
         for each in found["slices"] or ()
     )
-    if not slices or len({each.partition_path for each in slices}) > 1:
+    if not slices or len({file_slice.partition_path for file_slice in slices}) > 1:
         raise CorruptTableError(f"{path} is a clustering plan with a group that is not of one partition")
     return ClusteringGroup(slices, int(found["numOutputFileGroups"] or 1), dict(found["metrics"] or {}))
 
@@ -224,7 +225,10 @@ def _groups_of_partition(
     storage: Storage, slices: Sequence[FileSlice], options: ClusteringOptions
 ) -> Iterator[ClusteringGroup]:
     """Groups of at most `max_group_bytes`, the largest files first."""
-    sized = sorted(((_base_bytes(each, options), each) for each in slices), key=lambda each: -each[0])
+    sized = sorted(
+        ((_base_bytes(file_slice, options), file_slice) for file_slice in slices),
+        key=lambda file_slice: -file_slice[0],
+    )
     group: list[FileSlice] = []
     total = 0
     for size, each in sized:
@@ -247,16 +251,16 @@ def _group(
     storage: Storage, slices: Sequence[FileSlice], total: int, options: ClusteringOptions
 ) -> ClusteringGroup:
     outputs = max(1, -(-total // options.target_file_bytes))
-    log_bytes = sum(log.length for each in slices for log in each.log_files)
+    log_bytes = sum(log.length for file_slice in slices for log in file_slice.log_files)
     read_megabytes = (total + log_bytes) // _MEGABYTE
     metrics = {
-        "TOTAL_LOG_FILES": float(sum(len(each.log_files) for each in slices)),
+        "TOTAL_LOG_FILES": float(sum(len(file_slice.log_files) for file_slice in slices)),
         "TOTAL_LOG_FILES_SIZE": float(log_bytes),
         "TOTAL_IO_READ_MB": float(read_megabytes),
         "TOTAL_IO_WRITE_MB": float(total // _MEGABYTE),
         "TOTAL_IO_MB": float(read_megabytes + total // _MEGABYTE),
     }
-    return ClusteringGroup(tuple(_slice(storage, each) for each in slices), outputs, metrics)
+    return ClusteringGroup(tuple(_slice(storage, file_slice) for file_slice in slices), outputs, metrics)
 
 
 def _slice(storage: Storage, file_slice: FileSlice) -> ClusteringSlice:
@@ -265,7 +269,7 @@ def _slice(storage: Storage, file_slice: FileSlice) -> ClusteringSlice:
         file_slice.partition_path,
         file_slice.file_id,
         storage.hadoop_uri(base.path) if base is not None else None,
-        tuple(storage.hadoop_uri(each.path) for each in file_slice.log_files),
+        tuple(storage.hadoop_uri(log_file.path) for log_file in file_slice.log_files),
         storage.hadoop_uri(external.path) if external is not None else None,
     )
 
@@ -274,14 +278,14 @@ def _group_record(group: ClusteringGroup) -> dict[str, Any]:
     return {
         "slices": [
             {
-                "dataFilePath": each.base_file or "",
-                "deltaFilePaths": list(each.log_files),
-                "fileId": each.file_id,
-                "partitionPath": each.partition_path,
-                "bootstrapFilePath": each.bootstrap_file or "",
+                "dataFilePath": file_slice.base_file or "",
+                "deltaFilePaths": list(file_slice.log_files),
+                "fileId": file_slice.file_id,
+                "partitionPath": file_slice.partition_path,
+                "bootstrapFilePath": file_slice.bootstrap_file or "",
                 "version": _VERSION,
             }
-            for each in group.slices
+            for file_slice in group.slices
         ],
         "metrics": group.metrics,
         "numOutputFileGroups": group.output_files,

@@ -175,7 +175,9 @@ def delta_commits_since_compaction(timeline: Timeline, trigger: CompactionTrigge
     requested = max((*timeline.pending_compactions, last))
     counts_from = requested if trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST else last
     return tuple(
-        each for each in timeline.completed if each.action == DELTA_COMMIT and each.timestamp > counts_from
+        instant
+        for instant in timeline.completed
+        if instant.action == DELTA_COMMIT and instant.timestamp > counts_from
     )
 
 
@@ -212,12 +214,12 @@ def _candidates(table: HudiTable, options: CompactionOptions) -> list[FileSlice]
     strategy = options.strategy
     if not chooses_partitions(strategy):
         return load_file_slices(table)
-    partitions = {each.path: each for each in list_partitions(table)}
+    partitions = {partition.path: partition for partition in list_partitions(table)}
     today = now_on_timeline(table).date()
     paths = partitions_to_compact(strategy, partitions, options.target_partitions, today)
     position = {path: number for number, path in enumerate(paths)}
     slices = load_file_slices(table, [partitions[path] for path in paths])
-    return sorted(slices, key=lambda each: position[each.partition_path])
+    return sorted(slices, key=lambda file_slice: position[file_slice.partition_path])
 
 
 def run_compaction(
@@ -244,11 +246,11 @@ def run_compaction(
     except BaseException:
         give_up_run(table, inflight, heartbeat)
         raise
-    return CompactionResult(instant_time, len(plan.operations), len(files), sum(each.bytes for each in files))
+    return CompactionResult(instant_time, len(plan.operations), len(files), sum(file.bytes for file in files))
 
 
 def _last_compaction(timeline: Timeline) -> str:
-    completed = [each for each in timeline.completed if each.action == COMMIT]
+    completed = [instant for instant in timeline.completed if instant.action == COMMIT]
     return completed[-1].timestamp if completed else ""
 
 
@@ -262,9 +264,9 @@ def _check_compactable(table: HudiTable) -> None:
 
 def _planned(table: HudiTable, instant_time: str) -> Instant:
     found = [
-        each
-        for each in table.timeline.pending
-        if each.action == COMPACTION and each.timestamp == instant_time
+        instant
+        for instant in table.timeline.pending
+        if instant.action == COMPACTION and instant.timestamp == instant_time
     ]
     if not found:
         raise NoSuchInstantError(
@@ -275,28 +277,32 @@ def _planned(table: HudiTable, instant_time: str) -> Instant:
 
 
 def _slices_of(table: HudiTable, plan: CompactionPlan) -> list[FileSlice]:
-    bootstrapped = {each.partition_path for each in plan.operations if each.bootstrap_file is not None}
+    bootstrapped = {
+        operation.partition_path for operation in plan.operations if operation.bootstrap_file is not None
+    }
     external = read_bootstrap_index(table.storage, table.base_path, bootstrapped) if bootstrapped else {}
     return [
         slice_of(
             table,
-            each,
-            external.get((each.partition_path, each.file_id)) if each.bootstrap_file is not None else None,
+            operation,
+            external.get((operation.partition_path, operation.file_id))
+            if operation.bootstrap_file is not None
+            else None,
         )
-        for each in plan.operations
+        for operation in plan.operations
     ]
 
 
 def _metadata(commit: OpenCommit, plan: CompactionPlan, files: Sequence[WrittenFile]) -> CommitMetadata:
     table = commit.table
-    written = {(each.partition_path, each.file_id): each for each in files}
+    written = {(file.partition_path, file.file_id): file for file in files}
     stats = [
         replace(
-            write_stat(table.base_path, written[each.partition_path, each.file_id]),
-            total_log_files_compacted=len(each.log_files),
-            total_log_size_compacted=int(each.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+            write_stat(table.base_path, written[operation.partition_path, operation.file_id]),
+            total_log_files_compacted=len(operation.log_files),
+            total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
         )
-        for each in plan.operations
+        for operation in plan.operations
     ]
     schema = avro_from_arrow(table.schema, table.name)
     return replace(new_commit_metadata(stats, schema, OPERATION_TYPE), compacted=True)

@@ -57,15 +57,15 @@ class CompactionPlan:
         """The content of `<t>.compaction.requested`."""
         operations = [
             {
-                "baseInstantTime": each.base_instant_time,
-                "deltaFilePaths": list(each.log_files),
-                "dataFilePath": each.base_file,
-                "fileId": each.file_id,
-                "partitionPath": each.partition_path,
-                "metrics": each.metrics,
-                "bootstrapFilePath": each.bootstrap_file,
+                "baseInstantTime": operation.base_instant_time,
+                "deltaFilePaths": list(operation.log_files),
+                "dataFilePath": operation.base_file,
+                "fileId": operation.file_id,
+                "partitionPath": operation.partition_path,
+                "metrics": operation.metrics,
+                "bootstrapFilePath": operation.bootstrap_file,
             }
-            for each in self.operations
+            for operation in self.operations
         ]
         record = {
             "operations": operations,
@@ -120,16 +120,22 @@ def plan_compaction(
     `excluded` file groups, as (partition path, file id), belong to another pending table service.
     """
     operations = [
-        _operation_of(storage, each)
-        for each in slices
-        if each.has_log_files and (each.partition_path, each.file_id) not in excluded
+        _operation_of(storage, file_slice)
+        for file_slice in slices
+        if file_slice.has_log_files and (file_slice.partition_path, file_slice.file_id) not in excluded
     ]
     if strategy == "log_file_size":
-        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES_SIZE"] >= least_log_bytes]
-        operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES_SIZE"])
+        operations = [
+            operation
+            for operation in operations
+            if operation.metrics["TOTAL_LOG_FILES_SIZE"] >= least_log_bytes
+        ]
+        operations.sort(key=lambda operation: -operation.metrics["TOTAL_LOG_FILES_SIZE"])
     elif strategy == "log_file_count":
-        operations = [each for each in operations if each.metrics["TOTAL_LOG_FILES"] >= least_log_files]
-        operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES"])
+        operations = [
+            operation for operation in operations if operation.metrics["TOTAL_LOG_FILES"] >= least_log_files
+        ]
+        operations.sort(key=lambda operation: -operation.metrics["TOTAL_LOG_FILES"])
     if strategy in ("log_file_size", "log_file_count", "bounded_io"):
         return CompactionPlan(tuple(_within(operations, target_io_megabytes)))
     return CompactionPlan(tuple(operations))
@@ -160,7 +166,7 @@ def _name_of(path: str | None) -> str | None:
 
 
 def _operation_of(storage: Storage, file_slice: FileSlice) -> CompactionOperation:
-    log_bytes = sum(each.length for each in file_slice.log_files)
+    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
     base = file_slice.base_file
     base_bytes = base.length if base else 0
     external = file_slice.external_file
@@ -173,7 +179,7 @@ def _operation_of(storage: Storage, file_slice: FileSlice) -> CompactionOperatio
         file_id=file_slice.file_id,
         base_instant_time=file_slice.base_instant_time,
         base_file=_name_of(base.path) if base else None,
-        log_files=tuple(each.path.rpartition("/")[2] for each in file_slice.log_files),
+        log_files=tuple(log_file.path.rpartition("/")[2] for log_file in file_slice.log_files),
         bootstrap_file=None if external is None else storage.hadoop_uri(external.path),
         metrics={
             "TOTAL_LOG_FILES": float(len(file_slice.log_files)),
@@ -189,9 +195,9 @@ def _within(
     operations: Sequence[CompactionOperation], target_io_megabytes: int
 ) -> Iterable[CompactionOperation]:
     left = float(target_io_megabytes)
-    for each in operations:
-        left -= each.metrics["TOTAL_IO_MB"]
-        yield each
+    for operation in operations:
+        left -= operation.metrics["TOTAL_IO_MB"]
+        yield operation
         if left <= 0:
             return
 

@@ -68,7 +68,7 @@ def restore_to_savepoint(
     check_writable(table, RESTORE)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
-        restore = next((each for each in table.timeline.pending if each.action == RESTORE), None)
+        restore = next((instant for instant in table.timeline.pending if instant.action == RESTORE), None)
         if restore is None:
             restore, plan = _request(table, instant_time, concurrency)
         else:
@@ -102,12 +102,12 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
 def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
     """The writes after the savepoint, the latest request first, as Hudi's checks of each rollback require."""
     timeline = table.timeline
-    writes = [each for each in reversed(timeline.instants) if each.action in WRITE_ACTIONS]
+    writes = [instant for instant in reversed(timeline.instants) if instant.action in WRITE_ACTIONS]
     if not timeline.layout.has_completion_times:
-        return [each for each in writes if each.timestamp > savepoint_time]
+        return [write for write in writes if write.timestamp > savepoint_time]
     completions = completion_times(table, timeline.commits)
     # Missing if the deletion of a savepoint was interrupted: its commit is archived.
-    kept = next((each for each in timeline.commits if each.timestamp == savepoint_time), None)
+    kept = next((commit for commit in timeline.commits if commit.timestamp == savepoint_time), None)
 
     def is_later(each: Instant) -> bool:
         if kept is None or each not in completions:
@@ -116,7 +116,7 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
             return each.timestamp > savepoint_time
         return completions[each] > completions[kept]
 
-    return [each for each in writes if is_later(each)]
+    return [write for write in writes if is_later(write)]
 
 
 def _planned_action(instant: Instant) -> str:
@@ -148,25 +148,25 @@ def _read_plan(table: HudiTable, restore: Instant) -> RestorePlan:
 def _check_nobody_writes(table: HudiTable, concurrency: Concurrency) -> None:
     tolerance = concurrency.heartbeat_tolerance_ms
     is_eager = concurrency.failed_writes is FailedWrites.EAGER
-    for each in table.timeline.pending:
-        if each.action in WRITE_ACTIONS and is_alive(
-            table.storage, table.base_path, each.timestamp, tolerance, asks_process=is_eager
+    for instant in table.timeline.pending:
+        if instant.action in WRITE_ACTIONS and is_alive(
+            table.storage, table.base_path, instant.timestamp, tolerance, asks_process=is_eager
         ):
             raise WriteConflictError(
-                f"another writer is active on {table.base_path}: its {each.action} {each.timestamp} is not "
-                "complete, and its heartbeat has not expired",
+                f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
+                "not complete, and its heartbeat has not expired",
                 hint="run the call again when it is complete",
             )
 
 
 def _check_savepoint(table: HudiTable, savepoint_time: str) -> None:
-    later = sorted(each for each in table.timeline.savepoints if each > savepoint_time)
+    later = sorted(savepoint for savepoint in table.timeline.savepoints if savepoint > savepoint_time)
     if later:
         raise RollbackRefusedError(
             f"the table at {table.base_path} has savepoints after {savepoint_time}: {', '.join(later)}",
             hint=f"restore to {later[-1]}, or delete these savepoints first (CALL delete_savepoint)",
         )
-    undone = [each for each in table.timeline.instants if each.timestamp > savepoint_time]
+    undone = [instant for instant in table.timeline.instants if instant.timestamp > savepoint_time]
     bootstraps = [each.timestamp for each in undone if each.timestamp in BOOTSTRAP_INSTANT_TIMES]
     if bootstraps:
         raise RollbackRefusedError(
@@ -197,8 +197,8 @@ def _is_later_log(table: HudiTable, name: str, savepoint_time: str) -> bool:
 
 def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
     """Raise RollbackRefusedError if commits after the savepoint have left the active timeline."""
-    active = {each.timestamp for each in table.timeline.instants}
-    written = {each.base_instant_time for each in load_file_slices(table)} - active
+    active = {instant.timestamp for instant in table.timeline.instants}
+    written = {file_slice.base_instant_time for file_slice in load_file_slices(table)} - active
     # After an interrupted archiving the instants are on the timeline, too, but could not be removed from the
     # archive.
     archived = written | commits_in_archive(table)
@@ -228,9 +228,9 @@ def _run(
             delete_heartbeat(storage, table.base_path, target.timestamp)
     table = table.reopened()
     # A killed run may have deleted the instant, but not completed its rollback.
-    for each in pending_rollbacks(table, table.timeline):
-        if each.instant.timestamp > restore.timestamp:
-            roll_back_instant(table, each.target, undoes_completed=True)
+    for rollback in pending_rollbacks(table, table.timeline):
+        if rollback.instant.timestamp > restore.timestamp:
+            roll_back_instant(table, rollback.target, undoes_completed=True)
     table = table.reopened()
     milliseconds = round((time.monotonic() - started) * 1000)
     content = render_restore_metadata(
@@ -245,16 +245,20 @@ def _run(
 
 def _on_timeline(table: HudiTable, target: Instant) -> Instant | None:
     wanted = (target.timestamp, target.completed_action)
-    found = [each for each in table.timeline.instants if (each.timestamp, each.completed_action) == wanted]
+    found = [
+        instant
+        for instant in table.timeline.instants
+        if (instant.timestamp, instant.completed_action) == wanted
+    ]
     return found[0] if found else None
 
 
 def _rollbacks(table: HudiTable, restore_time: str) -> dict[str, Mapping[str, Any]]:
     """The metadata of the restore's rollbacks, by the instant that each rolled back."""
     found: dict[str, Mapping[str, Any]] = {}
-    for each in table.timeline.completed:
-        if each.action == ROLLBACK and each.timestamp > restore_time:
-            path = table.instant_path(each)
+    for instant in table.timeline.completed:
+        if instant.action == ROLLBACK and instant.timestamp > restore_time:
+            path = table.instant_path(instant)
             metadata = load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
             found |= dict.fromkeys((str(text) for text in metadata["commitsRollback"]), metadata)
     return found
@@ -262,9 +266,9 @@ def _rollbacks(table: HudiTable, restore_time: str) -> dict[str, Mapping[str, An
 
 def _delete_rollbacks(table: HudiTable, savepoint_time: str) -> None:
     """Delete the rollbacks after the savepoint, as Hudi does: what they refer to is gone."""
-    for each in table.timeline.instants:
-        if each.action == ROLLBACK and each.timestamp > savepoint_time:
+    for instant in table.timeline.instants:
+        if instant.action == ROLLBACK and instant.timestamp > savepoint_time:
             # The completed file last: a rollback must not look pending again.
-            pending = (each.in_state(state) for state in (InstantState.REQUESTED, InstantState.INFLIGHT))
-            for state in (*pending, each):
+            pending = (instant.in_state(state) for state in (InstantState.REQUESTED, InstantState.INFLIGHT))
+            for state in (*pending, instant):
                 table.storage.delete_file(table.instant_path(state))

@@ -76,15 +76,15 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
 
 def _interrupted(table: HudiTable, instant_time: str) -> Instant | None:
     """The instant, inflight, if a rollback of it is pending."""
-    found = [each.target for each in pending_rollbacks(table, table.timeline)]
+    found = [rollback.target for rollback in pending_rollbacks(table, table.timeline)]
     return next((each for each in found if each.timestamp == instant_time), None)
 
 
 def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
-    for each in table.timeline.commits:
-        if each.timestamp == instant_time:
-            return each
-    pending = [each for each in table.timeline.pending if each.timestamp == instant_time]
+    for commit in table.timeline.commits:
+        if commit.timestamp == instant_time:
+            return commit
+    pending = [instant for instant in table.timeline.pending if instant.timestamp == instant_time]
     if pending:
         raise NoSuchInstantError(
             f"the {pending[0].action} {instant_time} of {table.base_path} is not complete",
@@ -140,24 +140,28 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
 
 def check_nobody_writes(table: HudiTable) -> None:
     """Raise WriteConflictError for pending writes that are not planned table services."""
-    for each in table.timeline.pending:
-        if each.action in WRITE_ACTIONS and each.action != COMPACTION and not is_clustering(table, each):
+    for instant in table.timeline.pending:
+        if (
+            instant.action in WRITE_ACTIONS
+            and instant.action != COMPACTION
+            and not is_clustering(table, instant)
+        ):
             raise WriteConflictError(
-                f"another writer is active on {table.base_path}: its {each.action} {each.timestamp} is not "
-                "complete",
+                f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
+                "not complete",
                 hint="run the call again when it is complete",
             )
 
 
 def _check_not_planned(table: HudiTable, commit: Instant, touched: Collection[FileGroup]) -> None:
     """Raise RollbackRefusedError if a table service planned after the commit rewrites its file groups."""
-    for each in table.timeline.pending:
-        if each.action not in WRITE_ACTIONS or each.timestamp < commit.timestamp:
+    for instant in table.timeline.pending:
+        if instant.action not in WRITE_ACTIONS or instant.timestamp < commit.timestamp:
             continue
-        if planned_file_groups(table, each) & set(touched):
-            service = "compaction" if each.action == COMPACTION else "clustering"
+        if planned_file_groups(table, instant) & set(touched):
+            service = "compaction" if instant.action == COMPACTION else "clustering"
             raise RollbackRefusedError(
-                f"a {service} ({each.timestamp}) is planned of file groups that the commit "
+                f"a {service} ({instant.timestamp}) is planned of file groups that the commit "
                 f"{commit.timestamp} of {table.base_path} has written",
                 hint=f"run it first (CALL run_{service}), or restore the table to a savepoint",
             )
@@ -179,7 +183,9 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
     before = _just_before(commit.timestamp)
     versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in needed}))
     slices = slices_of_versions(table, versions, before)
-    found = {(each.partition_path, each.file_id): each.base_instant_time for each in slices}
+    found = {
+        (file_slice.partition_path, file_slice.file_id): file_slice.base_instant_time for file_slice in slices
+    }
     missing = {
         group
         for group, previous in needed.items()
@@ -204,7 +210,8 @@ def _check_not_downgraded(
 ) -> None:
     """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
     found = groups_without_base(
-        table, [each for each in slices if (each.partition_path, each.file_id) in needed]
+        table,
+        [file_slice for file_slice in slices if (file_slice.partition_path, file_slice.file_id) in needed],
     )
     if found:
         reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
@@ -215,11 +222,11 @@ def _check_not_downgraded(
 
 
 def _check_no_pending_clean(table: HudiTable, commit: Instant) -> None:
-    for each in table.timeline.pending:
-        if each.action == CLEAN:
+    for instant in table.timeline.pending:
+        if instant.action == CLEAN:
             raise RollbackRefusedError(
                 f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean "
-                f"({each.timestamp}) is not complete, and may delete the files that the commit replaced",
+                f"({instant.timestamp}) is not complete, and may delete the files that the commit replaced",
                 hint="complete it first: CALL run_clean(table => '…')",
             )
 

@@ -84,7 +84,7 @@ def delete_savepoint(
         table = table.reopened()
         check_written(table, SAVEPOINT)
         check_not_restored(table, table.timeline)
-        unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
+        unfinished = [instant.timestamp for instant in table.timeline.pending if instant.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:
             instant_time = choose_savepoint(table, instant_time)
             _archive_if_later_ones_are(table, instant_time, held.check)
@@ -100,12 +100,12 @@ def _archive_if_later_ones_are(table: HudiTable, instant_time: str, check_lock: 
     Otherwise the active timeline would begin with it, and the rows of the archived commits would become
     invisible.
     """
-    later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
+    later = sorted(commit for commit in archived_commits(table, table.timeline) if commit > instant_time)
     if not later:
         return
     check_written(table, ARCHIVE)
-    commits = [each for each in table.timeline.commits if each.timestamp == instant_time]
-    is_last = all(each.timestamp <= instant_time for each in table.timeline.commits)
+    commits = [commit for commit in table.timeline.commits if commit.timestamp == instant_time]
+    is_last = all(commit.timestamp <= instant_time for commit in table.timeline.commits)
     if is_last or len(until_files_are_left(table, commits)) < len(commits):
         raise InvalidArgumentError(
             f"the savepoint {instant_time} of {table.base_path} must stay: the later commit {later[0]} is "
@@ -142,11 +142,11 @@ def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
 def _completed(table: HudiTable, instant_time: str) -> Instant:
     """The completed savepoint on the timeline, if it exists."""
     found = Instant(instant_time, SAVEPOINT, InstantState.COMPLETED)
-    return next((each for each in table.timeline.completed if each == found), found)
+    return next((instant for instant in table.timeline.completed if instant == found), found)
 
 
 def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:
-    commits = [each.timestamp for each in table.timeline.commits]
+    commits = [commit.timestamp for commit in table.timeline.commits]
     if not commits:
         raise NoSuchInstantError(f"the Hudi table at {table.base_path} has no commit to make a savepoint of")
     chosen = commits[-1] if commit_time is None else commit_time
@@ -169,23 +169,23 @@ def _check_no_older_write(table: HudiTable, commit_time: str) -> None:
     Pending compactions are allowed: the savepoint includes the files that they merge, so that a restore loses
     no rows.
     """
-    for each in table.timeline.pending:
-        if each.action not in WRITE_ACTIONS - {COMPACTION} or each.timestamp > commit_time:
+    for instant in table.timeline.pending:
+        if instant.action not in WRITE_ACTIONS - {COMPACTION} or instant.timestamp > commit_time:
             continue
-        if is_clustering(table, each):
+        if is_clustering(table, instant):
             hint = "run it first (CALL run_clustering), then make a savepoint of the latest commit"
         else:
             hint = "run the call again when it is complete; if it has failed, the next write rolls it back"
         raise WriteConflictError(
-            f"the {each.action} {each.timestamp} of {table.base_path}, older than the commit {commit_time}, "
-            "is not complete: a savepoint would not hold the files that it writes",
+            f"the {instant.action} {instant.timestamp} of {table.base_path}, older than the commit {commit_time}"
+            ", is not complete: a savepoint would not hold the files that it writes",
             hint=hint,
         )
 
 
 def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
     """Raise InvalidArgumentError if the last clean, or a planned one, may delete files of the commit."""
-    cleans = [each for each in table.timeline.instants if each.action == CLEAN]
+    cleans = [instant for instant in table.timeline.instants if instant.action == CLEAN]
     retained = _earliest_retained(table, cleans[-1]) if cleans else ""
     if commit_time < retained:
         raise InvalidArgumentError(
@@ -212,8 +212,8 @@ def _earliest_retained(table: HudiTable, clean: Instant) -> str:
 def _files(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
     """The names of the files of the slices, by partition path."""
     names: dict[str, list[str]] = defaultdict(list)
-    for each in slices:
-        paths = [each.base_file.path] if each.base_file is not None else []
-        paths += [log_file.path for log_file in each.log_files]
-        names[each.partition_path] += [path.rpartition("/")[2] for path in paths]
+    for file_slice in slices:
+        paths = [file_slice.base_file.path] if file_slice.base_file is not None else []
+        paths += [log_file.path for log_file in file_slice.log_files]
+        names[file_slice.partition_path] += [path.rpartition("/")[2] for path in paths]
     return {partition: tuple(found) for partition, found in names.items()}

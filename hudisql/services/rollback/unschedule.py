@@ -58,9 +58,11 @@ def undo_service(
 
 
 def _pending_service(table: HudiTable, instant_time: str) -> Instant:
-    for each in table.timeline.pending:
-        if each.timestamp == instant_time and (each.action == COMPACTION or is_clustering(table, each)):
-            return each
+    for instant in table.timeline.pending:
+        if instant.timestamp == instant_time and (
+            instant.action == COMPACTION or is_clustering(table, instant)
+        ):
+            return instant
     raise NoSuchInstantError(
         f"no compaction or clustering {instant_time} is pending on the Hudi table at {table.base_path}",
         hint="CALL show_compaction(table => '…') and show_clustering(table => '…') list them",
@@ -74,7 +76,7 @@ def _check_no_log_files(table: HudiTable, planned: Instant) -> None:
     begun = []
     for partition, file_id in sorted(groups):
         version = versions.get(partition, {}).get(file_id, {}).get(planned.timestamp)
-        if version is not None and any(each.length for each in version.log_files):
+        if version is not None and any(log_file.length for log_file in version.log_files):
             begun.append(f"{partition}/{file_id}".lstrip("/"))
     if begun:
         raise RollbackRefusedError(

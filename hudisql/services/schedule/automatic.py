@@ -95,7 +95,7 @@ class AutomaticServices:
         if not self.config.get(CLEAN_AUTOMATIC):
             return False
         timeline, options = self.table.timeline, clean_options(self.config)
-        is_pending = any(each.action == CLEAN for each in timeline.pending)
+        is_pending = any(instant.action == CLEAN for instant in timeline.pending)
         earliest = earliest_commit_to_retain(timeline, options, now_on_timeline(self.table))
         if (
             earliest is None
@@ -156,8 +156,8 @@ def _pending_compactions(timeline: Timeline, options: WriteOptions) -> list[str]
     With several writers a compaction that has begun may be running elsewhere, and is not included.
     """
     return [
-        each.timestamp
-        for each in timeline.pending
-        if each.action == COMPACTION
-        and (each.state is InstantState.REQUESTED or not options.concurrency.optimistic)
+        instant.timestamp
+        for instant in timeline.pending
+        if instant.action == COMPACTION
+        and (instant.state is InstantState.REQUESTED or not options.concurrency.optimistic)
     ]

@@ -155,9 +155,9 @@ class ObservedTable:
     def pending_writes(self) -> tuple[Instant, ...]:
         """Commits that are not complete, oldest first."""
         return tuple(
-            each
-            for each in self.table.timeline.pending
-            if each.action in COMMIT_ACTIONS and not is_clustering(self.table, each)
+            instant
+            for instant in self.table.timeline.pending
+            if instant.action in COMMIT_ACTIONS and not is_clustering(self.table, instant)
         )
 
     @cached_property
@@ -170,9 +170,9 @@ class ObservedTable:
     def plans_of(self, service: Service) -> list[Instant]:
         """The pending compactions or clusterings."""
         if service is Service.COMPACTION:
-            return [each for each in self.table.timeline.pending if each.action == COMPACTION]
+            return [instant for instant in self.table.timeline.pending if instant.action == COMPACTION]
         clusterings = set(pending_clusterings(self.table))
-        return [each for each in self.table.timeline.pending if each.timestamp in clusterings]
+        return [instant for instant in self.table.timeline.pending if instant.timestamp in clusterings]
 
     def is_running(self, instant: Instant) -> bool:
         """True if another process may be running the planned service."""
@@ -198,8 +198,12 @@ def _rollback(seen: ObservedTable) -> ServiceState:
     running, interrupted = rollbacks_of_failed_writes(
         seen.table, round(seen.timeout_ms) if patience is None else patience
     )
-    failed = [each for each in seen.pending_writes if seen.is_failed(each)]
-    alive = [each for each in seen.pending_writes if each not in failed and each not in running]
+    failed = [pending_write for pending_write in seen.pending_writes if seen.is_failed(pending_write)]
+    alive = [
+        pending_write
+        for pending_write in seen.pending_writes
+        if pending_write not in failed and pending_write not in running
+    ]
     times = sorted({each.timestamp for each in (*failed, *interrupted)})
     waits_for = [*running, *alive]
     if not times and not waits_for:
@@ -239,7 +243,7 @@ def _compaction(seen: ObservedTable) -> ServiceState:
 
 def _clean(seen: ObservedTable) -> ServiceState:
     timeline = seen.table.timeline
-    pending = tuple(each.timestamp for each in timeline.pending if each.action == CLEAN)
+    pending = tuple(instant.timestamp for instant in timeline.pending if instant.action == CLEAN)
     if pending:
         return ServiceState(Service.CLEAN, True, _count(len(pending), "pending plan"), pending)
     if not seen.config.get(CLEAN_AUTOMATIC):
@@ -298,8 +302,8 @@ def _of_plans(seen: ObservedTable, service: Service) -> ServiceState | None:
     plans = seen.plans_of(service)
     if not plans:
         return None
-    times = tuple(each.timestamp for each in plans)
-    free = [each.timestamp for each in plans if not seen.is_running(each)]
+    times = tuple(plan.timestamp for plan in plans)
+    free = [plan.timestamp for plan in plans if not seen.is_running(plan)]
     if free:
         return ServiceState(
             service,

@@ -133,7 +133,7 @@ class ServiceLoop:
 
     def _look_at_all(self, looks: ThreadPoolExecutor, busy: Collection[str]) -> dict[str, _Due]:
         """The due services of each table that has none running."""
-        tables = [each for each in self.tables() if each.name not in busy]
+        tables = [table for table in self.tables() if table.name not in busy]
         return {due.table.name: due for due in looks.map(self._next_due, tables) if due is not None}
 
     def _serve(self, due: _Due) -> _Due | None:

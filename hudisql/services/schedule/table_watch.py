@@ -50,7 +50,9 @@ class TableWatch:
             self._seen = None
             return 0
         files = [
-            (each.name, each.length, each.modification_time_ms) for each in entries if not each.is_directory
+            (entry.name, entry.length, entry.modification_time_ms)
+            for entry in entries
+            if not entry.is_directory
         ]
         # A change within the clock's resolution of the listing does not change the modification time.
         is_settled = modified > 0 and listed_at - modified > _UNSETTLED_MS

@@ -109,7 +109,7 @@ def _completions(table: HudiTable) -> Mapping[Instant, str]:
     later base file, to which its log files would belong then.
     """
     times = completion_times(table, table.timeline.completed)
-    requests = sorted({each.timestamp for each in table.timeline.instants} - BOOTSTRAP_INSTANT_TIMES)
+    requests = sorted({instant.timestamp for instant in table.timeline.instants} - BOOTSTRAP_INSTANT_TIMES)
     # The times of bootstraps are constants.
     following = dict(pairwise(requests))
     if requests:

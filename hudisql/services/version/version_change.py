@@ -134,20 +134,20 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     _check_savepoints(table, to_version)
     refuse_any_registered(table)
     pending = table.timeline.pending
-    for each in pending:
-        if each.action == CLUSTERING or is_clustering(table, each):
-            raise _not_quiet(table, each)
+    for instant in pending:
+        if instant.action == CLUSTERING or is_clustering(table, instant):
+            raise _not_quiet(table, instant)
     changes = _changes_of(table.properties, to_version)
     if to_version == WRITTEN_VERSION:
         _check_plain_keys(table)
     slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
-    compacted = sum(1 for each in slices if each.log_files)
+    compacted = sum(1 for file_slice in slices if file_slice.log_files)
     if compacted:
         check_written(table, COMPACTION)
     return VersionChangePlan(
         table,
         to_version,
-        failed_writes=len([each for each in pending if each.action != COMPACTION]),
+        failed_writes=len([instant for instant in pending if instant.action != COMPACTION]),
         compacted_slices=compacted,
         drops_metadata_table=has_metadata_table(table),
         changes=changes,
@@ -202,10 +202,14 @@ def _prepare(table: HudiTable, plan: VersionChangePlan, concurrency: Concurrency
     check_not_restored(table, table.timeline)
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
-    for each in table.timeline.pending:
-        raise _not_quiet(table, each)
+    for instant in table.timeline.pending:
+        raise _not_quiet(table, instant)
     has_layout = _changes_layout(table, plan.to_version)
-    if has_layout and table.is_merge_on_read and any(each.log_files for each in load_file_slices(table)):
+    if (
+        has_layout
+        and table.is_merge_on_read
+        and any(file_slice.log_files for file_slice in load_file_slices(table))
+    ):
         raise WriteConflictError(
             f"file slices of {table.base_path} have log files that another writer has written meanwhile, or "
             "that no compaction has taken",

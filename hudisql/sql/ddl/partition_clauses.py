@@ -51,7 +51,7 @@ def select_partitions(
     Raises InvalidArgumentError for columns that are not partition columns and values of another type.
     """
     wanted = _typed(table, specification, table_label)
-    values_of = [(each, directory_values(table, each)) for each in partitions]
+    values_of = [(partition, directory_values(table, partition)) for partition in partitions]
     return [
         each
         for each, values in values_of

@@ -232,7 +232,7 @@ def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
             f"primaryKey = '{found}' names no column",
             hint="name the columns that tell rows apart, or leave the property out: keys are generated then",
         )
-    return tuple(_column(definition, each, "primaryKey") for each in names)
+    return tuple(_column(definition, name, "primaryKey") for name in names)
 
 
 def with_plain_key(properties: Mapping[str, str]) -> dict[str, str]:

@@ -213,7 +213,7 @@ def touched_register_only(plan: DmlPlan) -> list[str]:
     matching = planned.matching
     if not candidates or matching is None:
         return sorted(candidates)
-    names = [each.name for each in scan.plan.partition_columns]
+    names = [partition_column.name for partition_column in scan.plan.partition_columns]
     chosen = query.of_partitions(names, [[values[name] for name in names] for values in candidates.values()])
     predicate = conjunction([*split_conjuncts(matching.predicate), chosen])
     assert predicate is not None

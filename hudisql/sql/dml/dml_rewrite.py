@@ -243,7 +243,7 @@ class _MergeValues:
 
 def _add_action(text: MappedSql, actions: Sequence[_MergeValues], target: str, source: str) -> None:
     """The number of the first action that matches a row, as SQL."""
-    kinds = {each.action.matched for each in actions}
+    kinds = {action.action.matched for action in actions}
     is_target = f"{target}.{meta_columns.RECORD_KEY} IS NOT NULL"
     is_source = f"{source}.{_IS_SOURCE_ROW} IS NOT NULL"
     of_kind = {

@@ -23,7 +23,7 @@ def qualify_insert_columns(
     An expression that Spark cannot parse stays unchanged: Spark reports the error when it runs the query.
     """
     return replace(
-        clauses, actions=tuple(_qualify_action(spark, each, columns, source) for each in clauses.actions)
+        clauses, actions=tuple(_qualify_action(spark, action, columns, source) for action in clauses.actions)
     )
 
 
@@ -36,8 +36,8 @@ def _qualify_action(spark: Any, action: MergeAction, columns: Sequence[str], sou
     if action.assignments is None:
         return replace(action, condition=condition)
     assignments = tuple(
-        Assignment(each.column, _qualify(spark, each.value, columns, source), each.start)
-        for each in action.assignments
+        Assignment(assignment.column, _qualify(spark, assignment.value, columns, source), assignment.start)
+        for assignment in action.assignments
     )
     return replace(action, condition=condition, assignments=assignments)
 

@@ -84,7 +84,9 @@ def _inserts_compared_value(action: MergeAction, equality: ColumnEquality, sourc
     name, column = str(equality.target.name).lower(), str(equality.source.name).lower()
     if action.assignments is None:
         return name == column
-    values = [each.value.text for each in action.assignments if each.column[-1].lower() == name]
+    values = [
+        assignment.value.text for assignment in action.assignments if assignment.column[-1].lower() == name
+    ]
     if len(values) != 1:
         return False
     try:

@@ -123,7 +123,7 @@ def _without_columns(
     narrower = pa.schema([field for field in schema if field.name not in lacking])
     partitions = {name.lower() for name in properties.partition_fields}
     before, after = (
-        [each.type for each in columns if each.name.lower() not in partitions]
+        [column.type for column in columns if column.name.lower() not in partitions]
         for columns in (table.schema, narrower)
     )
     if follows and any(old != new for old, new in zip(before, after, strict=False)):

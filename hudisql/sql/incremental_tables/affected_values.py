@@ -93,7 +93,7 @@ class AffectedValues:
             return self._leaf(self.changed[name], attributes)
         if kind == "SubqueryAlias" and name in self.unchanged:
             return []
-        if any(self.changes(each) for each in cat.subquery_plans(node)):
+        if any(self.changes(plan) for plan in cat.subquery_plans(node)):
             raise NotTraceableError("a subquery in an expression reads rows that changed")
         if kind == "Distinct":
             _check_exact(attributes, "DISTINCT")
@@ -105,7 +105,7 @@ class AffectedValues:
         return reader(self, node, attributes)
 
     def _leaf(self, source: ChangedSource, attributes: list[Any]) -> list[Any]:
-        names = [cat.name_of(each) for each in attributes]
+        names = [cat.name_of(attribute) for attribute in attributes]
         self.needed.setdefault(source.view_name, set()).update(names)
         if source.images is None:
             return [None]
@@ -120,7 +120,7 @@ class AffectedValues:
     def _pass(self, node: Any, attributes: list[Any]) -> list[Any]:
         child = cat.children_of(node)[0]
         known = cat.output_of(child)
-        if not {cat.attribute_id(each) for each in attributes} <= known.keys():
+        if not {cat.attribute_id(attribute) for attribute in attributes} <= known.keys():
             raise NotTraceableError(f"columns get a new identity in {_spoken(cat.class_name(node))}")
         return self._cover(child, attributes)
 
@@ -130,7 +130,7 @@ class AffectedValues:
     def _aggregate(self, node: Any, attributes: list[Any]) -> list[Any]:
         groups = cat.parts_of(node, "groupingExpressions")
         columns = {cat.attribute_id(each) for each in groups if cat.is_attribute(each)}
-        wanted = {cat.attribute_id(each) for each in attributes}
+        wanted = {cat.attribute_id(attribute) for attribute in attributes}
         for each in cat.parts_of(node, "aggregateExpressions"):
             if cat.attribute_id(each) not in wanted:
                 continue
@@ -147,24 +147,26 @@ class AffectedValues:
         partition = {
             cat.attribute_id(each) for each in cat.parts_of(node, "partitionSpec") if cat.is_attribute(each)
         }
-        for each in attributes:
-            if cat.attribute_id(each) not in partition:
-                raise NotTraceableError(f"{cat.name_of(each)} is not a partition column of a window function")
+        for attribute in attributes:
+            if cat.attribute_id(attribute) not in partition:
+                raise NotTraceableError(
+                    f"{cat.name_of(attribute)} is not a partition column of a window function"
+                )
         _check_exact(attributes, "PARTITION BY")
         return self._cover(cat.children_of(node)[0], attributes)
 
     def _compute(self, node: Any, expressions: str, attributes: list[Any]) -> list[Any]:
         """The covers of a node that computes named expressions of its child's rows."""
-        wanted = [cat.attribute_id(each) for each in attributes]
+        wanted = [cat.attribute_id(attribute) for attribute in attributes]
         named = cat.by_id(cat.parts_of(node, expressions))
         columns = [named[each] for each in wanted]
         below: dict[int, Any] = {}
-        for each in columns:
-            below |= cat.references_of(each)
+        for column in columns:
+            below |= cat.references_of(column)
         if not below:
             raise NotTraceableError("the columns are constants")
         covers = self._cover(cat.children_of(node)[0], list(below.values()))
-        return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
+        return [None if cover is None else cat.project(self.spark, columns, cover) for cover in covers]
 
     def _union(self, node: Any, attributes: list[Any]) -> list[Any]:
         positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
@@ -173,7 +175,7 @@ class AffectedValues:
             if not self.changes(child):
                 continue
             output = cat.parts_of(child, "output")
-            own = [output[positions[cat.attribute_id(each)]] for each in attributes]
+            own = [output[positions[cat.attribute_id(attribute)]] for attribute in attributes]
             covers += self._renamed(self._cover(child, own), own, attributes)
         return covers
 
@@ -185,7 +187,7 @@ class AffectedValues:
         definition = self._definition(node)
         positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
         output = cat.parts_of(definition, "output")
-        own = [output[positions[cat.attribute_id(each)]] for each in attributes]
+        own = [output[positions[cat.attribute_id(attribute)]] for attribute in attributes]
         return self._renamed(self._cover(definition, own), own, attributes)
 
     def _learn(self, node: Any) -> None:
@@ -201,13 +203,13 @@ class AffectedValues:
 
     def _renamed(self, covers: list[Any], own: list[Any], attributes: list[Any]) -> list[Any]:
         columns = [cat.alias_as(self.spark, mine, meant) for mine, meant in zip(own, attributes, strict=True)]
-        return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
+        return [None if cover is None else cat.project(self.spark, columns, cover) for cover in covers]
 
     def _join(self, node: Any, attributes: list[Any]) -> list[Any]:
         kind = cat.join_kind(node)
         pairs = cat.equal_pairs(node)
         left, right = cat.children_of(node)
-        ids = {cat.attribute_id(each) for each in attributes}
+        ids = {cat.attribute_id(attribute) for attribute in attributes}
         if kind in _LEFT_KEPT and ids <= cat.output_of(left).keys():
             return self._cover_sides(left, right, attributes, pairs)
         swapped = [(two, one) for one, two in pairs]
@@ -273,10 +275,10 @@ class AffectedValues:
                         cat.alias_new(self.spark, two, name)
                         for (_, two), name in zip(pairs, values, strict=True)
                     ],
-                    each,
+                    cover,
                 ),
             )
-            for each in covers
+            for cover in covers
         ]
         changed = reduce(lambda one, two: one.union(two), frames).distinct()
         names = [f"a{at}" for at in range(len(attributes))]
@@ -311,9 +313,9 @@ def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[An
         if cat.is_attribute(one) and cat.is_attribute(two) and cat.is_exact(one)
     }
     found = []
-    for each in attributes:
-        identity = cat.attribute_id(each)
-        column = each if identity in output else equal.get(identity)
+    for attribute in attributes:
+        identity = cat.attribute_id(attribute)
+        column = attribute if identity in output else equal.get(identity)
         if column is None:
             return None
         found.append(column)
@@ -322,7 +324,7 @@ def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[An
 
 def _check_exact(expressions: Iterable[Any], clause: str) -> None:
     """Raise NotTraceableError where rows are combined by values that are equal but not identical."""
-    if not all(cat.is_exact(each) for each in expressions):
+    if not all(cat.is_exact(expression) for expression in expressions):
         raise NotTraceableError(f"{clause} compares values of a type whose equal values can differ")
 
 

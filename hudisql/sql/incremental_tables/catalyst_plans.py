@@ -99,7 +99,7 @@ def chosen_columns(plan: Any) -> list[int] | None:
         values = [unnamed(named[each]) for each in chosen]
         if not all(map(is_attribute, values)):
             return None
-        chosen, plan = [attribute_id(each) for each in values], children_of(plan)[0]
+        chosen, plan = [attribute_id(value) for value in values], children_of(plan)[0]
     return None if children_of(plan) else chosen
 
 

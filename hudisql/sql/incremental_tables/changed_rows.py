@@ -78,7 +78,7 @@ def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Seq
     from pyspark.sql.types import MapType
 
     names = scope.table.schema.names
-    types = {each.name: each.dataType for each in new.schema}
+    types = {field.name: field.dataType for field in new.schema}
     left = new.toDF(*(f"n{at}" for at in range(len(names)))).withColumn("n", sf.lit(True))
     right = old.select(*map(quote_name, names)).toDF(*(f"o{at}" for at in range(len(names))))
     right = right.withColumn("o", sf.lit(True))
@@ -125,7 +125,7 @@ def rows_of_values(
         _is_one_of(quote_name(name), at, field.dataType, values.few)
         for at, (name, field) in enumerate(zip(values.columns, values.frame.schema, strict=True))
     )
-    where = _where([each.pushed for each in values.bounds])
+    where = _where([bound.pushed for bound in values.bounds])
     hint = "" if values.few is None else "/*+ BROADCAST(d) */ "
     # Spark applies EXISTS to a source's rows, but LEFT SEMI JOIN only after joins.
     text = (
@@ -137,7 +137,7 @@ def rows_of_values(
     if _reads_little(prepared, values.few):
         # The bounds only select files: Spark need not compile code for these numbers.
         before, _, behind = prepared.bound.text.rpartition(where)
-        text = before + _where([each.compared for each in values.bounds]) + behind
+        text = before + _where([bound.compared for bound in values.bounds]) + behind
         prepared = replace(prepared, bound=replace(prepared.bound, text=text))
     return query_plan.run_prepared(context, prepared, source)
 
@@ -148,7 +148,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 def _reads_little(prepared: PreparedQuery, few: pa.Table | None) -> bool:
     """True if skipping row groups does not pay: the files are small, or have many of the values."""
-    read = sum(sum(each.plan.scanned_bytes()) for each in prepared.scans if each.plan is not None)
+    read = sum(sum(scan.plan.scanned_bytes()) for scan in prepared.scans if scan.plan is not None)
     return read <= max(_LITTLE_BYTES, _BYTES_OF_A_VALUE * (0 if few is None else few.num_rows))
 
 

@@ -152,8 +152,8 @@ def analyzed_definition(
     parts = name.split(".")
     sources.check_permanent(parts)
     whole = query_plan.analyzed_query(context, sources.binder, sources.bound, origin)
-    frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
-    columns = {each.lower(): each for each in frame.columns}
+    frame = whole.drop(*(column for column in whole.columns if is_meta_column(column)))
+    columns = {column.lower(): column for column in frame.columns}
     key = incremental.key or derived_key(whole, sources)
     if not key:
         raise InvalidArgumentError(

@@ -17,7 +17,7 @@ def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
     """The names of the key columns of a query's rows; empty if the query does not determine them."""
     node: Any = cat.analyzed_plan(frame)
     shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
-    paths = {each.view_name: each.path for each in sources.references}
+    paths = {reference.view_name: reference.path for reference in sources.references}
     while True:
         kind = cat.class_name(node)
         if kind == "Aggregate":
@@ -65,8 +65,11 @@ def _of_source(node: Any, shown: dict[int, str], sources: QuerySources, path: st
     }
     table = sources.tables[path]
     # A record key is unique within its partition.
-    fields = [*table.properties.record_key_fields, *(each.name for each in table.partition_columns)]
-    names = [by_column.get(each.lower()) for each in fields]
+    fields = [
+        *table.properties.record_key_fields,
+        *(partition_column.name for partition_column in table.partition_columns),
+    ]
+    names = [by_column.get(field.lower()) for field in fields]
     if not table.properties.record_key_fields or None in names:
         return ()
     return tuple(dict.fromkeys(name for name in names if name is not None))

@@ -71,7 +71,7 @@ class DriverChanges:
     def counts(self) -> tuple[int, int]:
         """The numbers of rows to write and to delete."""
         operations = [RowOperation(each) for each in self.rows.column(OPERATION).to_pylist()]
-        return sum(not each.removes for each in operations), operations.count(RowOperation.DELETE)
+        return sum(not operation.removes for operation in operations), operations.count(RowOperation.DELETE)
 
 
 def changes_on_driver(
@@ -85,7 +85,7 @@ def changes_on_driver(
     table = scope.table
     in_case = {name.lower(): name for name in table.schema.names}
     key = [in_case[each.lower()] for each in key]
-    maintained = [in_case[each.lower()] for each in values.columns]
+    maintained = [in_case[column.lower()] for column in values.columns]
     # With the key there are at most as many rows as values.
     if values.few is None or not set(key) <= set(maintained) or not _is_comparable(table, key):
         return None
@@ -115,7 +115,7 @@ def changes_on_driver(
 def _is_comparable(table: HudiTable, key: Sequence[str]) -> bool:
     if table.properties.has_register_only_partitions or table.properties.generates_record_keys:
         return False
-    types = [each.type for each in table.schema]
+    types = [field.type for field in table.schema]
     keys = [table.schema.field(each).type for each in key]
     return not any(map(pa.types.is_nested, types)) and not any(map(pa.types.is_floating, keys))
 
@@ -144,7 +144,7 @@ def _stored_rows(scope: StatementScope, columns: Sequence[str], values: pa.Table
 
 def _with_values(rows: pa.Table, columns: Sequence[str], values: pa.Table) -> pa.Table:
     sides = [rows.select(columns), values.rename_columns(list(columns))]
-    of_rows, of_values = equal_row_numbers([_as_compared(each) for each in sides])
+    of_rows, of_values = equal_row_numbers([_as_compared(side) for side in sides])
     return rows.filter(pa.array(np.isin(of_rows, of_values)))
 
 
@@ -211,7 +211,7 @@ def _updates(table: HudiTable, new: pa.Table, old: pa.Table) -> list[pa.Table]:
     """The changes of rows on both sides; one whose key or partition changes is deleted and inserted."""
     differs = _differs(new, old, table.schema.names)
     fields = {*table.properties.record_key_fields, *table.properties.partition_fields}
-    roots = {each.split(".")[0].lower() for each in fields}
+    roots = {field.split(".")[0].lower() for field in fields}
     moves = _differs(new, old, [name for name in table.schema.names if name.lower() in roots])
     updates, moved = differs & ~moves, differs & moves
     return [

@@ -229,7 +229,9 @@ def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
     if plan.reason:
         facts.append(("reason", plan.reason))
     for name, changes in (plan.changes or {}).items():
-        size = sum(side.length for each in changes for side in (each.before, each.after) if side is not None)
+        size = sum(
+            side.length for change in changes for side in (change.before, change.after) if side is not None
+        )
         facts.append((f"source {name}", f"{len(changes):,} file groups changed, {size:,} bytes to compare"))
     if plan.values is not None:
         count = plan.values.frame.count() if plan.values.few is None else plan.values.few.num_rows

@@ -81,7 +81,7 @@ def affected_values(
 
     def plans_over(frames: Mapping[str, DataFrame]) -> list[Any]:
         covers = _walk(spark, sources, changes, frames).plans(root, chosen)
-        return [cat.project(spark, chosen, each) for each in covers]
+        return [cat.project(spark, chosen, cover) for cover in covers]
 
     names = [f"v{at}" for at in range(len(chosen))]
     found = None
@@ -127,11 +127,11 @@ def _walk(
     images: Mapping[str, DataFrame] = MappingProxyType({}),
 ) -> AffectedValues:
     changed = {
-        each.view_name: ChangedSource(each.view_name, images.get(each.view_name))
-        for each in sources.references
-        if each.path in changed_paths
+        reference.view_name: ChangedSource(reference.view_name, images.get(reference.view_name))
+        for reference in sources.references
+        if reference.path in changed_paths
     }
-    others = {each.view_name for each in sources.references} - changed.keys()
+    others = {reference.view_name for reference in sources.references} - changed.keys()
     return AffectedValues(spark, changed, frozenset(others) | sources.constant)
 
 
@@ -147,7 +147,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
     if len(own) == len(key):
         try:
             walk.plans(root, own)
-            given = [by_name[each.lower()] for each in partitions if each.lower() in by_name]
+            given = [by_name[partition.lower()] for partition in partitions if partition.lower() in by_name]
             return _with_partitions(walk, root, own, given)
         except NotTraceableError as error:
             reason = error
@@ -166,13 +166,13 @@ def _with_partitions(
     walk: AffectedValues, root: Any, columns: list[Any], partitions: Sequence[Any]
 ) -> list[Any]:
     """The columns, and those of the partitions that can be determined without reading unchanged rows."""
-    known = {cat.attribute_id(each) for each in columns}
+    known = {cat.attribute_id(column) for column in columns}
     joins_back = walk.joins_back
-    for each in partitions:
-        if cat.attribute_id(each) in known:
+    for partition in partitions:
+        if cat.attribute_id(partition) in known:
             continue
-        if _is_traceable(walk, root, [*columns, each]) and walk.joins_back == joins_back:
-            columns = [*columns, each]
+        if _is_traceable(walk, root, [*columns, partition]) and walk.joins_back == joins_back:
+            columns = [*columns, partition]
         walk.joins_back = joins_back
     return columns
 
@@ -195,7 +195,7 @@ def distinct_values(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, 
     spark, schema = frame.sparkSession, frame.schema
     different = frame.distinct()
     # Only Spark knows which floating numbers are equal: 0.0 is -0.0, NaN is NaN.
-    is_exact = not any(isinstance(each.dataType, FloatType | DoubleType) for each in schema)
+    is_exact = not any(isinstance(field.dataType, FloatType | DoubleType) for field in schema)
     few = collect_few_rows(frame if is_exact else different, most_bytes=_MOST_BYTES, most_rows=MOST_VALUES)
     if few is not None and is_exact:
         few = few.group_by(few.schema.names).aggregate([])

@@ -136,7 +136,7 @@ def _plan_changes(
     if reason is None:
         assert checkpoint.previous is not None
         try:
-            partitions = [each.name for each in scope.table.partition_columns]
+            partitions = [partition_column.name for partition_column in scope.table.partition_columns]
             changes = _changes_of_sources(sources, checkpoint.previous)
             if column := column_of_rewritten_rows(
                 root, sources, changes, ordered=definition.ordering is not None
@@ -150,7 +150,11 @@ def _plan_changes(
                 lambda: _over_rows(scope, sources),
                 {path: each for path, each in changes.items() if each},
                 definition.key,
-                [each for each in partitions if _reason_of_types(scope, empty, [each]) is None],
+                [
+                    partition
+                    for partition in partitions
+                    if _reason_of_types(scope, empty, [partition]) is None
+                ],
                 refresh_driver_bytes(scope),
                 scope.resources,
             )
@@ -190,8 +194,8 @@ def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[
     """
     from pyspark.sql.types import IntegralType
 
-    given = {each.name.lower(): each.dataType for each in frame.schema}
-    stored = {each.name.lower(): each.dataType for each in spark_struct(scope.table.schema)}
+    given = {field.name.lower(): field.dataType for field in frame.schema}
+    stored = {field.name.lower(): field.dataType for field in spark_struct(scope.table.schema)}
     for name in map(str.lower, columns):
         types = (given[name], stored[name])
         if types[0] != types[1] and not all(isinstance(each, IntegralType) for each in types):
@@ -202,7 +206,7 @@ def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[
 
 def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) -> str:
     """Why the query's result can change without a commit of a source; empty if it cannot."""
-    names = frozenset(each.view_name for each in sources.references) | sources.constant
+    names = frozenset(reference.view_name for reference in sources.references) | sources.constant
     try:
         AffectedValues(scope.context.spark, {}, names).changes(root)
     except NotTraceableError as error:

@@ -31,7 +31,7 @@ def column_of_rewritten_rows(
     Empty if there is none. Meta columns of the result itself do not count: the table does not store them, and
     `*` gives them. `root` is the analyzed plan; `ordered` says that it chooses one row for each key.
     """
-    names = {each.view_name: each.path in changed for each in sources.references}
+    names = {reference.view_name: reference.path in changed for reference in sources.references}
     walk = _Walk(names, sources.constant)
     node = _inner_query(root) if ordered else root
     output = cat.parts_of(node, "output")
@@ -66,7 +66,9 @@ class _Walk:
             self._look_at(node, needed if self.sources[name] else set())
         elif kind == "WithCTE":
             definitions = cat.parts_of(node, "cteDefs")
-            self._common |= {int(each.id()): cat.children_of(each)[0] for each in definitions}
+            self._common |= {
+                int(definition.id()): cat.children_of(definition)[0] for definition in definitions
+            }
             self.visit(cat.main_plan_of(node), needed)
         elif kind == "CTERelationRef" and int(node.cteId()) in self._common:
             self._visit_by_position(node, [self._common[int(node.cteId())]], needed)

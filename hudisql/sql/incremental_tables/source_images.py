@@ -76,7 +76,7 @@ def read_images(
             continue
         table = sources.tables[reference.path]
         wanted = {name.lower() for name in needed[reference.view_name]}
-        schema = pa.schema([each for each in table.schema if each.name.lower() in wanted])
+        schema = pa.schema([field for field in table.schema if field.name.lower() in wanted])
         if len(schema) < len(wanted):
             raise NotTraceableError("it reads meta columns of a source")
         rows = few_changed_images(spark, table, schema, changes[reference.path], most_bytes)
@@ -89,7 +89,7 @@ def read_images(
 
 def _distinct(rows: pa.Table) -> pa.Table:
     # Only Spark knows which floating numbers are equal: 0.0 is -0.0, NaN is NaN.
-    if any(pa.types.is_floating(each.type) for each in rows.schema):
+    if any(pa.types.is_floating(field.type) for field in rows.schema):
         return rows
     return rows.group_by(rows.schema.names).aggregate([])
 

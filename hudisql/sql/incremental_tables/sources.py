@@ -66,30 +66,37 @@ class QuerySources:
     def references(self) -> tuple[SourceReference, ...]:
         """The references whose changes count."""
         return tuple(
-            SourceReference(each.view_name, each.entry.path)
-            for each in self.bound.hudi_relations
-            if self._is_followed(each)
+            SourceReference(hudi_relation.view_name, hudi_relation.entry.path)
+            for hudi_relation in self.bound.hudi_relations
+            if self._is_followed(hudi_relation)
         )
 
     @property
     def constant(self) -> frozenset[str]:
         """The names of the references to past states."""
-        return frozenset(each.view_name for each in self.bound.hudi_relations if not self._is_followed(each))
+        return frozenset(
+            hudi_relation.view_name
+            for hudi_relation in self.bound.hudi_relations
+            if not self._is_followed(hudi_relation)
+        )
 
     @property
     def views(self) -> dict[str, str]:
         """A hash of the definition of each view over Hudi tables, by its name."""
-        return {each.definition.name: each.definition.fingerprint for each in self.bound.view_relations}
+        return {
+            view_relation.definition.name: view_relation.definition.fingerprint
+            for view_relation in self.bound.view_relations
+        }
 
     @property
     def moving(self) -> str:
         """The first time travel clause whose state may change later, as written; empty if there is none."""
-        for each in self.bound.hudi_relations:
-            travel = each.time_travel
-            if self._is_followed(each) or travel is None or travel.timestamp is None:
+        for hudi_relation in self.bound.hudi_relations:
+            travel = hudi_relation.time_travel
+            if self._is_followed(hudi_relation) or travel is None or travel.timestamp is None:
                 continue
-            as_of = self.binder.state_of(each).as_of
-            now = instant_time_of_millis(self.binder.open(each.entry), time.time_ns() // 1_000_000)
+            as_of = self.binder.state_of(hudi_relation).as_of
+            now = instant_time_of_millis(self.binder.open(hudi_relation.entry), time.time_ns() // 1_000_000)
             if not is_fixed_time(travel.timestamp) or (as_of is not None and as_of >= now):
                 return f"TIMESTAMP AS OF {travel.timestamp.strip()}"
         return ""
@@ -122,7 +129,7 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     """
     binder = TableBinder(context)
     bound = binder.bind(Statement(text))
-    followed = [each for each in bound.hudi_relations if each.time_travel is None]
+    followed = [hudi_relation for hudi_relation in bound.hudi_relations if hudi_relation.time_travel is None]
     for each in followed:
         _check(each)
     policy = policy_of_places(config_of_session(context.spark).get, "refreshes keep")
@@ -170,12 +177,14 @@ def _as_of(
     instants: dict[str, str] = {}
     for path, table in tables.items():
         instants[path], ends[path] = _state_up_to(table, last, until)
-    if bound.view_relations or any(each.time_travel is not None for each in bound.hudi_relations):
+    if bound.view_relations or any(
+        hudi_relation.time_travel is not None for hudi_relation in bound.hudi_relations
+    ):
         raise UnsupportedStatementError(
             "UP TO is not supported for a query over views or past states",
             hint="REFRESH INCREMENTAL TABLE without UP TO goes to the newest commits",
         )
-    at = {each.at: each for each in bound.hudi_relations}
+    at = {hudi_relation.at: hudi_relation for hudi_relation in bound.hudi_relations}
     clauses = []
     for (start, stop), _ in bound.replacements:
         if start in at:
@@ -192,7 +201,7 @@ def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
     With timeline layout 2 windows are bounded by completion times.
     """
     commits = table.timeline.commits
-    taken = [each for each in commits if each.timestamp <= last]
+    taken = [commit for commit in commits if commit.timestamp <= last]
     if not taken:
         raise InvalidArgumentError(
             f"UP TO {until} is before the oldest commit of the timeline of the source at {table.base_path}",
@@ -202,7 +211,7 @@ def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
         return taken[-1].timestamp, taken[-1].timestamp
     times = completion_times(table, commits)
     end = max(times[each] for each in taken)
-    if any(times[each] <= end for each in commits if each.timestamp > last):
+    if any(times[commit] <= end for commit in commits if commit.timestamp > last):
         raise InvalidArgumentError(
             f"commits that began after {until} were completed before earlier ones in the source at "
             f"{table.base_path}: no window of its changes ends there",

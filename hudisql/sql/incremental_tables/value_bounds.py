@@ -100,7 +100,7 @@ def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
     def wrapped(value: str) -> str:
         return f"named_struct('v', CAST({value} AS {kind.simpleString()}))"
 
-    return ValueBound(pushed, condition_on(wrapped(name), [wrapped(each) for each in literals]))
+    return ValueBound(pushed, condition_on(wrapped(name), [wrapped(literal) for literal in literals]))
 
 
 def _literals(values: pa.Array) -> list[str] | None:

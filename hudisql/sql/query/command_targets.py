@@ -99,10 +99,15 @@ def _identifiers(value: Any) -> Iterator[TableName]:
 def refuse_view_target(context: Context, name: TableName, verb: str) -> None:
     """Raise UnsupportedStatementError if `name` is a view (temporary ones too) that reads Hudi tables."""
     bound = TableBinder(context).bind(Statement(f"SELECT * FROM {'.'.join(map(quote_name, name.parts))}"))
-    view = next((each for each in bound.relations if isinstance(each, ViewRelation)), None)
+    view = next((relation for relation in bound.relations if isinstance(relation, ViewRelation)), None)
     if view is None:
         return
-    tables = list(dict.fromkeys(f"{each.entry.database}.{each.entry.name}" for each in bound.hudi_relations))
+    tables = list(
+        dict.fromkeys(
+            f"{hudi_relation.entry.database}.{hudi_relation.entry.name}"
+            for hudi_relation in bound.hudi_relations
+        )
+    )
     raise UnsupportedStatementError(
         f"{verb} is not possible on {view.definition.name}, which is a view of {', '.join(tables)}: nothing "
         "was run",

@@ -33,8 +33,8 @@ def function_schema(call: FunctionCall) -> StructType:
         return StructType([StructField(name, StringType()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
     return StructType(
         [
-            StructField(each.name, LongType() if each.type == "int" else StringType())
-            for each in fields(_ROWS[call.name])
+            StructField(field.name, LongType() if field.type == "int" else StringType())
+            for field in fields(_ROWS[call.name])
         ]
     )
 

@@ -122,8 +122,8 @@ def directories_of(context: Context, entry: MetastoreTable | None) -> Iterator[s
         yield entry.location
     if entry.partition_columns:
         partitions = context.metastore.list_partitions(entry.database, entry.name)
-        locations = dict.fromkeys(each.location for each in partitions if each.location)
-        yield from (each for each in locations if not is_inside(each, entry.location or ""))
+        locations = dict.fromkeys(partition.location for partition in partitions if partition.location)
+        yield from (location for location in locations if not is_inside(location, entry.location or ""))
 
 
 def refuse_overwriting_what_is_read(

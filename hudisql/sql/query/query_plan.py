@@ -121,11 +121,13 @@ def prepare_query(
         binder.refuse_hidden_tables(analyzed)
         return PreparedQuery(bound, ())
     refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
-    scanned = [each for each in bound.hudi_relations if each.is_scan]
+    scanned = [hudi_relation for hudi_relation in bound.hudi_relations if hudi_relation.is_scan]
     states = {each.view_name: binder.state_of(each) for each in scanned}
     if is_query and (whole := _plan_whole_tables(context, bound, states)) is not None:
         return PreparedQuery(bound, whole, unchecked_by=binder)
-    partition_columns: dict[str, list[str]] = {each.view_name: [] for each in bound.hudi_relations}
+    partition_columns: dict[str, list[str]] = {
+        hudi_relation.view_name: [] for hudi_relation in bound.hudi_relations
+    }
     for name, state in states.items():
         partition_columns[name] = [column.name for column in state.table.partition_columns]
     with placeholders(context, binder, bound), bound_errors(bound, source):
@@ -134,9 +136,9 @@ def prepare_query(
     for execution in executions:
         binder.refuse_hidden_tables(str(execution.analyzed().toString()))
     by_name = {
-        each.view_name: filters[each.at]
-        for each in bound.relations
-        if filters and isinstance(each, HudiRelation) and each.at in filters
+        relation.view_name: filters[relation.at]
+        for relation in bound.relations
+        if filters and isinstance(relation, HudiRelation) and relation.at in filters
     }
     scans = tuple(
         _plan_relation(
@@ -151,9 +153,14 @@ def prepare_query(
         for each in scanned
     )
     calls = tuple(
-        PlannedCall(each.view_name, each.call, binder.open(each.entry), each.session)
-        for each in bound.hudi_relations
-        if each.call is not None and not each.is_scan
+        PlannedCall(
+            hudi_relation.view_name,
+            hudi_relation.call,
+            binder.open(hudi_relation.entry),
+            hudi_relation.session,
+        )
+        for hudi_relation in bound.hudi_relations
+        if hudi_relation.call is not None and not hudi_relation.is_scan
     )
     return PreparedQuery(bound, scans, calls)
 
@@ -267,7 +274,10 @@ def _plan_relation(
         predicate
         for predicate in (
             restrict_predicate(needs.predicate, partition_names),
-            *(_decide_by_spark(context, table, each, state.as_of) for each in needs.partition_conditions),
+            *(
+                _decide_by_spark(context, table, partition_condition, state.as_of)
+                for partition_condition in needs.partition_conditions
+            ),
         )
         if predicate is not None
     ]
@@ -306,7 +316,7 @@ def _decide_by_spark(
     partitions = with_registered(table, list_partitions(table), registered_partitions(table, as_of))
     values = pa.Table.from_arrays(
         [
-            pa.array([each.values[position] for each in partitions], column.type)
+            pa.array([partition.values[position] for partition in partitions], column.type)
             for position, column in enumerate(columns)
         ]
         + [pa.array(range(len(partitions)), pa.int64())],
@@ -357,7 +367,7 @@ def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool 
     `runs_jobs` is that of `scan_to_dataframe`.
     """
     by_name = {scan.relation.view_name: scan for scan in prepared.scans}
-    calls = {each.view_name: each for each in prepared.calls}
+    calls = {call.view_name: call for call in prepared.calls}
 
     def scan_relation(relation: HudiRelation) -> DataFrame:
         if (planned := calls.get(relation.view_name)) is not None:

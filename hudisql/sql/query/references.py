@@ -341,7 +341,7 @@ def _call_arguments(text: str) -> tuple[tuple[str, ...], int]:
             arguments.append(text[start : token.start].strip())
             start = token.end
         if not depth:
-            return tuple(each for each in arguments if each), token.end
+            return tuple(argument for argument in arguments if argument), token.end
     return tuple(arguments), len(text)
 
 

@@ -56,7 +56,7 @@ def _is_small(table: HudiTable, *, read_optimized: bool) -> bool:
     slices: list[FileSlice] = []
     for some in (partitions[:1], partitions[1:]):
         slices += load_file_slices(table, some) if some else []
-        if len(slices) > _MOST_FILES or sum(each.length for each in slices) > _MOST_BYTES:
+        if len(slices) > _MOST_FILES or sum(file_slice.length for file_slice in slices) > _MOST_BYTES:
             return False
-    merges = not read_optimized and any(each.has_log_files for each in slices)
-    return not merges and not any(each.is_bootstrapped for each in slices)
+    merges = not read_optimized and any(file_slice.has_log_files for file_slice in slices)
+    return not merges and not any(file_slice.is_bootstrapped for file_slice in slices)

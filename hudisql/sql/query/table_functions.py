@@ -51,13 +51,13 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
     signature, least, most = _SIGNATURES[function.name]
     if not least <= len(function.arguments) <= most:
         raise InvalidArgumentError(f"expect arguments {signature} for function `{function.name}`")
-    columns = ", ".join(f"CAST({each} AS STRING)" for each in function.arguments)
+    columns = ", ".join(f"CAST({argument} AS STRING)" for argument in function.arguments)
     with translated_spark_errors():
         row = session.sql(f"SELECT {columns}").head()
     values = [] if row is None else list(row)
     if not values or None in values:
         raise InvalidArgumentError(f"an argument of {function.name} is NULL; it takes {signature}")
-    table, *others = (str(each) for each in values)
+    table, *others = (str(value) for value in values)
     if function.name == TABLE_CHANGES and others[0] not in _FORMATS:
         raise InvalidArgumentError(
             f"'{TABLE_CHANGES}' doesn't support `{others[0]}`", hint=f"write one of: {', '.join(_FORMATS)}"

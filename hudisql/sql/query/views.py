@@ -128,7 +128,7 @@ def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
     names = frame.columns
     chosen = list(range(len(names)))
     if definition.query_columns and len(set(definition.query_columns)) == len(definition.query_columns):
-        chosen = [_position_of(each, names, definition) for each in definition.query_columns]
+        chosen = [_position_of(query_column, names, definition) for query_column in definition.query_columns]
     if len(chosen) < len(definition.columns):
         raise QueryError(
             f"the view {definition.name} has {len(definition.columns)} columns, "
@@ -239,7 +239,7 @@ def _stored_columns(view: MetastoreTable) -> tuple[ViewColumn, ...]:
     text = view.parameters.get(_SCHEMA) or "".join(parts)
     if text:
         return _columns_of(text)
-    return tuple(ViewColumn(each.name, each.type) for each in view.columns)
+    return tuple(ViewColumn(column.name, column.type) for column in view.columns)
 
 
 def _columns_of(schema_json: str) -> tuple[ViewColumn, ...]:

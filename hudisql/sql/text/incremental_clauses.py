@@ -38,7 +38,7 @@ def read_create(parser: StatementCursor) -> st.CreateIncrementalTableStatement:
             parser.fail("KEY, ORDERING, PARTITIONED BY, TBLPROPERTIES, LOCATION, COMMENT or AS is expected")
     query_start = _query_behind_as(parser)
     head = f"CREATE TABLE {'IF NOT EXISTS ' if if_not_exists else ''}{name}\nUSING hudi\n"
-    definition = "\n".join([head.rstrip(), *(each.strip() for each in clauses)])
+    definition = "\n".join([head.rstrip(), *(clause.strip() for clause in clauses)])
     definition += f"\nAS {parser.text[query_start:]}"
     return st.CreateIncrementalTableStatement(
         parser.text, table, if_not_exists, key, ordering, definition, query_start

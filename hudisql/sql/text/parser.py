@@ -276,7 +276,8 @@ class _Parser(StatementCursor):
         inner = self.text[start:]
         line, column = position_at(self.text, start, self.line, self.column)
         tokens = [
-            replace(each, start=each.start - start, end=each.end - start) for each in self.tokens[self.at :]
+            replace(token, start=token.start - start, end=token.end - start)
+            for token in self.tokens[self.at :]
         ]
         explained = _Parser(inner, tokens, line, column).parse()
         return st.ExplainStatement(self.text, mode, explained)

@@ -23,7 +23,7 @@ def parse_own_statement(cursor: StatementCursor) -> st.Statement:
         case dialect.CallProcedure():
             return _call(cursor, tree)
         case dialect.ShowPartitions():
-            values = dict(_partition_value(cursor, each) for each in tree.expressions)
+            values = dict(_partition_value(cursor, expression) for expression in tree.expressions)
             return st.ShowPartitionsStatement(cursor.text, _name_of(tree.this), values)
         case dialect.ShowCreateTable():
             return st.ShowCreateTableStatement(cursor.text, _name_of(tree.this))

@@ -83,7 +83,7 @@ def check_past_state(
     deleted = _files_deleted_after(table, as_of)
     concerned = partitions
     if partitions is not None:
-        named = {each.partition for each in deleted.files}
+        named = {file.partition for file in deleted.files}
         concerned = [*partitions, *wanted(named.difference(partitions))]
     lost = _lost_groups(table, as_of, deleted, slices, concerned)
     if lost:
@@ -108,7 +108,7 @@ def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[
     A downgrade leaves such slices: version 9 names log files after their commits, so with layout 1 the rows
     of the base file seem to be missing. Raises StorageError.
     """
-    chosen = [each for each in slices if each.base_file is None]
+    chosen = [file_slice for file_slice in slices if file_slice.base_file is None]
     if table.timeline.layout.has_completion_times or not chosen:
         return set()
     versions = list_file_versions(table, sorted({each.partition_path for each in chosen}))
@@ -200,7 +200,7 @@ def _lost_groups(
     versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
     if not versions:
         return set()
-    found = {(each.partition_path, each.file_id): each for each in slices}
+    found = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
     lost -= replaced_file_groups(table, as_of)
     # The archive is read only for file groups that seem to be lost.
@@ -213,7 +213,7 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
     if file_slice.base_instant_time > deleted.base_instant_time:
         return True
     # A pending clean has not yet deleted all its files.
-    files = [each.path for each in file_slice.log_files]
+    files = [log_file.path for log_file in file_slice.log_files]
     if file_slice.base_file is not None:
         files.append(file_slice.base_file.path)
     return deleted.names <= {path.rpartition("/")[2] for path in files}

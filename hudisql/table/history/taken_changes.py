@@ -88,7 +88,9 @@ def check_not_undone(table: HudiTable, place: Place) -> None:
             hint=f"undo the changes of the earlier table, and {_TAKE_ALL}",
         )
     _check_not_upgraded(table, until)
-    last = max((each.timestamp for each in table.timeline.commits if each.timestamp < until), default="")
+    last = max(
+        (commit.timestamp for commit in table.timeline.commits if commit.timestamp < until), default=""
+    )
     raise NoSuchStateError(
         f"the commit {until} of the Hudi table at {table.base_path} was undone by a rollback or a "
         "restore: changes were taken up to it, and rows of them are no longer in the table",
@@ -100,7 +102,7 @@ def _check_not_upgraded(table: HudiTable, until: str) -> None:
     """Raise NoSuchStateError if `until` is an instant time and the table now uses completion times."""
     if not table.timeline.layout.has_completion_times:
         return
-    commits = [each for each in table.timeline.commits if each.timestamp == until]
+    commits = [commit for commit in table.timeline.commits if commit.timestamp == until]
     for completed in completion_times(table, commits).values():
         raise NoSuchStateError(
             f"the Hudi table at {table.base_path} has been upgraded to version {table.version} after changes "
@@ -117,7 +119,7 @@ def _is_same_bootstrap(table: HudiTable, place: Place) -> bool:
 def _is_made_again(table: HudiTable, until: str) -> bool:
     """True if nothing is older than the missing commit, and no instant says that it was undone."""
     timeline = table.timeline
-    if any(each.timestamp < until or each.action in _UNDOING for each in timeline.instants):
+    if any(instant.timestamp < until or instant.action in _UNDOING for instant in timeline.instants):
         return False
     return not is_archived(table)
 
@@ -127,7 +129,7 @@ def _has_commit(table: HudiTable, until: str) -> bool:
     if timeline.layout.has_completion_times:
         known = completion_times(table, timeline.commits).values()
         return until in known or until in completions_archived_since(table, until).values()
-    if any(each.timestamp == until for each in timeline.commits):
+    if any(commit.timestamp == until for commit in timeline.commits):
         return True
     starts = timeline.first_active_time
     # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.

@@ -74,12 +74,12 @@ def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
 def _counts_of(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int]:
     stats = list(metadata.write_stats)
     return (
-        sum(each.total_write_bytes for each in stats),
-        sum(each.prev_commit not in (None, "null") for each in stats),
+        sum(stat.total_write_bytes for stat in stats),
+        sum(stat.prev_commit not in (None, "null") for stat in stats),
         len(metadata.partition_to_write_stats),
-        sum(each.num_writes for each in stats),
-        sum(each.num_update_writes for each in stats),
-        sum(each.total_write_errors for each in stats),
+        sum(stat.num_writes for stat in stats),
+        sum(stat.num_update_writes for stat in stats),
+        sum(stat.total_write_errors for stat in stats),
     )
 
 
@@ -106,7 +106,7 @@ def _row_of(
     table: HudiTable, path: str, file_id: str, instant_time: str, version: FileVersion
 ) -> FileSystemViewRow:
     base_file = version.base_files[0] if version.base_files else None
-    logs = sum(each.length for each in version.log_files)
+    logs = sum(log_file.length for log_file in version.log_files)
     return FileSystemViewRow(
         File_ID=file_id,
         Partition_Path=path,

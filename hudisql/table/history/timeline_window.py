@@ -58,12 +58,12 @@ class TimelineWindow:
     @property
     def instant_times(self) -> frozenset[str]:
         """The instant times of all commits that are known individually."""
-        return self.archived | {each.timestamp for each in self.commits}
+        return self.archived | {commit.timestamp for commit in self.commits}
 
     @property
     def as_of(self) -> str:
         """The instant whose file slices are read: the newest of the window; `begin` if it is empty."""
-        return max(self.last_archived, *(each.timestamp for each in self.commits), "") or self.begin
+        return max(self.last_archived, *(commit.timestamp for commit in self.commits), "") or self.begin
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def timeline_window(
         return _window_by_completion(table, first, last)
     if policy == "USE_TRANSITION_TIME":
         times = completion_times(table, table.timeline.commits)
-        chosen = [each for each in table.timeline.commits if first < times[each]]
+        chosen = [commit for commit in table.timeline.commits if first < times[commit]]
         chosen = [each for each in chosen if last is None or times[each] <= last]
         starts = table.timeline.first_active_time
         if starts is not None and first < starts and is_archived(table):
@@ -107,13 +107,17 @@ def timeline_window(
             )
         return TimelineWindow(first, tuple(chosen), by_transition_time=True)
     commits = _without_hollow_commits(table, last, policy, hint)
-    chosen = [each for each in commits if first < each.timestamp and (last is None or each.timestamp <= last)]
+    chosen = [
+        commit
+        for commit in commits
+        if first < commit.timestamp and (last is None or commit.timestamp <= last)
+    ]
     starts = table.timeline.first_active_time
     if starts is None or first >= starts or not is_archived(table):
         return TimelineWindow(first, tuple(chosen))
     if last is None or last >= starts:
         return TimelineWindow(first, tuple(chosen), is_open=bool(chosen))
-    archived = [each for each in archived_commits(table, table.timeline) if first < each <= last]
+    archived = [commit for commit in archived_commits(table, table.timeline) if first < commit <= last]
     return TimelineWindow(first, tuple(chosen), bool(archived), last_archived=max(archived, default=""))
 
 
@@ -211,7 +215,7 @@ def _without_hollow_commits(
     """The completed commits before the first one that is pending, or all if none of them comes after it."""
     commits = table.timeline.commits
     hollow = _first_pending_commit(table)
-    if hollow is None or all(each.timestamp < hollow.timestamp for each in commits):
+    if hollow is None or all(commit.timestamp < hollow.timestamp for commit in commits):
         return commits
     if policy == "FAIL" and (last is None or hollow.timestamp <= last):
         raise HollowCommitError(
@@ -219,7 +223,7 @@ def _without_hollow_commits(
             "ones are completed: a pull that goes on from these would never see its rows",
             hint=hint,
         )
-    return tuple(each for each in commits if each.timestamp < hollow.timestamp)
+    return tuple(commit for commit in commits if commit.timestamp < hollow.timestamp)
 
 
 def _first_pending_commit(table: HudiTable) -> Instant | None:
@@ -230,4 +234,4 @@ def _first_pending_commit(table: HudiTable) -> Instant | None:
 
 
 def _pending_commits(timeline: Timeline) -> list[Instant]:
-    return [each for each in timeline.pending if each.action in COMMIT_ACTIONS]
+    return [instant for instant in timeline.pending if instant.action in COMMIT_ACTIONS]

@@ -72,7 +72,10 @@ def write_registered_partitions(
     storage: Storage, base_path: str, partitions: Sequence[RegisteredPartition]
 ) -> int:
     """Record the partitions of a new table; returns the bytes written. Raises StorageError."""
-    columns = [[each.path for each in partitions], [each.directory for each in partitions]]
+    columns = [
+        [partition.path for partition in partitions],
+        [partition.directory for partition in partitions],
+    ]
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
@@ -121,7 +124,7 @@ def with_registered(
     """The partitions and the register-only ones, each once, by path. Raises CorruptTableError."""
     if not registered.by_path:
         return list(partitions)
-    found = {each.path: each for each in partitions}
+    found = {partition.path: partition for partition in partitions}
     found |= {path: partition_of(table, path) for path in registered.by_path if path not in found}
     return [found[path] for path in sorted(found)]
 
@@ -142,13 +145,13 @@ def registered_slices(
         found += [
             FileSlice(
                 partition.path,
-                each.path,
+                file.path,
                 "",
                 None,
-                external_file=each,
+                external_file=file,
                 accepts_changed_source=table.accepts_changed_sources,
             )
-            for each in files
+            for file in files
         ]
     return found
 
@@ -212,7 +215,7 @@ def _still_registered(
 ) -> dict[str, RegisteredPartition]:
     ends = _first_takers(table, {each.path for each in recorded}, own_instant)
     first = table.timeline.first_active_time or ""
-    if as_of is not None and as_of < first and any(not each.instant_time for each in ends.values()):
+    if as_of is not None and as_of < first and any(not end.instant_time for end in ends.values()):
         raise NoSuchStateError(
             f"it is no longer known which partitions of {table.base_path} were register-only at {as_of}",
             hint=f"ask for {first} or a later instant",
@@ -271,7 +274,7 @@ def files_if_there(
 def _list_files(
     table: HudiTable, partitions: Sequence[RegisteredPartition], *, missing_ok: bool
 ) -> list[tuple[ExternalFile, ...]]:
-    live = [each for each in partitions if each.files is None]
+    live = [partition for partition in partitions if partition.files is None]
     listings = table.storage.list_directories([each.directory for each in live], missing_ok=missing_ok)
     listed = {
         each.path: tuple(
@@ -281,7 +284,9 @@ def _list_files(
         )
         for each, entries in zip(live, listings, strict=True)
     }
-    return [listed[each.path] if each.files is None else each.files for each in partitions]
+    return [
+        listed[partition.path] if partition.files is None else partition.files for partition in partitions
+    ]
 
 
 def _written_by_others(table: HudiTable, partition: RegisteredPartition) -> UnsupportedTableError:

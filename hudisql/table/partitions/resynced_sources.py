@@ -125,8 +125,8 @@ def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLis
         return ResyncLists()
     # The timeline is loaded after the lists: an instant is created before its list.
     now = table if as_opened else table.reopened()
-    committed = {each.timestamp for each in now.timeline.commits} | {_MERGED}
-    pending = {each.timestamp for each in now.timeline.pending}
+    committed = {commit.timestamp for commit in now.timeline.commits} | {_MERGED}
+    pending = {instant.timestamp for instant in now.timeline.pending}
     absent = {each.instant_time for each in lists} - committed - pending
     archived: Collection[str] = archived_commits(now, now.timeline) if absent else ()
     states = {}
@@ -150,7 +150,7 @@ def record_resync(
     planned with the same lists, one fails, since both choose the next number. Raises WriteConflictError then,
     and if the commit of a list is still pending; StorageError.
     """
-    kept = {each.timestamp for each in table.timeline.instants}
+    kept = {instant.timestamp for instant in table.timeline.instants}
     under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in kept]
     number = lists.last_number + 1
     try:
@@ -204,10 +204,10 @@ def _path(base_path: str, number: int) -> str:
 
 def _create(storage: Storage, base_path: str, content: ResyncList) -> None:
     columns = {
-        "partition_path": [each.partition_path for each in content.sources],
-        "path": [each.file.path for each in content.sources],
-        "length": [each.file.length for each in content.sources],
-        "modification_time_ms": [each.file.modification_time_ms for each in content.sources],
+        "partition_path": [source.partition_path for source in content.sources],
+        "path": [source.file.path for source in content.sources],
+        "length": [source.file.length for source in content.sources],
+        "modification_time_ms": [source.file.modification_time_ms for source in content.sources],
     }
     rows = pa.table(columns, _SCHEMA.with_metadata({_INSTANT_KEY: content.instant_time.encode()}))
     sink = pa.BufferOutputStream()

@@ -71,7 +71,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
     """
     if not has_metadata_table(table):
         return False
-    begun = [each for each in table.timeline.pending if not _is_only_planned(table, each)]
+    begun = [instant for instant in table.timeline.pending if not _is_only_planned(table, instant)]
     if begun:
         pending = begun[-1]
         raise UnsupportedTableError(

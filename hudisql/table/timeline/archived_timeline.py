@@ -34,7 +34,7 @@ _CLOCK_TOLERANCE: Final = timedelta(days=1)
 def list_archive_files(table: TableMetaClient) -> list[tuple[int, FileInfo]]:
     """The archive files with their numbers, oldest first. Raises CorruptTableError, StorageError."""
     if table.timeline.layout.has_completion_times:
-        infos = table.storage.infos([each.path for each in history_files(table)])
+        infos = table.storage.infos([file.path for file in history_files(table)])
         return [(number, info) for number, info in enumerate(infos) if info is not None]
     directory = archive_directory(table.base_path, table.properties.archive_directory)
     try:
@@ -146,7 +146,7 @@ def archive_paths_of(table: TableMetaClient, instant_time: str) -> list[str]:
     """
     if table.timeline.layout.has_completion_times:
         files = history_files(table)
-        return [each.path for each in reversed(files) if each.first <= instant_time <= each.last]
+        return [file.path for file in reversed(files) if file.first <= instant_time <= file.last]
     return _paths_written_since(table, instant_time)[::-1]
 
 
@@ -155,7 +155,7 @@ def archived_commits(table: TableMetaClient, timeline: Timeline) -> frozenset[st
 
     `timeline` is the table's current one. Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
-    return commits_in_archive(table) - {each.timestamp for each in timeline.commits}
+    return commits_in_archive(table) - {commit.timestamp for commit in timeline.commits}
 
 
 def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[str]:
@@ -165,7 +165,7 @@ def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[st
     UnsupportedTableError, StorageError.
     """
     if table.timeline.layout.has_completion_times:
-        files = [each for each in history_files(table) if each.last >= since]
+        files = [file for file in history_files(table) if file.last >= since]
         instants = archived_instants(table, files)
         return frozenset(each.timestamp for each in instants if each.action in COMMIT_ACTIONS)
     paths = _paths_written_since(table, since)
@@ -184,7 +184,7 @@ def archived_cleans_after(table: TableMetaClient, instant_time: str) -> Iterator
     StorageError.
     """
     if table.timeline.layout.has_completion_times:
-        files = [each for each in history_files(table) if each.last > instant_time]
+        files = [file for file in history_files(table) if file.last > instant_time]
         for entry in history_entries(table, files, "hoodieCleanMetadata"):
             if entry.instant.timestamp > instant_time:
                 yield entry

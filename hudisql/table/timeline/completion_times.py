@@ -56,7 +56,7 @@ def completion_times_of_writes(table: TableMetaClient, instant_times: Collection
     Pending and unknown commits are left out. Raises CorruptTableError, StorageError.
     """
     wanted = set(instant_times)
-    active = [each for each in table.timeline.commits if each.timestamp in wanted]
+    active = [commit for commit in table.timeline.commits if commit.timestamp in wanted]
     found = {each.timestamp: time for each, time in completion_times(table, active).items()}
     first = table.timeline.first_active_time or ""
     archived = {each for each in wanted - found.keys() if each < first}
@@ -74,10 +74,10 @@ def archived_completion_times(
     Raises CorruptTableError, StorageError.
     """
     files = [
-        each
-        for each in history_files(table)
+        file
+        for file in history_files(table)
         if instant_times is None
-        or any(each.first <= instant_time <= each.last for instant_time in instant_times)
+        or any(file.first <= instant_time <= file.last for instant_time in instant_times)
     ]
     return _completions_in(table, files)
 
@@ -106,7 +106,7 @@ def _completions_in(table: TableMetaClient, files: Iterable[HistoryFile]) -> Map
         known = _known.get(file.path)
         if known is None:
             rows = read_history(table.storage, [file], actions=COMMIT_ACTIONS)
-            known = {each.timestamp: each.completion_time for each in rows if each.completion_time}
+            known = {row.timestamp: row.completion_time for row in rows if row.completion_time}
             _known[file.path] = known
             if len(_known) > _MOST_FILES:
                 _known.pop(next(iter(_known)), None)

@@ -25,7 +25,7 @@ def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[t
     else:
         groups = (plan.get("clusteringPlan") or {}).get("inputGroups") or []
         slices = [each for group in groups for each in group.get("slices") or []]
-    return frozenset((each["partitionPath"] or "", each["fileId"]) for each in slices)
+    return frozenset((file_slice["partitionPath"] or "", file_slice["fileId"]) for file_slice in slices)
 
 
 def _read_plan(table: TableMetaClient, instant: Instant) -> Mapping[str, Any] | None:

@@ -186,14 +186,16 @@ def _write_files(
         options,
         schema,
         calendar_settings(spark),
-        log_merge_config=log_merge_config_of(table) if any(each.has_log_files for each in slices) else None,
+        log_merge_config=log_merge_config_of(table)
+        if any(file_slice.has_log_files for file_slice in slices)
+        else None,
     )
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
-        each.number: pickle.dumps(
-            make_bucket_task(write_context, each, paths, values_of.get(each.partition_path))
+        bucket.number: pickle.dumps(
+            make_bucket_task(write_context, bucket, paths, values_of.get(bucket.partition_path))
         )
-        for each in plan.buckets
+        for bucket in plan.buckets
     }
     routed = route_changes(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)

@@ -18,11 +18,11 @@ def check_slices_found(
     The partition path is that in the changed rows. Raises CorruptTableError if it is not the directory of
     their file, WriteConflictError if the file group is gone.
     """
-    missing = set(changed) - {each.file_group for each in slices}
+    missing = set(changed) - {file_slice.file_group for file_slice in slices}
     if not missing:
         return
     path, file_id = min(missing)
-    elsewhere = [each for each in load_file_slices(table) if each.file_id == file_id]
+    elsewhere = [file_slice for file_slice in load_file_slices(table) if file_slice.file_id == file_id]
     if elsewhere:
         found = elsewhere[0]
         file = found.base_file.path if found.base_file is not None else found.log_files[0].path

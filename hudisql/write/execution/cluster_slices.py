@@ -148,7 +148,10 @@ class _Job:
     def is_single_task(self, number: int) -> bool:
         """True if one task reads, sorts and writes the group."""
         group = self.groups[number]
-        is_small = group.output_files == 1 and sum(each.length for each in group.slices) <= _MOST_SORTED_BYTES
+        is_small = (
+            group.output_files == 1
+            and sum(file_slice.length for file_slice in group.slices) <= _MOST_SORTED_BYTES
+        )
         sorts = all(can_sort(self.schema.field(name).type) for name in self.order.columns)
         return not self.order.columns or (is_small and sorts)
 
@@ -165,7 +168,9 @@ class _Job:
 
     def read_group(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of one group: slice by slice, or in their order."""
-        rows = chain.from_iterable(self.read_slice(number, each) for each in self.groups[number].slices)
+        rows = chain.from_iterable(
+            self.read_slice(number, file_slice) for file_slice in self.groups[number].slices
+        )
         if not self.order.columns:
             yield from rows
             return
@@ -263,7 +268,7 @@ def _make_job(
     paths = {each.partition_path for each in groups}
     names = [column.name for column in table.partition_columns]
     values = {path: dict(zip(names, partition_of(table, path).values, strict=True)) for path in paths}
-    merges = any(each.has_log_files for group in groups for each in group.slices)
+    merges = any(file_slice.has_log_files for group in groups for file_slice in group.slices)
     context = make_write_context(
         commit,
         options,
@@ -290,8 +295,8 @@ def _sorted_by_spark(spark: SparkSession, job: _Job, groups: Sequence[int], shar
             for unit in batch.column(0).to_pylist():
                 number, position = units[unit]
                 rows = own.read_slice(number, own.groups[number].slices[position])
-                for each in carry_errors(rows):
-                    yield own.with_curve(each)
+                for error in carry_errors(rows):
+                    yield own.with_curve(error)
         freeze_loaded_modules()
 
     keys = [quote_name(name) for name in job.sort_keys]

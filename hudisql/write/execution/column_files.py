@@ -66,7 +66,7 @@ class ColumnFiles:
 
     def __init__(self, schema: pa.Schema, encoded: Collection[str]) -> None:
         self.bytes = 0
-        self._columns = {each.name: _Column(each.type, each.name in encoded) for each in schema}
+        self._columns = {field.name: _Column(field.type, field.name in encoded) for field in schema}
         self._buffered_bytes = 0
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -109,8 +109,8 @@ class _Stream:
     def spill(self, path: Path) -> None:
         if self._file is None:
             self._file = path.open("wb", buffering=0)
-        for each in self._pieces:
-            self._write(memoryview(each).cast("B"))
+        for piece in self._pieces:
+            self._write(memoryview(piece).cast("B"))
         self._pieces = []
 
     def finish(self) -> pa.Buffer:

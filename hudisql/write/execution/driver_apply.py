@@ -114,7 +114,7 @@ def is_small(table: HudiTable, few: FewChanges, options: WriteOptions, paths: Pa
     if not options.driver_max_bytes:
         return False
     plan = plan_few_changes(table, few, options, paths)[1]
-    sizes = [bucket_bytes(each, options.sizing.bytes_per_row) for each in plan.buckets]
+    sizes = [bucket_bytes(bucket, options.sizing.bytes_per_row) for bucket in plan.buckets]
     return len(sizes) <= _MOST_BUCKETS and sum(sizes) <= options.driver_max_bytes
 
 
@@ -152,7 +152,7 @@ def write_few_changes(
     """
     table = commit.table
     slices, plan = plan_few_changes(table, few, options, paths)
-    merges = any(each.has_log_files for each in slices)
+    merges = any(file_slice.has_log_files for file_slice in slices)
     write_context = make_write_context(
         commit,
         options,
@@ -161,8 +161,8 @@ def write_few_changes(
         log_merge_config=log_merge_config_of(table) if merges else None,
     )
     tasks = {
-        each.number: make_bucket_task(write_context, each, paths, few.values.get(each.partition_path))
-        for each in plan.buckets
+        bucket.number: make_bucket_task(write_context, bucket, paths, few.values.get(bucket.partition_path))
+        for bucket in plan.buckets
     }
     routed = few.rows.append_column(BUCKET, pa.array(_bucket_of_rows(table, few, plan, options)))
     return list(write_buckets(write_context, tasks, 0, routed.combine_chunks().to_batches()))
@@ -253,7 +253,7 @@ def _bucket_of_rows(
         inside = pc.and_(pc.equal(few.paths, path), pc.equal(groups, file_id))
         found[np.asarray(pc.fill_null(inside, False), dtype=bool) & ~few.is_new] = number
     fields = table.properties.record_key_fields
-    is_plain = bool(fields) and all(each in few.rows.schema.names for each in fields)
+    is_plain = bool(fields) and all(field in few.rows.schema.names for field in fields)
     keyed = few.rows.select(fields) if is_plain else few.rows
     for path, spread in plan.of_new_rows.items():
         at = np.flatnonzero(np.asarray(pc.equal(few.paths, path), dtype=bool) & few.is_new)

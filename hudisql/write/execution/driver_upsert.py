@@ -250,11 +250,11 @@ def _changes(
         RECORD_KEY: pc.if_else(is_known, rows.column(RECORD_KEY), nothing),
     }
     columns = []
-    for each in change_schema(schema):
-        if each.name == OPERATION:
-            columns.append(pa.array(operations, each.type))
-        elif each.name in schema.names:
-            columns.append(rows.column(each.name))
+    for field in change_schema(schema):
+        if field.name == OPERATION:
+            columns.append(pa.array(operations, field.type))
+        elif field.name in schema.names:
+            columns.append(rows.column(field.name))
         else:
-            columns.append(locations.get(each.name, pa.nulls(rows.num_rows, pa.string())))
+            columns.append(locations.get(field.name, pa.nulls(rows.num_rows, pa.string())))
     return pa.Table.from_arrays(columns, schema=change_schema(schema))

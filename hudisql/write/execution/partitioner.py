@@ -79,7 +79,7 @@ def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallel
 
     In addition to its largest slice a task gets at most a few megabytes, and each core gets several tasks.
     """
-    costs = [_BUCKET_BYTES + bucket_bytes(each, bytes_per_row) for each in buckets]
+    costs = [_BUCKET_BYTES + bucket_bytes(bucket, bytes_per_row) for bucket in buckets]
     most = min(_TASK_BYTES, sum(costs) / (_TASKS_A_CORE * max(1, parallelism)))
     for count in _BUCKETS_A_TASK:
         groups = [costs[start : start + count] for start in range(0, len(costs), count)]
@@ -155,7 +155,7 @@ def _merges(
     slices: Iterable[FileSlice], changed: Mapping[tuple[str, str], int]
 ) -> tuple[list[BucketInfo], dict[tuple[str, str], int]]:
     """The buckets of slices whose rows change, and the bucket of each file group."""
-    slice_of = {(each.partition_path, each.file_id): each for each in slices}
+    slice_of = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     groups = sorted(changed.items())
     buckets = [BucketInfo(number, key[0], slice_of[key], rows) for number, (key, rows) in enumerate(groups)]
     return buckets, {key: number for number, (key, _) in enumerate(groups)}
@@ -177,12 +177,12 @@ def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[
     """The file groups of the partition's new rows (None: a new one), each with its row count."""
     shares: list[tuple[FileSlice | None, int]] = []
     small = [
-        each
-        for each in slices
-        if not each.has_log_files
-        and split_bucket_of(each.file_id) is None
-        and each.base_file is not None
-        and slice_bytes(each) < sizing.small_file_bytes
+        file_slice
+        for file_slice in slices
+        if not file_slice.has_log_files
+        and split_bucket_of(file_slice.file_id) is None
+        and file_slice.base_file is not None
+        and slice_bytes(file_slice) < sizing.small_file_bytes
     ]
     for each in sorted(small, key=lambda one: (slice_bytes(one), one.file_id)):
         room = int((sizing.max_file_bytes - slice_bytes(each)) / sizing.bytes_per_row)

@@ -62,11 +62,11 @@ def _write_files(
 ) -> list[WrittenFile]:
     table = commit.table
     paths = {path for path, _ in file_groups}
-    partitions = [each for each in list_partitions(table) if each.path in paths]
+    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     slices = [
-        each
-        for each in load_file_slices(table, partitions)
-        if each.is_bootstrapped and (each.partition_path, each.file_id) in file_groups
+        file_slice
+        for file_slice in load_file_slices(table, partitions)
+        if file_slice.is_bootstrapped and (file_slice.partition_path, file_slice.file_id) in file_groups
     ]
     return rewrite_slices(spark, commit, slices, options)
 
@@ -89,9 +89,11 @@ def rewrite_slices(
     if not slices:
         return []
     table = commit.table
-    paths = {each.partition_path for each in slices}
+    paths = {file_slice.partition_path for file_slice in slices}
     values = {path: partition_of(table, path).values for path in paths}
-    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = (
+        log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
+    )
     write_context = replace(
         make_write_context(
             commit,

@@ -34,8 +34,8 @@ def sorted_rows(
     """The rows of `batches`, which have `schema`, by `columns` one after the other; rows of equal keys stay
     in their order. Texts of the columns `encoded` are dictionaries if values repeat often.
     """
-    flat = pa.schema([each for each in schema if is_flat(each.type)])
-    nested = pa.schema([each for each in schema if not is_flat(each.type)])
+    flat = pa.schema([field for field in schema if is_flat(field.type)])
+    nested = pa.schema([field for field in schema if not is_flat(field.type)])
     with (
         ColumnFiles(flat, set(encoded).difference(columns)) as files,
         SpillableChangeBuffer(nested) as buffer,
@@ -49,7 +49,7 @@ def sorted_rows(
         if not len(order):
             return
         rows = _Rows(schema, stored, buffer.table(0).to_batches() if nested.names else [])
-        yield from rows.take(order, files.bytes + sum(each.nbytes for each in rows.parts))
+        yield from rows.take(order, files.bytes + sum(part.nbytes for part in rows.parts))
 
 
 def _sort_order(keys: Sequence[pa.Array]) -> np.ndarray:
@@ -95,7 +95,7 @@ class _Rows:
             yield from self._take_some(wanted[:middle])
             yield from self._take_some(wanted[middle:])
             return
-        columns = [_narrow(taken[each.name], each.type) for each in self._schema]
+        columns = [_narrow(taken[field.name], field.type) for field in self._schema]
         yield pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
 

@@ -87,7 +87,7 @@ def _prefixes(column: pa.Array) -> _Numbers:
 
 def _hilbert(axes: Sequence[_Numbers]) -> list[_Numbers]:
     """Skilling's transform: axes whose interleaved bits are the position on the Hilbert curve."""
-    found = [each.copy() for each in axes]
+    found = [ax.copy() for ax in axes]
     first, last = found[0], found[-1]
     for shift in range(_BITS - 1, 0, -1):
         bit, lower = np.uint64(1 << shift), np.uint64((1 << shift) - 1)
@@ -110,7 +110,7 @@ def _hilbert(axes: Sequence[_Numbers]) -> list[_Numbers]:
 
 def _interleaved(axes: Sequence[_Numbers]) -> pa.Array:
     rows, width = len(axes[0]), len(axes) * _BITS // 8
-    octets = np.stack([each.astype(">u8").view(np.uint8).reshape(rows, 8) for each in axes], axis=1)
+    octets = np.stack([ax.astype(">u8").view(np.uint8).reshape(rows, 8) for ax in axes], axis=1)
     bits = np.unpackbits(octets, axis=2).transpose(0, 2, 1).reshape(rows, len(axes) * _BITS)
     packed = np.packbits(bits, axis=1)
     return pa.FixedSizeBinaryArray.from_buffers(

@@ -135,15 +135,23 @@ def refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteO
         refuse_registered(table, registered_partitions(table).by_path)
         return
     paths = PartitionPaths(table, options.key_generator)
-    values = rows.select(*[quote_name(each.name) for each in table.partition_columns]).distinct().collect()
-    refuse_registered(table, [paths.path(tuple(each)) for each in values])
+    values = (
+        rows.select(*[quote_name(partition_column.name) for partition_column in table.partition_columns])
+        .distinct()
+        .collect()
+    )
+    refuse_registered(table, [paths.path(tuple(value)) for value in values])
 
 
 def event_time_fields_of(table: HudiTable) -> tuple[pa.Field, ...]:
     """The columns by which the table compares incoming rows with stored ones, if it does."""
     if not table.properties.keeps_later_event_times:
         return ()
-    return tuple(table.schema.field(each) for each in table.ordering_fields if each in table.schema.names)
+    return tuple(
+        table.schema.field(ordering_field)
+        for ordering_field in table.ordering_fields
+        if ordering_field in table.schema.names
+    )
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
@@ -199,7 +207,7 @@ def _with_stored_partition(table: HudiTable, known: Column) -> list[Column]:
 def _operations(*operations: RowOperation) -> Column:
     from pyspark.sql import functions as sf
 
-    return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
+    return sf.array(*[sf.lit(int(operation)).cast("tinyint") for operation in operations])
 
 
 def _tag_on_driver(
@@ -207,7 +215,7 @@ def _tag_on_driver(
 ) -> tuple[pa.Table, int] | None:
     """`tag_locations` on the driver if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
-    rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
+    rows = pa.Table.from_batches([conform_batch(batch, wanted) for batch in keyed.to_batches()], wanted)
     newest = precombine_rows(rows, table.ordering_fields)
     slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
     if sum(map(stored_bytes, slices)) > options.driver_max_bytes:

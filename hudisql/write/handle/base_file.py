@@ -193,7 +193,7 @@ class BaseFileWriter:
                 first_row=self._sequence_number,
             )
         arrays = [*meta, *data]
-        found = pa.schema(list(zip(self._schema.names, (each.type for each in arrays), strict=True)))
+        found = pa.schema(list(zip(self._schema.names, (array.type for array in arrays), strict=True)))
         file.write(pa.Table.from_arrays(arrays, schema=with_dictionaries(self._schema, found)))
         self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows

@@ -90,7 +90,11 @@ def next_log_version(file_slice: FileSlice, base_instant_time: str) -> int:
 
     The base instant is the slice's own, or that of a pending compaction of its group.
     """
-    known = [each.version for each in file_slice.log_files if each.base_instant_time == base_instant_time]
+    known = [
+        log_file.version
+        for log_file in file_slice.log_files
+        if log_file.base_instant_time == base_instant_time
+    ]
     return max(known, default=0) + 1
 
 

@@ -340,9 +340,11 @@ def _late_arriving(
     is_upsert = operations == RowOperation.UPSERT
     if not task.event_time_fields or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
-    stored = [batch.column(each).take(pa.array(at)) for each in task.event_time_fields]
+    stored = [
+        batch.column(event_time_field).take(pa.array(at)) for event_time_field in task.event_time_fields
+    ]
     rows = changes.rows.select(list(task.event_time_fields)).combine_chunks().take(pa.array(change))
-    incoming = [each.combine_chunks() for each in rows.columns]
+    incoming = [column.combine_chunks() for column in rows.columns]
     is_late_arriving: npt.NDArray[np.bool_] = is_newer(stored, incoming) & is_upsert
     return is_late_arriving
 

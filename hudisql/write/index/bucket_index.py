@@ -65,10 +65,12 @@ def groups_of_buckets(
     number of buckets.
     """
     found: dict[tuple[str, int], FileSlice] = {}
-    for each in slices:
-        bucket = bucket_of_file_id(each.file_id)
-        where = f"file group {each.file_id} of partition '{each.partition_path}' of {table.base_path}"
-        if bucket is None or each.is_bootstrapped:
+    for file_slice in slices:
+        bucket = bucket_of_file_id(file_slice.file_id)
+        where = (
+            f"file group {file_slice.file_id} of partition '{file_slice.partition_path}' of {table.base_path}"
+        )
+        if bucket is None or file_slice.is_bootstrapped:
             raise UnsupportedTableError(
                 f"{where} is not a bucket, so the table cannot have a bucket index"
                 + (": it was bootstrapped" if table.is_bootstrapped else ""),
@@ -79,9 +81,9 @@ def groups_of_buckets(
                 f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
                 hint="set it to the number that the table was written with",
             )
-        if (each.partition_path, bucket) in found:
+        if (file_slice.partition_path, bucket) in found:
             raise UnsupportedTableError(f"{where} is the second one of its bucket")
-        found[each.partition_path, bucket] = each
+        found[file_slice.partition_path, bucket] = file_slice
     return found
 
 
@@ -92,9 +94,9 @@ def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -
     that an ingest worker has split are ignored. `slices` is consumed only as far as necessary.
     """
     has_any = False
-    for each in slices:
-        number = bucket_of_file_id(each.file_id)
-        if number is None or number >= _SURELY_BUCKETS or split_bucket_of(each.file_id) is not None:
+    for file_slice in slices:
+        number = bucket_of_file_id(file_slice.file_id)
+        if number is None or number >= _SURELY_BUCKETS or split_bucket_of(file_slice.file_id) is not None:
             return
         has_any = True
     if has_any:

@@ -62,19 +62,21 @@ def prune_by_bloom_filter(
     """
     names = [column.name for column in table.partition_columns]
     partitions = [
-        each
-        for each in list_partitions(table)
-        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
+        partition
+        for partition in list_partitions(table)
+        if all(
+            value in values.get(name, (value,)) for name, value in zip(names, partition.values, strict=True)
+        )
     ]
     slices = [
-        each
-        for each in load_file_slices(table, partitions)
-        if each.base_file is not None and not each.has_log_files
+        file_slice
+        for file_slice in load_file_slices(table, partitions)
+        if file_slice.base_file is not None and not file_slice.has_log_files
     ]
     if len(slices) < _FEWEST_SLICES_TO_PRUNE:
         return frozenset()
     tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
-    paths = [each.base_file.path for each in slices if each.base_file is not None]
+    paths = [file_slice.base_file.path for file_slice in slices if file_slice.base_file is not None]
     storage = table.storage
 
     def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

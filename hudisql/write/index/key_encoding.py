@@ -59,7 +59,9 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
 
 def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:
     """Keys of a base file of each instant, or without base files of the newest log files with rows."""
-    samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
+    samples = {
+        file_slice.base_instant_time: file_slice for file_slice in slices if file_slice.base_file is not None
+    }
     if samples:
         with ThreadPoolExecutor(min(len(samples), _THREADS)) as threads:
             return list(
@@ -68,8 +70,8 @@ def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str
                 )
             )
     config = log_merge_config_of(table) if slices else None
-    for each in sorted(slices, key=lambda each: each.base_instant_time, reverse=True):
-        for batch in read_keys(table.storage, SliceLookup(each, log_merge_config=config)):
+    for file_slice in sorted(slices, key=lambda file_slice: file_slice.base_instant_time, reverse=True):
+        for batch in read_keys(table.storage, SliceLookup(file_slice, log_merge_config=config)):
             if batch.num_rows:
                 return _one_of_each_form(batch.column(0), prefix)
     return []

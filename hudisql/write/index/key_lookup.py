@@ -84,7 +84,7 @@ def locate_keys(
     sizes, combined = _sizes_by_partition(keyed)
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
     if index.buckets is not None:
-        groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
+        groups_of_buckets(table, [lookup.file_slice for lookup in lookups], index.buckets)
     keys = sum(count for count, _ in sizes.values())
     length = sum(length for _, length in sizes.values())
     prunes_slices = index.prunes_by_footer or index.buckets is not None
@@ -115,16 +115,23 @@ def _grouped(rows: pa.Table, totals: Sequence[tuple[str, str]]) -> list[dict[str
 
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:
     """The slices of the partitions (None: of all), large ones first."""
-    partitions = [each for each in list_partitions(table) if paths is None or each.path in paths]
+    partitions = [
+        partition for partition in list_partitions(table) if paths is None or partition.path in paths
+    ]
     names = [column.name for column in table.partition_columns]
-    values = {each.path: dict(zip(names, each.values, strict=False)) for each in partitions}
+    values = {partition.path: dict(zip(names, partition.values, strict=False)) for partition in partitions}
     slices = load_file_slices(table, partitions)
-    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = (
+        log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
+    )
     return [
         SliceLookup(
-            each, values[each.partition_path], columns, log_merge_config if each.has_log_files else None
+            file_slice,
+            values[file_slice.partition_path],
+            columns,
+            log_merge_config if file_slice.has_log_files else None,
         )
-        for each in sorted(slices, key=stored_bytes, reverse=True)
+        for file_slice in sorted(slices, key=stored_bytes, reverse=True)
     ]
 
 
@@ -164,7 +171,7 @@ def _stored_rows(
     output = pa.schema(
         [
             *(pa.field(name, pa.string()) for name in (STORED_KEY, STORED_PARTITION, STORED_GROUP)),
-            *(pa.field(STORED + each.name, each.type) for each in columns),
+            *(pa.field(STORED + column.name, column.type) for column in columns),
         ]
     )
     if not lookups:

@@ -54,7 +54,9 @@ class PartitionPaths:
         self._url_encode = table.properties.url_encode_partitioning
         self._table_label = table.base_path
         self._is_read_escaped = reads_escaped(table)
-        self.existing: dict[str, TablePartition] = {each.path: each for each in list_partitions(table)}
+        self.existing: dict[str, TablePartition] = {
+            partition.path: partition for partition in list_partitions(table)
+        }
         """The partitions that the table has, by path."""
         self._known: dict[Values, str] = {
             unique_values(each.values): each.path for each in self.existing.values()
@@ -157,7 +159,7 @@ class PartitionPaths:
         if self._generator is not None:
             return self._generator.paths(batch)
         values, number = self._combinations(batch)
-        return pa.array([self.path(each) for each in values], pa.string()).take(pa.array(number))
+        return pa.array([self.path(value) for value in values], pa.string()).take(pa.array(number))
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
         """The rows of each partition with its values, in order of first occurrence."""

@@ -430,7 +430,7 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     """
     table, timeline = commit.table, now.timeline
     check_not_restored(table, timeline)
-    being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+    being_rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(table, timeline)}
     if commit.instant not in timeline.instants or commit.instant_time in being_rolled_back:
         raise rolled_back_error(table.base_path, commit.instant_time)
     schema = arrow_from_avro(metadata.schema) if metadata.schema else None

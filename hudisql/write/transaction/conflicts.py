@@ -86,7 +86,7 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
     _check_no_new_commit_archived(known, timeline)
     _check_planned_services(known, timeline, touched)
     pending = known.timeline.pending_compactions
-    others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]
+    others = [commit for commit in _new_commits(known, timeline) if commit.timestamp not in pending]
     if others:
         raise WriteConflictError(
             f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
@@ -96,8 +96,8 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
 
 def _new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
     """The commits of the timeline that `known` does not have, oldest first."""
-    before = {(each.timestamp, each.action) for each in known.timeline.completed}
-    return [each for each in timeline.commits if (each.timestamp, each.action) not in before]
+    before = {(instant.timestamp, instant.action) for instant in known.timeline.completed}
+    return [commit for commit in timeline.commits if (commit.timestamp, commit.action) not in before]
 
 
 def _check_disjoint(
@@ -123,7 +123,7 @@ def _service(instant: Instant) -> str:
 def _check_no_commit_removed(known: HudiTable, timeline: Timeline) -> None:
     """Raise WriteConflictError if another writer has rolled back a commit that `known` contains."""
     first = timeline.first_active_time
-    now = {(each.timestamp, each.action) for each in timeline.completed}
+    now = {(instant.timestamp, instant.action) for instant in timeline.completed}
     for commit in known.timeline.commits:
         is_active = first is not None and commit.timestamp > first
         if is_active and (commit.timestamp, commit.action) not in now:
@@ -144,11 +144,11 @@ def _check_no_new_commit_archived(known: HudiTable, timeline: Timeline) -> None:
         return
     latest = known.timeline.latest_commit
     since = "" if latest is None else latest.timestamp
-    now = {each.timestamp for each in timeline.instants}
+    now = {instant.timestamp for instant in timeline.instants}
     gone = {
-        each.timestamp
-        for each in known.timeline.pending
-        if each.action in WRITE_ACTIONS and each.timestamp < first and each.timestamp not in now
+        instant.timestamp
+        for instant in known.timeline.pending
+        if instant.action in WRITE_ACTIONS and instant.timestamp < first and instant.timestamp not in now
     }
     compactions = known.timeline.pending_compactions
     if gone <= compactions and first <= since:
@@ -165,7 +165,7 @@ def _check_no_new_commit_archived(known: HudiTable, timeline: Timeline) -> None:
 
 def _check_planned_services(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
     """Raise WriteConflictError if a compaction or clustering of the file groups was planned since."""
-    before = {each.timestamp for each in known.timeline.instants}
+    before = {instant.timestamp for instant in known.timeline.instants}
     for other in timeline.pending:
         if other.action in (COMPACTION, REPLACE_COMMIT, CLUSTERING) and other.timestamp not in before:
             planned = planned_file_groups(known, other)

@@ -64,7 +64,9 @@ def roll_back_instant(
     pending = _pending_form(table, instant)
     open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
     undoes = undoes_completed or bool(open_rollbacks)
-    files = find_files(table, pending, [each.plan for each in open_rollbacks], undoes=undoes_completed)
+    files = find_files(
+        table, pending, [open_rollback.plan for open_rollback in open_rollbacks], undoes=undoes_completed
+    )
     rollback = _open_rollback(table, instant, files, timeline, open_rollbacks)
     try:
         check()
@@ -165,9 +167,9 @@ def _append_rollback_block(
     assert log is not None
     names = [parse_log_file_name(each.name) for each in storage.list_directory(directory)]
     versions = [
-        each.version
-        for each in names
-        if each is not None and (each.file_id, each.base_instant_time) == (log.file_id, log.base_instant_time)
+        name.version
+        for name in names
+        if name is not None and (name.file_id, name.base_instant_time) == (log.file_id, log.base_instant_time)
     ]
     block = rollback_block(rollback.timestamp, target.timestamp)
     written = write_log_file(

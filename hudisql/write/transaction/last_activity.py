@@ -35,4 +35,4 @@ def is_silent(table: HudiTable, instant: Instant, before_ms: float) -> bool:
         markers = storage.list_files(marker_directory(table.base_path, instant.timestamp))
     except NoSuchPathError:
         return True
-    return all(each.modification_time_ms < before_ms for each in markers)
+    return all(marker.modification_time_ms < before_ms for marker in markers)

@@ -58,8 +58,8 @@ def withdraw_if_in_conflict(
 def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str) -> None:
     storage = seen.storage
     timeline = load_timeline(storage, seen.base_path, seen.timeline.layout)
-    being_rolled_back = {each.target.timestamp for each in pending_rollbacks(seen, timeline)}
-    undone = sorted(being_rolled_back & {each.timestamp for each in seen.timeline.commits})
+    being_rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(seen, timeline)}
+    undone = sorted(being_rolled_back & {commit.timestamp for commit in seen.timeline.commits})
     if undone:
         raise WriteConflictError(
             f"another writer is rolling back the commit {undone[0]} of {seen.base_path}",
@@ -72,14 +72,16 @@ def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, a
     others = _others(timeline, instant)
     if others != _others(seen.timeline, instant):
         relevant = [
-            each for each in others if each.action not in WRITE_ACTIONS or each.timestamp <= after_completion
+            other
+            for other in others
+            if other.action not in WRITE_ACTIONS or other.timestamp <= after_completion
         ]
         now = timeline_of([*relevant, instant], timeline.layout)
         check(replace(seen.reopened(), timeline=now, listing=None))
 
 
 def _others(timeline: Timeline, own: Instant) -> list[Instant]:
-    return [each for each in timeline.instants if _key(each) != _key(own)]
+    return [instant for instant in timeline.instants if _key(instant) != _key(own)]
 
 
 def _key(instant: Instant) -> tuple[str, str]:

@@ -41,7 +41,9 @@ class PendingRollback:
 
 def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollback]:
     """The pending rollbacks on the timeline. Raises CorruptTableError, StorageError."""
-    found = [(each, _plan_of(table, each)) for each in timeline.pending if each.action == ROLLBACK]
+    found = [
+        (instant, _plan_of(table, instant)) for instant in timeline.pending if instant.action == ROLLBACK
+    ]
     return [PendingRollback(each, plan) for each, plan in found if plan is not None]
 
 
@@ -55,7 +57,7 @@ def rollbacks_of_failed_writes(
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
-    completed = {each.timestamp for each in table.timeline.commits}
+    completed = {commit.timestamp for commit in table.timeline.commits}
     for rollback in pending_rollbacks(table, table.timeline):
         target = rollback.target
         keeps_plan = target.timestamp not in completed and is_clustering(table, target)
@@ -72,8 +74,8 @@ def commits_being_undone(table: HudiTable) -> frozenset[str]:
 
     Raises CorruptTableError, StorageError.
     """
-    rolled_back = {each.target.timestamp for each in pending_rollbacks(table, table.timeline)}
-    return frozenset(rolled_back & {each.timestamp for each in table.timeline.commits})
+    rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(table, table.timeline)}
+    return frozenset(rolled_back & {commit.timestamp for commit in table.timeline.commits})
 
 
 def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
@@ -90,11 +92,11 @@ def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
 def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
     target, path = rollback.target, table.instant_path(rollback.instant)
     hint = "complete the rollback with Apache Hudi (any write of its own does so), then run this again"
-    later = [each for each in table.timeline.commits if each.timestamp > target.timestamp]
+    later = [commit for commit in table.timeline.commits if commit.timestamp > target.timestamp]
     reason = None
     if target.timestamp in BOOTSTRAP_INSTANT_TIMES:
         reason = "is the table's bootstrap"
-    elif later and any(each.timestamp == target.timestamp for each in table.timeline.commits):
+    elif later and any(commit.timestamp == target.timestamp for commit in table.timeline.commits):
         # When Apache Hudi refuses a rollback, it leaves such a request, and then refuses all writes.
         reason = f"still stands, with the later commit {later[-1].timestamp} on top of it"
         hint = f"nothing was deleted yet: to cancel the rollback, delete {path} and its .requested file"
@@ -114,7 +116,7 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
 def _is_archived(table: HudiTable, target: Instant) -> bool:
     """True if the target was committed and archived. A killed rollback may also have removed it."""
     timeline = table.timeline
-    is_active = any(each.timestamp == target.timestamp for each in timeline.instants)
+    is_active = any(instant.timestamp == target.timestamp for instant in timeline.instants)
     if is_active or not timeline.is_visible(target.timestamp):
         return False
     return target.timestamp in archived_commits(table, timeline)

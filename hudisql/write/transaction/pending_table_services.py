@@ -48,9 +48,9 @@ def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) ->
         for group in planned_file_groups(table, instant)
     }
     return [
-        _with_compaction(each, compacted.get((each.partition_path, each.file_id)))
-        for each in slices
-        if (each.partition_path, each.file_id) not in clustered
+        _with_compaction(file_slice, compacted.get((file_slice.partition_path, file_slice.file_id)))
+        for file_slice in slices
+        if (file_slice.partition_path, file_slice.file_id) not in clustered
     ]
 
 

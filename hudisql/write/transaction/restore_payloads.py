@@ -28,7 +28,7 @@ class RestorePlan:
     def to_avro(self) -> bytes:
         """The content of `<t>.restore.requested`."""
         record = {
-            "instantsToRollback": [instant_info(each) for each in self.instants],
+            "instantsToRollback": [instant_info(instant) for instant in self.instants],
             "version": _RESTORE_PLAN_VERSION,
             "savepointToRestoreTimestamp": self.savepoint_time,
         }
@@ -40,8 +40,8 @@ def parse_restore_plan(content: bytes, path: str) -> RestorePlan:
     found = load_codec("HoodieRestorePlan").decode(content, path)
     savepoint_time = found.get("savepointToRestoreTimestamp")
     infos = found.get("instantsToRollback") or []
-    times = [str(each["commitTime"]) for each in infos]
-    if savepoint_time is None or not all(each.isdigit() for each in times):
+    times = [str(info["commitTime"]) for info in infos]
+    if savepoint_time is None or not all(time.isdigit() for time in times):
         raise CorruptTableError(
             f"{path} is a restore plan that does not name its savepoint and its instants",
             hint="complete the restore with the version of Apache Hudi that requested it",
@@ -65,12 +65,12 @@ def render_restore_metadata(
     record = {
         "startRestoreTime": restore_time,
         "timeTakenInMillis": milliseconds,
-        "instantsToRollback": [each.timestamp for each in plan.instants],
+        "instantsToRollback": [instant.timestamp for instant in plan.instants],
         "hoodieRestoreMetadata": {
-            each.timestamp: _list_of(rollbacks.get(each.timestamp)) for each in plan.instants
+            instant.timestamp: _list_of(rollbacks.get(instant.timestamp)) for instant in plan.instants
         },
         "version": 1,
-        "restoreInstantInfo": [instant_info(each) for each in plan.instants],
+        "restoreInstantInfo": [instant_info(instant) for instant in plan.instants],
     }
     return load_codec("HoodieRestoreMetadata").encode(record)
 

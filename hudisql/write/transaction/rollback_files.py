@@ -150,7 +150,7 @@ def _base_instant(path: str) -> str | None:
 
 def _list_files(table: HudiTable, partitions: Sequence[str], instant_time: str) -> set[str]:
     """All data files in these partitions of slices that the instant began."""
-    listings = table.storage.list_directories([join(table.base_path, each) for each in partitions])
+    listings = table.storage.list_directories([join(table.base_path, partition) for partition in partitions])
     return {
         entry.path
         for entries in listings

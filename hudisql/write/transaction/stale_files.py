@@ -38,16 +38,16 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
         silent: list[str] = []
         if heartbeat_tolerance_ms is not None:
             silent = [
-                each
-                for each in heartbeat_instants(storage, base_path)
-                if not is_alive(storage, base_path, each, heartbeat_tolerance_ms)
+                instant
+                for instant in heartbeat_instants(storage, base_path)
+                if not is_alive(storage, base_path, instant, heartbeat_tolerance_ms)
             ]
         if not marked and not silent:
             return
         # After the listings: an instant that is not pending now was complete before, or has no markers yet.
         timeline = load_timeline(storage, base_path, table.timeline.layout)
-        pending = {each.timestamp for each in timeline.pending}
-        pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+        pending = {instant.timestamp for instant in timeline.pending}
+        pending |= {rollback.target.timestamp for rollback in pending_rollbacks(table, timeline)}
         for instant_time in set(marked) - pending:
             _delete_unnamed_files(table, timeline, instant_time)
             delete_markers(storage, base_path, instant_time)

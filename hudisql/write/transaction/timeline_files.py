@@ -84,7 +84,7 @@ class TimelineFilesV1:
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
         """Check both names."""
         states = [instant.in_state(each) for each in (InstantState.INFLIGHT, InstantState.COMPLETED)]
-        inflight, done = storage.infos([instant_path(base_path, self.layout, each) for each in states])
+        inflight, done = storage.infos([instant_path(base_path, self.layout, state) for state in states])
         return InstantStates(inflight is not None, None if done is None else states[1])
 
 
@@ -123,7 +123,7 @@ class TimelineFilesV2:
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
         """List the timeline: the name of a completed file is not known."""
         entries = storage.list_directory(self.layout.timeline_directory(base_path))
-        parsed = (self.layout.parse_file_name(each.name) for each in entries if not each.is_directory)
+        parsed = (self.layout.parse_file_name(entry.name) for entry in entries if not entry.is_directory)
         own = [
             each
             for each in parsed

@@ -95,8 +95,8 @@ def parse_requested_rollback(content: bytes, path: str) -> RequestedRollback | N
         deleted=_named(requests, "filesToBeDeleted"),
         log_files=_named(requests, "logBlocksToBeDeleted"),
         names_all=all(
-            each["filesToBeDeleted"] or each["logBlocksToBeDeleted"] or not each["fileId"]
-            for each in requests
+            request["filesToBeDeleted"] or request["logBlocksToBeDeleted"] or not request["fileId"]
+            for request in requests
         ),
     )
 

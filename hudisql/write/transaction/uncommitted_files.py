@@ -39,7 +39,7 @@ def delete_unnamed_files(
     """
     marked = marked_files(storage, base_path, instant_time)
     unnamed = sorted(marked.keys() - set(named))
-    found = [each.path for each in storage.infos(unnamed) if each is not None]
+    found = [info.path for info in storage.infos(unnamed) if info is not None]
     delete_uncommitted_files(
         storage, [path for path in found if not holds_blocks_of_others(storage, path, instant_time)], layout
     )
@@ -68,4 +68,4 @@ def instants_of_log_file(storage: Storage, path: str) -> frozenset[str]:
         return frozenset()
     with storage.open_input(path) as source:
         blocks = scan_log_blocks(source, path)
-        return frozenset(each.instant_time for each in blocks if isinstance(each, LogBlockHead))
+        return frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
