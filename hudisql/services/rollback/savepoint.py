@@ -177,8 +177,8 @@ def _check_no_older_write(table: HudiTable, commit_time: str) -> None:
         else:
             hint = "run the call again when it is complete; if it has failed, the next write rolls it back"
         raise WriteConflictError(
-            f"the {instant.action} {instant.timestamp} of {table.base_path}, older than the commit {commit_time}"
-            ", is not complete: a savepoint would not hold the files that it writes",
+            f"the {instant.action} {instant.timestamp} of {table.base_path}, older than the commit "
+            f"{commit_time}, is not complete: a savepoint would not hold the files that it writes",
             hint=hint,
         )
 
