@@ -68,8 +68,8 @@ def test_strategy_and_options_of_hudi_count(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"mode": "jdbc"}, "only hms"),
-        ({"use_jdbc": "true"}, "only hms"),
+        ({"mode": "jdbc"}, "only Hudi's mode hms"),
+        ({"use_jdbc": "true"}, "only Hudi's mode hms"),
         ({"partition_fields": "region"}, "partitioned by dt"),
         ({"strategy": "both"}, "unknown sync strategy"),
         ({"sync_incremental": "often"}, "neither true nor false"),
