@@ -29,15 +29,6 @@ _VALUES: dict[WireType, some.SearchStrategy[Any]] = {
 }
 
 
-def to_thrift(value: Any) -> bytes:
-    from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-    from thrift.transport.TTransport import TMemoryBuffer
-
-    buffer = TMemoryBuffer()
-    value.write(TBinaryProtocol(buffer))
-    return bytes(buffer.getvalue())
-
-
 def from_thrift(kind: Any, content: bytes) -> Any:
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
     from thrift.transport.TTransport import TMemoryBuffer
