@@ -129,7 +129,7 @@ def test_metastore_status_of_a_fresh_warehouse(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("s3a://bucket/w", "no local directory"),
+        ("s3a://bucket/w", "is not a local directory"),
         ("file", "is a file, not a directory"),
         ("s3a://K:S/ECRET@b/w", "***"),
     ],

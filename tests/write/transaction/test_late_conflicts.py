@@ -219,7 +219,9 @@ def test_a_look_that_fails_withdraws_the_commit_only_if_it_has_seen_a_conflict(
         if stands and is_locked:
             complete_commit(commit, _stat(commit, "f"))
         else:
-            with pytest.raises(type(error), match=f"{commit.instant_time}.* stands" if stands else "changed"):
+            with pytest.raises(
+                type(error), match=f"{commit.instant_time}.* is complete" if stands else "changed"
+            ):
                 complete_commit(commit, _stat(commit, "f"))
     assert _is_completed(table, commit) is stands
     if commit.heartbeat is not None:
