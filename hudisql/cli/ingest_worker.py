@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.arguments import address_option
+from hudisql.cli.command_group import exit_after_errors
 from hudisql.cli.ingest_session import (
     ConfOption,
     CoordinatorOption,
     GroupOption,
     KafkaConfigOption,
+    address_option,
     run_in_session,
 )
 from hudisql.config.settings import parse_key_values
@@ -159,7 +160,8 @@ def work(
 
     console = JsonConsole() if log_format is LogFormat.JSON else open_console()
     try:
-        run_in_session(context, feed, kafka_config, conf, console)
+        with exit_after_errors():
+            run_in_session(context, feed, kafka_config, conf, console)
     except typer.Exit as end:
         if push_log is not None:
             _end_without_waiting_for_clients(end.exit_code)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
-from hudisql.migrations.listener import Listener, StatementOutcome
-from hudisql.migrations.made_tables import settle_made_table
+from hudisql.migrations.listener import Listener, StatementOutcome, counts_of
 from hudisql.migrations.recovery import (
     MARK,
     Effect,
@@ -22,6 +21,7 @@ from hudisql.migrations.recovery import (
     effect_of,
     find_marked_commit,
     has_happened,
+    settle_made_table,
     sync_target,
     targets_before,
 )
@@ -31,7 +31,6 @@ from hudisql.migrations.scripts import (
     MigrationScript,
     checksum_of,
 )
-from hudisql.migrations.statement_counts import counts_of
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
@@ -150,7 +149,7 @@ class ScriptRunner:
                 self.listener.result(result)
             counts = counts_of(result)
         milliseconds = round((time.monotonic() - started) * 1000)
-        commits = [list(asdict_values(commit)) for commit in annotations.commits]
+        commits = [list(astuple(commit)) for commit in annotations.commits]
         if result.error is not None:
             self._record(number, statement, FAILED, before=before, ms=milliseconds, commits=commits)
             return replace(
@@ -262,11 +261,6 @@ class ScriptRunner:
         self.run["statements"][number - 1 : number] = [record]
         # A copy: the recorded state must not change with the run.
         self.checkpoint.advance(json.loads(json.dumps(self.run)))
-
-
-def asdict_values(value: Any) -> tuple[Any, ...]:
-    """The values of a dataclass's fields, in their order."""
-    return tuple(asdict(value).values())
 
 
 def _instants(record: Mapping[str, Any]) -> tuple[str, ...]:

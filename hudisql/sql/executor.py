@@ -19,11 +19,9 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
-from hudisql.sql.ddl.database_statements import drop_database
-from hudisql.sql.ddl.drop_table import plan_drop, run_drop
+from hudisql.sql.ddl.drop_table import drop_database, plan_drop, run_drop
 from hudisql.sql.dml.dml_execution import run_dml
-from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
-from hudisql.sql.explain_query import explain_statement
+from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_statement
 from hudisql.sql.incremental_tables import incremental_statements as incremental
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.query import query_plan
@@ -84,24 +82,14 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
 def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Run a statement without Hudi tables; a command that would change one is refused."""
     plan = parse_plan(context.spark, statement.text)
-    command, entry = find_hudi_target(context, plan)
+    kind, entry = find_hudi_target(context, plan)
     if entry is not None:
-        kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
+        kind = statement.kind if isinstance(statement, st.PassThroughStatement) else kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
     _refuse_changes_of_files(context, plan)
     if (setting := _SET.match(statement.text)) is not None:
         warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
     return _run_query(context, statement, source, plan)
-
-
-def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
-    return Result(run_block(context, statement), guard=lambda: translated_spark_errors(source))
-
-
-def _execute_immediate(
-    context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
-) -> Result:
-    return Result(execute_immediate(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _refuse_changes_of_files(context: Context, plan: Any) -> None:
@@ -200,17 +188,10 @@ def _cache(context: Context, statement: st.CacheTableStatement, source: SourceTe
     return _run_query(context, statement, source)
 
 
-def _uncache(context: Context, statement: st.UncacheTableStatement, source: SourceText) -> Result:
+def _drop_cache(context: Context, statement: st.TableStatement, source: SourceText) -> Result:
     if find_hudi_entry(context, statement.table) is None:
         return _run_query(context, statement, source)
-    # A Hudi table is never cached under its own name.
-    return _nothing(context)
-
-
-def _refresh(context: Context, statement: st.RefreshTableStatement, source: SourceText) -> Result:
-    if find_hudi_entry(context, statement.table) is None:
-        return _run_query(context, statement, source)
-    # Every statement reads the timeline again: there is no cache to refresh.
+    # A Hudi table is never cached under its own name, and every statement reads its timeline again.
     return _nothing(context)
 
 
@@ -284,7 +265,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.QueryStatement: _run_query,
     st.DescribeQueryStatement: _run_query,
     st.CacheTableStatement: _cache,
-    st.UncacheTableStatement: _uncache,
+    st.UncacheTableStatement: _drop_cache,
     st.UseStatement: _run_query,
     st.ExplainStatement: _explain,
     st.CreateViewStatement: _create_view,
@@ -303,9 +284,9 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.DropTableStatement: _drop_table,
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,
-    st.RefreshTableStatement: _refresh,
-    st.BlockStatement: _run_block,
-    st.ExecuteImmediateStatement: _execute_immediate,
+    st.RefreshTableStatement: _drop_cache,
+    st.BlockStatement: run_block,
+    st.ExecuteImmediateStatement: execute_immediate,
     st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
     st.ShowCreateTableStatement: _about_table(
         lambda context, entry, _statement: _show_create_table(context, entry)
