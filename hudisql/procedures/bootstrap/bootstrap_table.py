@@ -157,10 +157,7 @@ class BootstrapTableRow:
 
 
 @procedure(
-    name="bootstrap_table",
-    summary="Makes a Hudi table of a parquet directory or Hive table without rewriting it.",
-    arguments=BootstrapTableArguments,
-    row=BootstrapTableRow,
+    "Makes a Hudi table of a parquet directory or Hive table without rewriting it.", name="bootstrap_table"
 )
 def call_bootstrap_table(
     context: Context, arguments: BootstrapTableArguments

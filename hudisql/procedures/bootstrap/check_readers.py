@@ -34,12 +34,7 @@ class CheckReadersRow:
     looked_at: str
 
 
-@procedure(
-    name="check_readers",
-    summary="Says which readers read a table right, with which settings, and why not.",
-    arguments=CheckReadersArguments,
-    row=CheckReadersRow,
-)
+@procedure("Says which readers read a table right, with which settings, and why not.")
 def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterable[CheckReadersRow]:
     """A row per reader. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
     from hudisql.compatibility.reader_rules import answers

@@ -51,10 +51,7 @@ class VerifyBootstrapRow:
 
 
 @procedure(
-    name="verify_bootstrap",
-    summary="Compares a bootstrapped table with its source: files, rows, keys, values.",
-    arguments=VerifyBootstrapArguments,
-    row=VerifyBootstrapRow,
+    "Compares a bootstrapped table with its source: files, rows, keys, values.", name="verify_bootstrap"
 )
 def verify_bootstrap_table(
     context: Context, arguments: VerifyBootstrapArguments

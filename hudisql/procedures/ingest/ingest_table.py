@@ -68,12 +68,7 @@ class DeclaredArguments(Arguments):
     table: str = parameter(help="table of the metastore, database.name")
 
 
-@procedure(
-    name="ingest_table",
-    summary="Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.",
-    arguments=IngestTableArguments,
-    row=DeclarationRow,
-)
+@procedure("Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.")
 def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[DeclarationRow]:
     """Store the declaration in the table's properties; an existing declaration is replaced.
 
@@ -101,12 +96,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     return [_row(call.entry, declaration)]
 
 
-@procedure(
-    name="pause_ingest",
-    summary="Stops writing events to a table until `resume_ingest`.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
+@procedure("Stops writing events to a table until `resume_ingest`.")
 def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
     """Workers commit what they have in memory, and read no more."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
@@ -114,12 +104,7 @@ def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Dec
     return [_row(*change_declaration(context, arguments.table, paused=True))]
 
 
-@procedure(
-    name="resume_ingest",
-    summary="Resumes writing events to a table after `pause_ingest`.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
+@procedure("Resumes writing events to a table after `pause_ingest`.")
 def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
     """Workers continue from the offsets of the table's last commit."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
@@ -127,12 +112,7 @@ def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[De
     return [_row(*change_declaration(context, arguments.table, paused=False, drained=False))]
 
 
-@procedure(
-    name="drop_ingest",
-    summary="Removes the declaration of `ingest_table`; the table and its rows stay.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
+@procedure("Removes the declaration of `ingest_table`; the table and its rows stay.")
 def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
     """The offsets stay in the table's commits: a later declaration of the same topic continues from there.
 

@@ -20,12 +20,7 @@ class ShowIngestArguments(Arguments):
     table: str | None = parameter(None, help="table of the metastore, database.name; without it all tables")
 
 
-@procedure(
-    name="show_ingest",
-    summary="Shows the tables that `hudisql ingest worker` writes to, and their lag.",
-    arguments=ShowIngestArguments,
-    row=IngestRow,
-)
+@procedure("Shows the tables that `hudisql ingest worker` writes to, and their lag.")
 def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[IngestRow]:
     """One row for each declared table. Raises MetastoreError, NoSuchTableError."""
     from hudisql.options.table_call import find_entry

@@ -40,12 +40,7 @@ class IngestPartitionRow:
     index_bytes: int | None
 
 
-@procedure(
-    name="show_ingest_partitions",
-    summary="Shows which partitions of a table are split into hash buckets, and what their indexes take.",
-    arguments=ShowIngestPartitionsArguments,
-    row=IngestPartitionRow,
-)
+@procedure("Shows which partitions of a table are split into hash buckets, and what their indexes take.")
 def show_ingest_partitions(
     context: Context, arguments: ShowIngestPartitionsArguments
 ) -> Iterable[IngestPartitionRow]:

@@ -38,12 +38,7 @@ class ArchiveRow:
     result: Annotated[int, "int"]
 
 
-@procedure(
-    name="archive_commits",
-    summary="Moves the oldest instants from the active timeline into the archive.",
-    arguments=ArchiveCommitsArguments,
-    row=ArchiveRow,
-)
+@procedure("Moves the oldest instants from the active timeline into the archive.")
 def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Iterable[ArchiveRow]:
     """Hudi's 0, even if there was nothing to archive.
 

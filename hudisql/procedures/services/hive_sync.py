@@ -59,12 +59,7 @@ class HiveSyncRow:
     result: str
 
 
-@procedure(
-    name="hive_sync",
-    summary="Syncs the metastore's entries of a Hudi table with the table.",
-    arguments=HiveSyncArguments,
-    row=HiveSyncRow,
-)
+@procedure("Syncs the metastore's entries of a Hudi table with the table.")
 def hive_sync(context: Context, arguments: HiveSyncArguments) -> Iterable[HiveSyncRow]:
     """Hudi's "hive sync success.", or for a dry run the plan's lines."""
     from hudisql.catalog.sync import plan_sync, read_existing, sync_table

@@ -58,12 +58,7 @@ class RepairPartitionRow:
     action: str
 
 
-@procedure(
-    name="repair_add_partition_meta",
-    summary="Marks directories with data files as partitions where the marker file is missing.",
-    arguments=RepairArguments,
-    row=RepairPartitionRow,
-)
+@procedure("Marks directories with data files as partitions where the marker file is missing.")
 def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> Iterable[RepairPartitionRow]:
     """A row for each directory; one that cannot be a partition stays unchanged. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
@@ -156,12 +151,7 @@ class RepairCleanFilesRow:
     result: bool
 
 
-@procedure(
-    name="repair_corrupted_clean_files",
-    summary="Deletes pending cleans whose plan cannot be read.",
-    arguments=RepairArguments,
-    row=RepairCleanFilesRow,
-)
+@procedure("Deletes pending cleans whose plan cannot be read.")
 def repair_corrupted_clean_files(
     context: Context, arguments: RepairArguments
 ) -> Iterable[RepairCleanFilesRow]:
@@ -217,12 +207,7 @@ class OverwrittenPropertyRow:
     new_value: str
 
 
-@procedure(
-    name="repair_overwrite_hoodie_props",
-    summary="Replaces the table's own configuration (hoodie.properties) by that of a file.",
-    arguments=OverwritePropertiesArguments,
-    row=OverwrittenPropertyRow,
-)
+@procedure("Replaces the table's own configuration (hoodie.properties) by that of a file.")
 def repair_overwrite_hoodie_props(
     context: Context, arguments: OverwritePropertiesArguments
 ) -> Iterable[OverwrittenPropertyRow]:

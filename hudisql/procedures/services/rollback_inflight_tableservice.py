@@ -34,12 +34,7 @@ class RollbackTableServiceRow:
     time_cost: str
 
 
-@procedure(
-    name="run_rollback_inflight_tableservice",
-    summary="Rolls back a pending compaction or clustering: the files of its run, and its plan on request.",
-    arguments=RollbackTableServiceArguments,
-    row=RollbackTableServiceRow,
-)
+@procedure("Rolls back a pending compaction or clustering: the files of its run, and its plan on request.")
 def run_rollback_inflight_tableservice(
     context: Context, arguments: RollbackTableServiceArguments
 ) -> Iterable[RollbackTableServiceRow]:

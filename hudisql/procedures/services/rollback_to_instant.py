@@ -40,12 +40,7 @@ class RollbackResultRow:
     rollback_result: bool
 
 
-@procedure(
-    name="rollback_to_instant",
-    summary="Rolls the latest commit back: its files and its instant are deleted.",
-    arguments=RollbackToInstantArguments,
-    row=RollbackResultRow,
-)
+@procedure("Rolls the latest commit back: its files and its instant are deleted.")
 def rollback_to_instant(
     context: Context, arguments: RollbackToInstantArguments
 ) -> Iterable[RollbackResultRow]:
@@ -80,12 +75,7 @@ class RollbackRow:
     total_partitions: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_rollbacks",
-    summary="Shows the completed rollbacks, newest first.",
-    arguments=ShowRollbacksArguments,
-    row=RollbackRow,
-)
+@procedure("Shows the completed rollbacks, newest first.")
 def show_rollbacks(context: Context, arguments: ShowRollbacksArguments) -> Iterable[RollbackRow]:
     """A row for each instant that was rolled back. Raises NoSuchTableError, CorruptTableError."""
     table = find_table(context, arguments.table)
@@ -126,12 +116,7 @@ class RollbackDetailRow:
     succeeded: bool
 
 
-@procedure(
-    name="show_rollback_detail",
-    summary="Shows the files that one rollback has deleted.",
-    arguments=ShowRollbackDetailArguments,
-    row=RollbackDetailRow,
-)
+@procedure("Shows the files that one rollback has deleted.")
 def show_rollback_detail(
     context: Context, arguments: ShowRollbackDetailArguments
 ) -> Iterable[RollbackDetailRow]:

@@ -71,12 +71,7 @@ class CleanRow:
     version: Annotated[int, "int"]
 
 
-@procedure(
-    name="run_clean",
-    summary="Deletes old file slices that no retained state of the table needs.",
-    arguments=RunCleanArguments,
-    row=CleanRow,
-)
+@procedure("Deletes old file slices that no retained state of the table needs.", name="run_clean")
 def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Iterable[CleanRow]:
     """A row for the clean, or with `dry_run` for its plan; none if there was nothing to do.
 
@@ -151,12 +146,7 @@ class ShownCleanRow:
     version: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_cleans",
-    summary="Shows the completed cleans, newest first.",
-    arguments=ShowCleansArguments,
-    row=ShownCleanRow,
-)
+@procedure("Shows the completed cleans, newest first.")
 def show_cleans(context: Context, arguments: ShowCleansArguments) -> Iterable[ShownCleanRow]:
     """A row for each clean.
 
@@ -198,12 +188,7 @@ class CleanedPartitionRow:
     total_files_deleted: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_cleans_metadata",
-    summary="Shows what each completed clean did in each partition, newest first.",
-    arguments=ShowCleansArguments,
-    row=CleanedPartitionRow,
-)
+@procedure("Shows what each completed clean did in each partition, newest first.")
 def show_cleans_metadata(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanedPartitionRow]:
     """A row for each clean and partition."""
     table = find_table(context, arguments.table, arguments.path)
@@ -244,12 +229,7 @@ class CleanPlanRow:
     extra_metadata: str
 
 
-@procedure(
-    name="show_clean_plans",
-    summary="Shows the plans of cleans, pending and completed ones, newest first.",
-    arguments=ShowCleansArguments,
-    row=CleanPlanRow,
-)
+@procedure("Shows the plans of cleans, pending and completed ones, newest first.")
 def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanPlanRow]:
     """A row for each plan."""
     table = find_table(context, arguments.table, arguments.path)

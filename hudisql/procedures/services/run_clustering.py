@@ -73,10 +73,8 @@ class ClusteringRow:
 
 
 @procedure(
+    "Schedules or runs clusterings: rewrites small files as larger ones, optionally sorted.",
     name="run_clustering",
-    summary="Schedules or runs clusterings: rewrites small files as larger ones, optionally sorted.",
-    arguments=RunClusteringArguments,
-    row=ClusteringRow,
 )
 def run_clustering_procedure(context: Context, arguments: RunClusteringArguments) -> Iterable[ClusteringRow]:
     """A row for each clustering that was scheduled or run; none if there was nothing to do.
@@ -117,12 +115,7 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     return [*_rows(table.reopened(), times, arguments.show_involved_partition)]
 
 
-@procedure(
-    name="show_clustering",
-    summary="Shows the clusterings of a table, pending and completed ones, newest first.",
-    arguments=ShowClusteringArguments,
-    row=ClusteringRow,
-)
+@procedure("Shows the clusterings of a table, pending and completed ones, newest first.")
 def show_clustering(context: Context, arguments: ShowClusteringArguments) -> Iterable[ClusteringRow]:
     """A row for each clustering. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)

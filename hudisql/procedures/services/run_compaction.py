@@ -52,10 +52,8 @@ class CompactionRow:
 
 
 @procedure(
+    "Schedules or runs compactions: log files of a merge-on-read table are merged into base files.",
     name="run_compaction",
-    summary="Schedules or runs compactions: log files of a merge-on-read table are merged into base files.",
-    arguments=RunCompactionArguments,
-    row=CompactionRow,
 )
 def run_compaction_procedure(context: Context, arguments: RunCompactionArguments) -> Iterable[CompactionRow]:
     """A row for each compaction that was scheduled or run; none if there was nothing to do.
@@ -90,12 +88,7 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     return [*_compactions(table.reopened(), times)][::-1]
 
 
-@procedure(
-    name="show_compaction",
-    summary="Shows the compactions of a merge-on-read table, pending and completed ones, newest first.",
-    arguments=ShowCompactionArguments,
-    row=CompactionRow,
-)
+@procedure("Shows the compactions of a merge-on-read table, pending and completed ones, newest first.")
 def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Iterable[CompactionRow]:
     """A row for each compaction. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)

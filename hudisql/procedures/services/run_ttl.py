@@ -35,12 +35,7 @@ class TtlRow:
     deleted_partitions: str
 
 
-@procedure(
-    name="run_ttl",
-    summary="Drops partitions that are older than their retention time.",
-    arguments=RunTtlArguments,
-    row=TtlRow,
-)
+@procedure("Drops partitions that are older than their retention time.")
 def run_ttl(context: Context, arguments: RunTtlArguments) -> Iterable[TtlRow]:
     """A row for each partition; they are dropped by one replacecommit, none if there are none.
 

@@ -40,10 +40,8 @@ class CreateSavepointRow:
 
 
 @procedure(
+    "Creates a savepoint of a commit: cleans keep its files, and the table can be restored to it.",
     name="create_savepoint",
-    summary="Creates a savepoint of a commit: cleans keep its files, and the table can be restored to it.",
-    arguments=CreateSavepointArguments,
-    row=CreateSavepointRow,
 )
 def create_savepoint_procedure(
     context: Context, arguments: CreateSavepointArguments
@@ -75,10 +73,8 @@ class DeleteSavepointRow:
 
 
 @procedure(
+    "Deletes a savepoint; its commit stays, and cleans may delete its files from then on.",
     name="delete_savepoint",
-    summary="Deletes a savepoint; its commit stays, and cleans may delete its files from then on.",
-    arguments=SavepointArguments,
-    row=DeleteSavepointRow,
 )
 def delete_savepoint_procedure(
     context: Context, arguments: SavepointArguments
@@ -98,12 +94,7 @@ class RollbackToSavepointRow:
     rollback_savepoint_result: bool
 
 
-@procedure(
-    name="rollback_to_savepoint",
-    summary="Restores the table to a savepoint: all commits after it are rolled back, the latest one first.",
-    arguments=SavepointArguments,
-    row=RollbackToSavepointRow,
-)
+@procedure("Restores the table to a savepoint: all commits after it are rolled back, the latest one first.")
 def rollback_to_savepoint(
     context: Context, arguments: SavepointArguments
 ) -> Iterable[RollbackToSavepointRow]:
@@ -125,12 +116,7 @@ class SavepointRow:
     savepoint_time: str
 
 
-@procedure(
-    name="show_savepoints",
-    summary="Shows the savepoints of a table, the latest first.",
-    arguments=TableArguments,
-    row=SavepointRow,
-)
+@procedure("Shows the savepoints of a table, the latest first.")
 def show_savepoints(context: Context, arguments: TableArguments) -> Iterable[SavepointRow]:
     """A row for each savepoint. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)

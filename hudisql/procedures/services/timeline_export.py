@@ -57,12 +57,7 @@ class CommitsCompareRow:
     compare_detail: str
 
 
-@procedure(
-    name="commits_compare",
-    summary="Compares the commits of a table with those of a copy of it.",
-    arguments=CommitsCompareArguments,
-    row=CommitsCompareRow,
-)
+@procedure("Compares the commits of a table with those of a copy of it.")
 def commits_compare(context: Context, arguments: CommitsCompareArguments) -> Iterable[CommitsCompareRow]:
     """One row. Raises NoSuchTableError, StorageError."""
     source = find_table(context, arguments.table)
@@ -99,12 +94,7 @@ class ExportInstantsRow:
     export_detail: str
 
 
-@procedure(
-    name="export_instants",
-    summary="Writes the contents of completed instants, archived ones too, as JSON files into a directory.",
-    arguments=ExportInstantsArguments,
-    row=ExportInstantsRow,
-)
+@procedure("Writes the contents of completed instants, archived ones too, as JSON files into a directory.")
 def export_instants(context: Context, arguments: ExportInstantsArguments) -> Iterable[ExportInstantsRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, SourceProtectedError, CorruptTableError,
     StorageError.
@@ -208,12 +198,7 @@ class DeleteMarkerRow:
     delete_marker_result: bool
 
 
-@procedure(
-    name="delete_marker",
-    summary="Deletes the markers that an instant has left.",
-    arguments=DeleteMarkerArguments,
-    row=DeleteMarkerRow,
-)
+@procedure("Deletes the markers that an instant has left.")
 def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterable[DeleteMarkerRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, WriteConflictError for an instant that is
     pending, StorageError.

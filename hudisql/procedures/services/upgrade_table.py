@@ -44,12 +44,7 @@ class VersionChangeRow:
     step: str
 
 
-@procedure(
-    name="upgrade_table",
-    summary="Upgrades a table to version 9, which Hudi 1.1 and later write by default.",
-    arguments=UpgradeTableArguments,
-    row=VersionChangeRow,
-)
+@procedure("Upgrades a table to version 9, which Hudi 1.1 and later write by default.")
 def upgrade_table(context: Context, arguments: UpgradeTableArguments) -> Iterable[VersionChangeRow]:
     """A row for each step. Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError,
     WriteConflictError, TableLockedError, CorruptTableError, StorageError, SyncFailedError.
@@ -57,12 +52,7 @@ def upgrade_table(context: Context, arguments: UpgradeTableArguments) -> Iterabl
     return _change(context, arguments.table, arguments.to_version, is_upgrade=True, dry_run=arguments.dry_run)
 
 
-@procedure(
-    name="downgrade_table",
-    summary="Downgrades a table of version 8 or 9 to version 6, which Hudi 0.14 and 0.15 read.",
-    arguments=DowngradeTableArguments,
-    row=VersionChangeRow,
-)
+@procedure("Downgrades a table of version 8 or 9 to version 6, which Hudi 0.14 and 0.15 read.")
 def downgrade_table(context: Context, arguments: DowngradeTableArguments) -> Iterable[VersionChangeRow]:
     """A row for each step."""
     return _change(

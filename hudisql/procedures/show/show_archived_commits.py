@@ -49,12 +49,7 @@ class ArchivedCommitRow:
     total_errors: int
 
 
-@procedure(
-    name="show_archived_commits",
-    summary="Shows the archived commits, newest first.",
-    arguments=ShowArchivedCommitsArguments,
-    row=ArchivedCommitRow,
-)
+@procedure("Shows the archived commits, newest first.")
 def show_archived_commits(
     context: Context, arguments: ShowArchivedCommitsArguments
 ) -> Iterable[ArchivedCommitRow]:
@@ -67,12 +62,7 @@ def show_archived_commits(
     ]
 
 
-@procedure(
-    name="show_archived_commits_metadata",
-    summary="Shows what the archived commits wrote into each file group, newest first.",
-    arguments=ShowArchivedCommitsArguments,
-    row=WriteStatRow,
-)
+@procedure("Shows what the archived commits wrote into each file group, newest first.")
 def show_archived_commits_metadata(
     context: Context, arguments: ShowArchivedCommitsArguments
 ) -> Iterable[WriteStatRow]:

@@ -122,12 +122,7 @@ class ExtraMetadataRow:
     metadata_value: str | None
 
 
-@procedure(
-    name="show_commits_metadata",
-    summary="Shows what the completed commits wrote into each file group, newest first.",
-    arguments=ShowCommitsMetadataArguments,
-    row=WriteStatRow,
-)
+@procedure("Shows what the completed commits wrote into each file group, newest first.")
 def show_commits_metadata(
     context: Context, arguments: ShowCommitsMetadataArguments
 ) -> Iterable[WriteStatRow]:
@@ -143,12 +138,7 @@ def show_commits_metadata(
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_files",
-    summary="Shows the files that a commit wrote.",
-    arguments=ShowCommitArguments,
-    row=CommitFileRow,
-)
+@procedure("Shows the files that a commit wrote.")
 def show_commit_files(context: Context, arguments: ShowCommitArguments) -> Iterable[CommitFileRow]:
     """A row for each file. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     instant, metadata = _commit(context, arguments)
@@ -170,12 +160,7 @@ def show_commit_files(context: Context, arguments: ShowCommitArguments) -> Itera
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_partitions",
-    summary="Shows what a commit wrote into each partition.",
-    arguments=ShowCommitArguments,
-    row=CommitPartitionRow,
-)
+@procedure("Shows what a commit wrote into each partition.")
 def show_commit_partitions(context: Context, arguments: ShowCommitArguments) -> Iterable[CommitPartitionRow]:
     """A row for each partition. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     instant, metadata = _commit(context, arguments)
@@ -197,12 +182,7 @@ def show_commit_partitions(context: Context, arguments: ShowCommitArguments) -> 
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_write_stats",
-    summary="Shows how many bytes and rows a commit wrote.",
-    arguments=ShowCommitArguments,
-    row=CommitWriteStatsRow,
-)
+@procedure("Shows how many bytes and rows a commit wrote.")
 def show_commit_write_stats(
     context: Context, arguments: ShowCommitArguments
 ) -> Iterable[CommitWriteStatsRow]:
@@ -214,12 +194,7 @@ def show_commit_write_stats(
     return [CommitWriteStatsRow(instant.completed_action, written, records, average)]
 
 
-@procedure(
-    name="show_commit_extra_metadata",
-    summary="Shows the extra metadata of a commit, such as the table's schema.",
-    arguments=ShowCommitExtraMetadataArguments,
-    row=ExtraMetadataRow,
-)
+@procedure("Shows the extra metadata of a commit, such as the table's schema.")
 def show_commit_extra_metadata(
     context: Context, arguments: ShowCommitExtraMetadataArguments
 ) -> Iterable[ExtraMetadataRow]:

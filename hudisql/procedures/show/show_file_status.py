@@ -46,12 +46,7 @@ class FileStatusRow:
     full_path: str
 
 
-@procedure(
-    name="show_file_status",
-    summary="Shows whether a data file exists, and otherwise which instant deleted it.",
-    arguments=FileStatusArguments,
-    row=FileStatusRow,
-)
+@procedure("Shows whether a data file exists, and otherwise which instant deleted it.")
 def show_file_status(context: Context, arguments: FileStatusArguments) -> Iterable[FileStatusRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
     from hudisql.storage import is_inside, join

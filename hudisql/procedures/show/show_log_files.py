@@ -65,12 +65,7 @@ class LogRecordRow:
     records: str
 
 
-@procedure(
-    name="show_logfile_metadata",
-    summary="Shows the blocks of log files: their instants, numbers of records and headers.",
-    arguments=LogFileMetadataArguments,
-    row=LogBlockRow,
-)
+@procedure("Shows the blocks of log files: their instants, numbers of records and headers.")
 def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments) -> Iterable[LogBlockRow]:
     """A row for each block. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
@@ -79,12 +74,7 @@ def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments)
     return list(islice(blocks, max(arguments.limit, 0)))
 
 
-@procedure(
-    name="show_logfile_records",
-    summary="Shows the records of log files.",
-    arguments=LogFileRecordsArguments,
-    row=LogRecordRow,
-)
+@procedure("Shows the records of log files.")
 def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -> Iterable[LogRecordRow]:
     """A row for each record. Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError,
     CorruptTableError, StorageError.
@@ -226,12 +216,7 @@ class InvalidParquetRow:
     path: str
 
 
-@procedure(
-    name="show_invalid_parquet",
-    summary="Shows the base files of a table that are not valid parquet files.",
-    arguments=ShowInvalidParquetArguments,
-    row=InvalidParquetRow,
-)
+@procedure("Shows the base files of a table that are not valid parquet files.")
 def show_invalid_parquet(
     context: Context, arguments: ShowInvalidParquetArguments
 ) -> Iterable[InvalidParquetRow]:

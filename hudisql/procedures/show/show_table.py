@@ -55,12 +55,7 @@ class BootstrapMappingRow:
     source_file: str
 
 
-@procedure(
-    name="show_bootstrap_mapping",
-    summary="Shows the source file of each bootstrapped file group.",
-    arguments=ShowBootstrapMappingArguments,
-    row=BootstrapMappingRow,
-)
+@procedure("Shows the source file of each bootstrapped file group.")
 def show_bootstrap_mapping(
     context: Context, arguments: ShowBootstrapMappingArguments
 ) -> Iterable[BootstrapMappingRow]:
@@ -114,12 +109,7 @@ class BootstrapPartitionRow:
     indexed_partitions: str
 
 
-@procedure(
-    name="show_bootstrap_partitions",
-    summary="Shows the partitions of the bootstrap index.",
-    arguments=ShowBootstrapPartitionsArguments,
-    row=BootstrapPartitionRow,
-)
+@procedure("Shows the partitions of the bootstrap index.")
 def show_bootstrap_partitions(
     context: Context, arguments: ShowBootstrapPartitionsArguments
 ) -> Iterable[BootstrapPartitionRow]:
@@ -149,12 +139,7 @@ class TablePropertyRow:
     value: str
 
 
-@procedure(
-    name="show_table_properties",
-    summary="Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.",
-    arguments=ShowTablePropertiesArguments,
-    row=TablePropertyRow,
-)
+@procedure("Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.")
 def show_table_properties(
     context: Context, arguments: ShowTablePropertiesArguments
 ) -> Iterable[TablePropertyRow]:
@@ -204,12 +189,7 @@ class CommitRow:
     total_errors: int
 
 
-@procedure(
-    name="show_commits",
-    summary="Shows the completed commits, newest first, with what each wrote.",
-    arguments=ShowCommitsArguments,
-    row=CommitRow,
-)
+@procedure("Shows the completed commits, newest first, with what each wrote.")
 def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[CommitRow]:
     """A row per completed commit, deltacommit and replacecommit of the active timeline."""
     table = find_table(context, arguments.table)
@@ -268,12 +248,7 @@ class TimelineRow:
     rollback_info: str | None
 
 
-@procedure(
-    name="show_timeline",
-    summary="Shows every action of the table's timeline, newest first, and when it reached each state (UTC).",
-    arguments=ShowTimelineArguments,
-    row=TimelineRow,
-)
+@procedure("Shows every action of the table's timeline, newest first, and when it reached each state (UTC).")
 def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
     """A row per instant of the active timeline, then of the archived one on request."""
     table = find_table(context, arguments.table, arguments.path)

@@ -50,12 +50,7 @@ class FileSizesRow:
     std_dev: float
 
 
-@procedure(
-    name="stats_file_sizes",
-    summary="Shows sizes of the table's files by the commit that began their slice.",
-    arguments=StatsFileSizesArguments,
-    row=FileSizesRow,
-)
+@procedure("Shows sizes of the table's files by the commit that began their slice.")
 def stats_file_sizes(context: Context, arguments: StatsFileSizesArguments) -> Iterable[FileSizesRow]:
     """A row for each commit, newest first, then one for all. Raises NoSuchTableError, StorageError."""
     import numpy as np
@@ -136,12 +131,7 @@ class WriteAmplificationRow:
     write_amplification_factor: str
 
 
-@procedure(
-    name="stats_wa",
-    summary="Shows how many rows commits and replacecommits wrote for each row that they updated.",
-    arguments=StatsWriteAmplificationArguments,
-    row=WriteAmplificationRow,
-)
+@procedure("Shows how many rows commits and replacecommits wrote for each row that they updated.")
 def stats_wa(
     context: Context, arguments: StatsWriteAmplificationArguments
 ) -> Iterable[WriteAmplificationRow]:
@@ -194,12 +184,7 @@ class PathDetailRow:
     space_quota: int
 
 
-@procedure(
-    name="show_fs_path_detail",
-    summary="Shows how many directories, files and bytes lie below paths.",
-    arguments=ShowPathDetailArguments,
-    row=PathDetailRow,
-)
+@procedure("Shows how many directories, files and bytes lie below paths.")
 def show_fs_path_detail(context: Context, arguments: ShowPathDetailArguments) -> Iterable[PathDetailRow]:
     """A row for each path. Raises NoSuchPathError, StorageError, InvalidArgumentError."""
     from hudisql.procedures.show.path_pattern import find_paths

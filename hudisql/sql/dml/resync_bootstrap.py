@@ -90,12 +90,7 @@ class ResyncBootstrapRow:
     instant: str | None = None
 
 
-@procedure(
-    name="resync_bootstrap",
-    summary="Commits files that came to the source of a bootstrapped table after the bootstrap.",
-    arguments=ResyncBootstrapArguments,
-    row=ResyncBootstrapRow,
-)
+@procedure("Commits files that came to the source of a bootstrapped table after the bootstrap.")
 def resync_bootstrap(
     context: Context, arguments: ResyncBootstrapArguments
 ) -> CheckedRows[ResyncBootstrapRow]:
