@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import CorruptTableError, InvalidArgumentError
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.options.table_call import open_table_call
+from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -63,13 +64,12 @@ def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> I
     """A row for each directory; one that cannot be a partition stays unchanged. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.table.partitions.listed_partitions import list_data_directories, list_partition_paths
     from hudisql.table.properties.written_versions import ANY_CHANGE
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     table = call.table
     marked = set(list_partition_paths(table))
     unmarked = sorted(set(list_data_directories(table)) - marked)
@@ -157,11 +157,10 @@ def repair_corrupted_clean_files(
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
     from hudisql.format.timeline.instant import InstantState
-    from hudisql.options.table_call import open_table_call
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     if arguments.dry_run:
         return [RepairCleanFilesRow(not _corrupt_cleans(call.table))]
     check_writable(call.table)
@@ -222,10 +221,9 @@ def repair_overwrite_hoodie_props(
         parse_properties,
         table_checksum,
     )
-    from hudisql.options.table_call import open_table_call
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     content = context.storage.read(context.storage.qualify(arguments.new_props_file_path))
     new = parse_properties(content)
     _check_same_table(call.table, new, arguments.new_props_file_path)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.options.table_call import open_table_call
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -41,11 +42,10 @@ def run_rollback_inflight_tableservice(
     """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
     UnsupportedTableError, SettingsError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.rollback.unschedule import undo_service
 
     started = time.monotonic()
-    call = open_table_call(context, TableArguments(table=arguments.table, path=arguments.path))
+    call = open_table_call(context, arguments.table, arguments.path)
     undo_service(
         call.table,
         arguments.pending_instant,

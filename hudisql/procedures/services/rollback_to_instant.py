@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hudisql.errors import NoSuchInstantError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.instant import ROLLBACK
-from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.options.table_call import find_table, open_table_call
+from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -47,10 +47,9 @@ def rollback_to_instant(
     """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
     UnsupportedTableError, SettingsError, StorageError, SyncFailedError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.rollback.rollback_action import roll_back_commit
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     roll_back_commit(call.table, arguments.instant_time, call.concurrency())
     call.sync()
     return [RollbackResultRow(True)]

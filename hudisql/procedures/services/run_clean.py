@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from hudisql.config.config_key import ConfigKey
 from hudisql.config.table_service_keys import (
     CLEAN_COMMITS,
     CLEAN_HOURS,
@@ -22,7 +21,7 @@ from hudisql.config.table_service_keys import (
     CLEAN_VERSIONS,
 )
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 
@@ -78,12 +77,24 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
     Raises InvalidArgumentError, SourceProtectedError, NoSuchTableError, SettingsError, UnsupportedTableError,
     CorruptTableError, TableLockedError, MetastoreError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.clean.clean_action import clean_table, run_pending_cleans
     from hudisql.services.clean.clean_plan import clean_options
     from hudisql.services.clean.source_deletion import check_confirmed, dry_run_of, source_deletion
 
-    call = open_table_call(context, arguments, arguments.options, _settings(arguments))
+    call = open_table_call(
+        context,
+        arguments.table,
+        arguments.path,
+        arguments.options,
+        {
+            CLEAN_POLICY: arguments.clean_policy,
+            CLEAN_COMMITS: arguments.retain_commits,
+            CLEAN_HOURS: arguments.hours_retained,
+            CLEAN_VERSIONS: arguments.file_versions_retained,
+            CLEAN_TRIGGER: arguments.trigger_strategy,
+            CLEAN_TRIGGER_COMMITS: arguments.trigger_max_commits,
+        },
+    )
     options, concurrency = clean_options(call.config), call.concurrency()
     sources = source_deletion(context, call.table.base_path) if call.config.get(CLEAN_SOURCES) else None
     if arguments.dry_run:
@@ -106,18 +117,6 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
             metadata.version,
         )
     ]
-
-
-def _settings(arguments: RunCleanArguments) -> dict[str, str]:
-    given: dict[ConfigKey[Any], object] = {
-        CLEAN_POLICY: arguments.clean_policy,
-        CLEAN_COMMITS: arguments.retain_commits,
-        CLEAN_HOURS: arguments.hours_retained,
-        CLEAN_VERSIONS: arguments.file_versions_retained,
-        CLEAN_TRIGGER: arguments.trigger_strategy,
-        CLEAN_TRIGGER_COMMITS: arguments.trigger_max_commits,
-    }
-    return {key.name: str(value) for key, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from hudisql.config.table_service_keys import (
 )
 from hudisql.errors import InvalidArgumentError, NoSuchInstantError
 from hudisql.format.timeline.instant import REPLACE_COMMIT
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     Raises InvalidArgumentError, NoSuchTableError, NoSuchInstantError, UnsupportedTableError,
     WriteConflictError, SettingsError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.clustering.clustering_action import (
         clustering_options,
         run_clustering,
@@ -92,9 +91,15 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     operation = _operation(arguments)
     call = open_table_call(
         context,
-        TableArguments(table=arguments.table, path=arguments.path),
+        arguments.table,
+        arguments.path,
         arguments.options,
-        _settings(arguments),
+        {
+            CLUSTERING_SORT_COLUMNS: arguments.order or None,
+            LAYOUT_STRATEGY: arguments.order_strategy or None,
+            CLUSTERING_PARTITIONS: arguments.selected_partitions or None,
+            CLUSTERING_PARTITION_PATTERN: arguments.partition_regex_pattern or None,
+        },
     )
     options = clustering_options(call.config)
     if arguments.predicate is not None:
@@ -133,17 +138,6 @@ def _operation(arguments: RunClusteringArguments) -> str:
     if arguments.instants and operation != "execute":
         raise InvalidArgumentError(f"instants are executed: op => '{arguments.op}' does not fit")
     return operation
-
-
-def _settings(arguments: RunClusteringArguments) -> dict[str, str]:
-    """The settings of the parameters."""
-    given = {
-        CLUSTERING_SORT_COLUMNS.name: arguments.order,
-        LAYOUT_STRATEGY.name: arguments.order_strategy,
-        CLUSTERING_PARTITIONS.name: arguments.selected_partitions,
-        CLUSTERING_PARTITION_PATTERN.name: arguments.partition_regex_pattern,
-    }
-    return {key: value for key, value in given.items() if value}
 
 
 def _where(call: TableCall, predicate: str) -> tuple[str, ...]:

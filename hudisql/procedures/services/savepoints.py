@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.options.table_call import TableCall
 
 _TABLE_HELP = "table of the metastore, database.name"
 _PATH_HELP = "the table's directory, instead of table"
@@ -49,7 +48,7 @@ def create_savepoint_procedure(
     """One row. Raises NoSuchTableError and the errors of `create_savepoint`."""
     from hudisql.services.rollback.savepoint import create_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     create_savepoint(
         call.table, arguments.commit_time or None, arguments.user, arguments.comments, call.concurrency()
     )
@@ -82,7 +81,7 @@ def delete_savepoint_procedure(
     """One row. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     from hudisql.services.rollback.savepoint import delete_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     delete_savepoint(call.table, arguments.instant_time or None, call.concurrency())
     return [DeleteSavepointRow(True)]
 
@@ -103,7 +102,7 @@ def rollback_to_savepoint(
     """
     from hudisql.services.rollback.restore import restore_to_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     restore_to_savepoint(call.table, arguments.instant_time or None, call.concurrency())
     call.sync()
     return [RollbackToSavepointRow(True)]
@@ -121,9 +120,3 @@ def show_savepoints(context: Context, arguments: TableArguments) -> Iterable[Sav
     """A row for each savepoint. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
     return [SavepointRow(savepoint) for savepoint in sorted(table.timeline.savepoints, reverse=True)]
-
-
-def _open(context: Context, table: str | None, path: str | None) -> TableCall:
-    from hudisql.options.table_call import open_table_call
-
-    return open_table_call(context, TableArguments(table=table, path=path))

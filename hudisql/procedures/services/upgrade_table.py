@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.options.table_call import open_table_call
+from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -63,11 +64,10 @@ def downgrade_table(context: Context, arguments: DowngradeTableArguments) -> Ite
 def _change(
     context: Context, name: str, to_version: str, *, is_upgrade: bool, dry_run: bool
 ) -> list[VersionChangeRow]:
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.version.version_change import plan_version_change, run_version_change
 
     version = _version_of(to_version)
-    call = open_table_call(context, TableArguments(table=name))
+    call = open_table_call(context, name)
     if (version < call.table.version) if is_upgrade else (version > call.table.version):
         raise InvalidArgumentError(
             f"{name} has table version {call.table.version}, which is {'above' if is_upgrade else 'below'} "
