@@ -122,6 +122,13 @@ class TableArguments(Arguments):
     path: str | None = parameter(None, help="the table's directory, instead of table")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedTableArguments(Arguments):
+    """The first parameter of procedures that take a table only by its name."""
+
+    table: str = parameter(help="table of the metastore, database.name")
+
+
 A = TypeVar("A", bound=Arguments)
 R = TypeVar("R")
 

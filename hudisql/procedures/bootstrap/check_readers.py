@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckReadersArguments(TableArguments):
-    """The parameters of `check_readers`."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CheckReadersRow:
     """A reader, for Hive with each name of the table; `reads` is right, wrong, fails, in part or unknown."""
 
@@ -35,7 +30,7 @@ class CheckReadersRow:
 
 
 @procedure("Says which readers read a table right, with which settings, and why not.")
-def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterable[CheckReadersRow]:
+def check_readers(context: Context, arguments: TableArguments) -> Iterable[CheckReadersRow]:
     """A row per reader. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
     from hudisql.compatibility.reader_rules import answers
 
@@ -53,7 +48,7 @@ def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterabl
     ]
 
 
-def _state(context: Context, arguments: CheckReadersArguments) -> ReaderState:
+def _state(context: Context, arguments: TableArguments) -> ReaderState:
     from hudisql.catalog.table_entries import main_name, registered_entries
     from hudisql.compatibility.reader_state import read_reader_state, state_of_properties
     from hudisql.errors import UnsupportedTableError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import Arguments, NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.catalog.metastore_table import MetastoreTable
@@ -61,13 +61,6 @@ class DeclarationRow:
     paused: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredArguments(Arguments):
-    """The parameter of procedures on a declaration."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-
-
 @procedure("Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.")
 def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[DeclarationRow]:
     """Store the declaration in the table's properties; an existing declaration is replaced.
@@ -97,7 +90,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
 
 
 @procedure("Stops writing events to a table until `resume_ingest`.")
-def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+def pause_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """Workers commit what they have in memory, and read no more."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
@@ -105,7 +98,7 @@ def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Dec
 
 
 @procedure("Resumes writing events to a table after `pause_ingest`.")
-def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+def resume_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """Workers continue from the offsets of the table's last commit."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
@@ -113,7 +106,7 @@ def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[De
 
 
 @procedure("Removes the declaration of `ingest_table`; the table and its rows stay.")
-def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+def drop_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """The offsets stay in the table's commits: a later declaration of the same topic continues from there.
 
     Raises NoSuchTableError, InvalidArgumentError for a table without a declaration, MetastoreError.

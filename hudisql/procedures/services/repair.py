@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import CorruptTableError, InvalidArgumentError
 from hudisql.options.table_call import open_table_call
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
-_TABLE_HELP: Final = "table of the metastore, database.name"
 # Properties on which files, meta columns and directories depend.
 _FOLLOWED_BY_FILES: Final = (
     "version",
@@ -43,10 +42,9 @@ def _dry_run_parameter() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairArguments(Arguments):
+class RepairArguments(NamedTableArguments):
     """The parameters of repairs that need only the table."""
 
-    table: str = parameter(help=_TABLE_HELP)
     dry_run: bool = _dry_run_parameter()
 
 
@@ -189,10 +187,9 @@ def _corrupt_cleans(table: HudiTable) -> list[Instant]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverwritePropertiesArguments(Arguments):
+class OverwritePropertiesArguments(NamedTableArguments):
     """The parameters of `repair_overwrite_hoodie_props`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     new_props_file_path: str = parameter(help="file with all the new properties of hoodie.properties")
     dry_run: bool = _dry_run_parameter()
 

@@ -15,21 +15,19 @@ from hudisql.errors import NoSuchInstantError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.instant import ROLLBACK
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.procedures.show.shown_rows import LimitedTableArguments
 
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
-_TABLE_HELP = "table of the metastore, database.name"
-
 
 @dataclass(frozen=True, kw_only=True)
-class RollbackToInstantArguments(Arguments):
+class RollbackToInstantArguments(NamedTableArguments):
     """The parameters of `rollback_to_instant`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     instant_time: str = parameter(help="the latest commit, which is rolled back")
 
 
@@ -55,14 +53,6 @@ def rollback_to_instant(
     return [RollbackResultRow(True)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowRollbacksArguments(Arguments):
-    """The parameters of `show_rollbacks`."""
-
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = parameter(10, help="most rows")
-
-
 @dataclass(frozen=True)
 class RollbackRow:
     """A rollback (`instant`) and the instant that it rolled back."""
@@ -75,7 +65,7 @@ class RollbackRow:
 
 
 @procedure("Shows the completed rollbacks, newest first.")
-def show_rollbacks(context: Context, arguments: ShowRollbacksArguments) -> Iterable[RollbackRow]:
+def show_rollbacks(context: Context, arguments: LimitedTableArguments) -> Iterable[RollbackRow]:
     """A row for each instant that was rolled back. Raises NoSuchTableError, CorruptTableError."""
     table = find_table(context, arguments.table)
     return islice(_rollback_rows(table), max(arguments.limit, 0))
@@ -96,11 +86,9 @@ def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowRollbackDetailArguments(Arguments):
+class ShowRollbackDetailArguments(LimitedTableArguments):
     """The parameters of `show_rollback_detail`."""
 
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = parameter(10, help="most rows")
     instant_time: str = parameter(help="instant time of the rollback itself")
 
 

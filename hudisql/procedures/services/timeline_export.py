@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import InvalidArgumentError, WriteConflictError
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
     from hudisql.table.timeline.archived_timeline import ArchiveReader
 
-_TABLE_HELP: Final = "table of the metastore, database.name"
 _DEFAULT_ACTIONS: Final = "clean,commit,deltacommit,rollback,savepoint,restore"
 _RECORDS: Final = {
     "clean": "HoodieCleanMetadata",
@@ -43,10 +42,9 @@ _ARCHIVED_FIELDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommitsCompareArguments(Arguments):
+class CommitsCompareArguments(NamedTableArguments):
     """The parameters of `commits_compare`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     path: str = parameter(help="directory of the other table")
 
 
@@ -77,10 +75,9 @@ def commits_compare(context: Context, arguments: CommitsCompareArguments) -> Ite
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportInstantsArguments(Arguments):
+class ExportInstantsArguments(NamedTableArguments):
     """The parameters of `export_instants`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     local_folder: str = parameter(help="directory for the files, which must exist")
     limit: int = parameter(-1, help="most instants; -1: all")
     actions: str = parameter(_DEFAULT_ACTIONS, help="actions, separated by commas")
@@ -184,10 +181,9 @@ def _avro_json(schema: Any, record: Any) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteMarkerArguments(Arguments):
+class DeleteMarkerArguments(NamedTableArguments):
     """The parameters of `delete_marker`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     instant_time: str = parameter(help="instant time whose markers are deleted")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import open_table_call
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -20,21 +20,18 @@ _VERSIONS: Final = {"SIX": 6, "EIGHT": 8, "NINE": 9}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpgradeTableArguments(Arguments):
+class UpgradeTableArguments(NamedTableArguments):
     """The parameters of `upgrade_table`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     to_version: str = parameter(help="'NINE', or 9")
     dry_run: bool = parameter(False, help="only show what would be done")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DowngradeTableArguments(Arguments):
+class DowngradeTableArguments(UpgradeTableArguments):
     """The parameters of `downgrade_table`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     to_version: str = parameter(help="'SIX', or 6")
-    dry_run: bool = parameter(False, help="only show what would be done")
 
 
 @dataclass(frozen=True)

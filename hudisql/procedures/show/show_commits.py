@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import NoSuchInstantError
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.show.shown_rows import completion_text, limit_parameter
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.procedures.show.shown_rows import LimitedTableArguments, completion_text, limit_parameter
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -24,27 +24,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowCommitsMetadataArguments(Arguments):
-    """The parameters of `show_commits_metadata`."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowCommitArguments(Arguments):
+class ShowCommitArguments(LimitedTableArguments):
     """The parameters of the procedures that show one commit."""
 
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
     instant_time: str = parameter(help="instant time of the commit")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowCommitExtraMetadataArguments(Arguments):
+class ShowCommitExtraMetadataArguments(NamedTableArguments):
     """The parameters of `show_commit_extra_metadata`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     limit: int = limit_parameter(100)
     instant_time: str | None = parameter(None, help="instant time of the commit; without it the latest one")
     metadata_key: str | None = parameter(None, help="only this key")
@@ -123,9 +112,7 @@ class ExtraMetadataRow:
 
 
 @procedure("Shows what the completed commits wrote into each file group, newest first.")
-def show_commits_metadata(
-    context: Context, arguments: ShowCommitsMetadataArguments
-) -> Iterable[WriteStatRow]:
+def show_commits_metadata(context: Context, arguments: LimitedTableArguments) -> Iterable[WriteStatRow]:
     """A row for each file group that a commit wrote to. Raises NoSuchTableError, StorageError."""
     table = find_table(context, arguments.table)
     rows: list[WriteStatRow] = []

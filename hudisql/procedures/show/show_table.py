@@ -15,13 +15,18 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState, second_of
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import (
-    Arguments,
     TableArguments,
     columns_of,
     parameter,
     procedure,
 )
-from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
+from hudisql.procedures.show.shown_rows import (
+    LimitedTableArguments,
+    completion_text,
+    filter_parameter,
+    filter_rows,
+    limit_parameter,
+)
 from hudisql.storage import FileInfo
 
 if TYPE_CHECKING:
@@ -165,14 +170,6 @@ def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
             yield TablePropertyRow(f"unsafe type of column {column}", text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowCommitsArguments(Arguments):
-    """The parameters of `show_commits`."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
-
-
 @dataclass(frozen=True)
 class CommitRow:
     """A completed commit and what it wrote."""
@@ -190,7 +187,7 @@ class CommitRow:
 
 
 @procedure("Shows the completed commits, newest first, with what each wrote.")
-def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[CommitRow]:
+def show_commits(context: Context, arguments: LimitedTableArguments) -> Iterable[CommitRow]:
     """A row per completed commit, deltacommit and replacecommit of the active timeline."""
     table = find_table(context, arguments.table)
     commits = sorted(table.timeline.commits, reverse=True)[: arguments.limit]

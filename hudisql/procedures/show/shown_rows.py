@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.internal_columns import internal_column
-from hudisql.procedures.registry import Column, columns_of, parameter, row_values
+from hudisql.procedures.registry import Column, NamedTableArguments, columns_of, parameter, row_values
 from hudisql.spark.task_errors import without_internal_names
 from hudisql.storage import FileInfo
 
@@ -27,6 +28,13 @@ R = TypeVar("R")
 def limit_parameter(default: int) -> Any:
     """The parameter `limit`."""
     return parameter(default, help="most rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedTableArguments(NamedTableArguments):
+    """The parameters of procedures that show rows of one table, which they take by its name."""
+
+    limit: int = limit_parameter(10)
 
 
 def filter_parameter() -> Any:

@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, column_name, parameter, procedure
-from hudisql.procedures.show.shown_rows import filter_parameter, first_rows, limit_parameter
+from hudisql.procedures.registry import Arguments, NamedTableArguments, column_name, parameter, procedure
+from hudisql.procedures.show.shown_rows import (
+    LimitedTableArguments,
+    filter_parameter,
+    first_rows,
+    limit_parameter,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,14 +28,11 @@ if TYPE_CHECKING:
     from hudisql.storage import FileInfo, Storage
     from hudisql.table.hudi_table import HudiTable
 
-_TABLE_HELP = "table of the metastore, database.name"
-
 
 @dataclass(frozen=True, kw_only=True)
-class StatsFileSizesArguments(Arguments):
+class StatsFileSizesArguments(NamedTableArguments):
     """The parameters of `stats_file_sizes`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     partition_path: str = parameter("", help="only partitions whose path matches, such as dt=2024-*")
     limit: int = limit_parameter(10)
 
@@ -113,14 +115,6 @@ def _percentile(ordered: Sequence[int], quantile: float) -> float:
     return lower + (position - index) * (upper - lower)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatsWriteAmplificationArguments(Arguments):
-    """The parameters of `stats_wa`."""
-
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = limit_parameter(10)
-
-
 @dataclass(frozen=True)
 class WriteAmplificationRow:
     """Rows that a commit updated and wrote, or all commits (`Total`), and the second over the first."""
@@ -132,9 +126,7 @@ class WriteAmplificationRow:
 
 
 @procedure("Shows how many rows commits and replacecommits wrote for each row that they updated.")
-def stats_wa(
-    context: Context, arguments: StatsWriteAmplificationArguments
-) -> Iterable[WriteAmplificationRow]:
+def stats_wa(context: Context, arguments: LimitedTableArguments) -> Iterable[WriteAmplificationRow]:
     """A row for each commit, oldest first, then one for all. Raises NoSuchTableError, StorageError."""
     from hudisql.format.timeline.instant import COMMIT, REPLACE_COMMIT
     from hudisql.table.timeline.instant_files import read_commit
