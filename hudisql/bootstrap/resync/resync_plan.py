@@ -19,12 +19,12 @@ from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.plan.type_checks import classify_types
-from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.schema_fit import check_columns_fit
 from hudisql.bootstrap.resync.source_comparison import (
     ChangedSourceFile,
     changed_sources,
     new_source_files,
+    scan_table_source,
     taken_sources,
     unlisted_partitions,
 )

@@ -1,11 +1,13 @@
-"""`rollback_to_instant`, `show_rollbacks` and `show_rollback_detail`, as Hudi's procedures of these names.
+"""Procedures that roll back a commit or a pending table service, or show rollbacks, as Hudi's of these names.
 
 Follows `RollbackToInstantTimeProcedure` and `ShowRollbacksProcedure` of Hudi 0.15. Despite its name
-`rollback_to_instant` rolls the named commit back; it must be the latest one.
+`rollback_to_instant` rolls the named commit back; it must be the latest one. Only Hudi 1.x has
+`run_rollback_inflight_tableservice`; in 0.15 the command line's `compaction unschedule` deletes a plan.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +17,7 @@ from hudisql.errors import NoSuchInstantError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.instant import ROLLBACK
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import LimitedTableArguments
 
 if TYPE_CHECKING:
@@ -138,3 +140,42 @@ def _metadata(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
 
     content = read_instant(table, instant)
     return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackTableServiceArguments(TableArguments):
+    """The parameters of `run_rollback_inflight_tableservice`."""
+
+    pending_instant: str = parameter(help="instant time of the pending compaction or clustering")
+    delete_request_instant_file: bool = parameter(
+        False, help="delete the plan as well; without it the plan stays, and can be run again"
+    )
+
+
+@dataclass(frozen=True)
+class RollbackTableServiceRow:
+    """The compaction or clustering that was rolled back; `time_cost` in milliseconds."""
+
+    instant: str
+    time_cost: str
+
+
+@procedure("Rolls back a pending compaction or clustering: the files of its run, and its plan on request.")
+def run_rollback_inflight_tableservice(
+    context: Context, arguments: RollbackTableServiceArguments
+) -> Iterable[RollbackTableServiceRow]:
+    """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
+    UnsupportedTableError, SettingsError, StorageError.
+    """
+    from hudisql.services.rollback.unschedule import undo_service
+
+    started = time.monotonic()
+    call = open_table_call(context, arguments.table, arguments.path)
+    undo_service(
+        call.table,
+        arguments.pending_instant,
+        call.concurrency(),
+        deletes_plan=arguments.delete_request_instant_file,
+    )
+    milliseconds = round((time.monotonic() - started) * 1000)
+    return [RollbackTableServiceRow(arguments.pending_instant, str(milliseconds))]

@@ -42,10 +42,11 @@ from hudisql.format.timeline.instant import (
     Instant,
     second_of,
 )
-from hudisql.services.compaction.compaction_partitions import chooses_partitions, partitions_to_compact
 from hudisql.services.compaction.compaction_plan import (
     CompactionPlan,
     Strategy,
+    chooses_partitions,
+    partitions_to_compact,
     plan_compaction,
     read_compaction_plan,
     slice_of,
