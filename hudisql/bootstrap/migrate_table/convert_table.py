@@ -41,8 +41,8 @@ from hudisql.bootstrap.run.verified_bootstrap import (
     preview_bootstrap,
 )
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, MetastoreTable, hudi_base_path
-from hudisql.catalog.sync import SyncOptions, read_entries, run_sync, sync_table
-from hudisql.catalog.sync_entries import EntryKind, entry_kinds, sync_options_from
+from hudisql.catalog.sync import read_entries, run_sync, sync_table
+from hudisql.catalog.sync_entries import EntryKind, SyncOptions, entry_kinds, sync_options_from
 from hudisql.catalog.sync_plan import plan_sync
 from hudisql.errors import CorruptTableError, InvalidArgumentError, SourceChangedError, TableExistsError
 from hudisql.table.hudi_table import HudiTable, open_table
