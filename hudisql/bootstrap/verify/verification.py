@@ -113,16 +113,6 @@ class Verification:
         )
 
 
-def parse_level(text: str) -> VerifyLevel:
-    """The level of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return VerifyLevel(text.strip().lower())
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"level '{text}' is unknown", hint="it is 'counts', 'sample' or 'full'"
-        ) from error
-
-
 def verify_bootstrap(
     context: Context, table: HudiTable, level: VerifyLevel, *, check_new_source_directories: bool = True
 ) -> Verification:
