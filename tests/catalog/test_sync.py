@@ -469,7 +469,7 @@ def test_a_name_taken_by_something_else_is_refused_and_left_alone(
     client.create_database(database)
     plain = MetastoreTable(database, "made", "EXTERNAL_TABLE", f"file:{tmp_path}/plain", ())
     client.create_table(plain)
-    with pytest.raises(TableExistsError, match="no Hudi table"):
+    with pytest.raises(TableExistsError, match="not a Hudi table"):
         _plan(client, table, database)
     client.drop_table(database, "made")
     other = TableMaker(tmp_path / "other").create(BASIC, ["dt"]).open()
