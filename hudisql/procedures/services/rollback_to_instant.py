@@ -76,7 +76,7 @@ def show_rollbacks(context: Context, arguments: LimitedTableArguments) -> Iterab
 def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
     for instant in reversed(table.timeline.completed):
         if instant.action == ROLLBACK:
-            found = _metadata(table, instant)
+            found = read_rollback(table, instant)
             for rolled_back in found["commitsRollback"]:
                 yield RollbackRow(
                     str(found["startRollbackTime"]),
@@ -118,7 +118,7 @@ def rollback_details(table: HudiTable, instant_time: str) -> Iterator[RollbackDe
     """The files of a completed rollback. Raises NoSuchInstantError, CorruptTableError, StorageError."""
     for instant in table.timeline.completed:
         if (instant.timestamp, instant.action) == (instant_time, ROLLBACK):
-            return _detail_rows(_metadata(table, instant))
+            return _detail_rows(read_rollback(table, instant))
     raise NoSuchInstantError(
         f"{instant_time} is not a completed rollback on the active timeline of {table.base_path}",
         hint="CALL show_rollbacks(table => '…') lists them in its column instant",
@@ -135,7 +135,8 @@ def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:
                 )
 
 
-def _metadata(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
+def read_rollback(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
+    """The record of a completed rollback. Raises CorruptTableError, TimelineChangedError, StorageError."""
     from hudisql.table.timeline.instant_files import read_instant
 
     content = read_instant(table, instant)

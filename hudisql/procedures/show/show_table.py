@@ -6,7 +6,7 @@ a SQL predicate over the output columns, evaluated by Spark. Nothing here writes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from hudisql.procedures.registry import (
     parameter,
     procedure,
 )
+from hudisql.procedures.services.rollback_to_instant import read_rollback
 from hudisql.procedures.show.shown_rows import (
     LimitedTableArguments,
     completion_text,
@@ -27,7 +28,6 @@ from hudisql.procedures.show.shown_rows import (
     filter_rows,
     limit_parameter,
 )
-from hudisql.storage import FileInfo
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -216,10 +216,6 @@ def commit_totals(metadata: CommitMetadata) -> tuple[int, int, int, int, int, in
     )
 
 
-def _as_time(info: FileInfo, form: str) -> str:
-    return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime(form)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShowTimelineArguments(TableArguments):
     """The parameters of `show_timeline`."""
@@ -270,66 +266,49 @@ def _archived_rows(table: HudiTable) -> list[TimelineRow]:
     rows = []
     for reached in states.values():
         last = reached[max(reached)]
-        requested, inflight, completed = (
-            _as_text(reached[state].transition_time) if state in reached else None
-            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
-        )
+        times = {
+            state: None if entry.transition_time is None else second_of(entry.transition_time)
+            for state, entry in reached.items()
+        }
         rolled_back = (last.record.get("hoodieRollbackMetadata") or {}).get("commitsRollback")
-        rows.append(
-            TimelineRow(
-                instant_time=last.instant.timestamp,
-                action=last.instant.action,
-                state=last.instant.state.name,
-                requested_time=requested,
-                inflight_time=inflight,
-                completed_time=completed,
-                timeline_type="ARCHIVED",
-                rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
-            )
-        )
+        rows.append(_timeline_row(last.instant, times, "ARCHIVED", rolled_back))
     return rows[::-1]
 
 
-def _as_text(time: str | None) -> str | None:
-    if time is None:
-        return None
-    return f"{second_of(time):%Y-%m-%d %H:%M:%S}"
+def _timeline_row(
+    instant: Instant,
+    times: Mapping[InstantState, datetime | None],
+    timeline_type: str,
+    rolled_back: Sequence[str] | None,
+) -> TimelineRow:
+    """The row of an instant that reached its states at these times and rolled back these commits."""
+    requested, inflight, completed = (
+        None if (time := times.get(state)) is None else f"{time:%Y-%m-%d %H:%M:%S}"
+        for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+    )
+    return TimelineRow(
+        instant_time=instant.timestamp,
+        action=instant.action,
+        state=instant.state.name,
+        requested_time=requested,
+        inflight_time=inflight,
+        completed_time=completed,
+        timeline_type=timeline_type,
+        rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
+    )
 
 
 def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
     """Rows of the active timeline, newest first; times are those of the instants' files."""
-    reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
+    reached: dict[tuple[str, str], dict[InstantState, datetime | None]] = {}
     layout = table.timeline.layout
     for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
         instant = layout.parse_file_name(entry.name)
         if instant is not None:
             states = reached.setdefault((instant.timestamp, instant.completed_action), {})
-            states[instant.state] = entry
+            states[instant.state] = datetime.fromtimestamp(entry.modification_time_ms / 1000, UTC)
     for instant in sorted(table.timeline.instants, reverse=True):
         states = reached.get((instant.timestamp, instant.completed_action), {})
-        requested, inflight, completed = (
-            _as_time(states[state], "%Y-%m-%d %H:%M:%S") if state in states else None
-            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
-        )
-        yield TimelineRow(
-            instant_time=instant.timestamp,
-            action=instant.action,
-            state=instant.state.name,
-            requested_time=requested,
-            inflight_time=inflight,
-            completed_time=completed,
-            timeline_type="ACTIVE",
-            rollback_info=_rollback_info(table, instant),
-        )
-
-
-def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
-    """The commits that a completed rollback rolled back."""
-    from hudisql.format.avro.avro_container import load_codec
-    from hudisql.table.timeline.instant_files import read_instant
-
-    if instant.action != ROLLBACK or not instant.is_completed:
-        return None
-    content = read_instant(table, instant)
-    metadata = load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
-    return f"Rolled back {', '.join(metadata['commitsRollback'])}"
+        is_rollback = instant.action == ROLLBACK and instant.is_completed
+        rolled_back = read_rollback(table, instant)["commitsRollback"] if is_rollback else None
+        yield _timeline_row(instant, states, "ACTIVE", rolled_back)
