@@ -6,7 +6,6 @@ Spark and Hudi itself can read the entries. Does not access a metastore.
 
 from __future__ import annotations
 
-import getpass
 import importlib.metadata
 import json
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudisql.catalog.client import ADD_BATCH
+from hudisql.catalog.connection import user_name
 from hudisql.catalog.hive_types import hive_type_name
 from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
@@ -172,7 +172,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         partition_columns=tuple(
             _column(column, replace(options, support_timestamp=True)) for column in partition_fields
         ),
-        owner=_owner(),
+        owner=user_name(),
         input_format=HUDI_REALTIME_INPUT_FORMAT if kind.realtime else HUDI_INPUT_FORMAT,
         output_format=PARQUET_OUTPUT_FORMAT,
         serde=PARQUET_SERDE,
@@ -273,13 +273,6 @@ def _check_names(fields: list[pa.Field], base_path: str) -> None:
             raise UnsupportedTableError(
                 f"columns {other} and {column.name} of {base_path} differ only in case, which Hive ignores"
             )
-
-
-def _owner() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "hudisql"
 
 
 def _text(value: object) -> str:
