@@ -14,15 +14,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hudisql.errors import NoSuchInstantError
-from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.instant import ROLLBACK
 from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
-from hudisql.procedures.show.shown_rows import LimitedTableArguments
+from hudisql.procedures.show.shown_rows import LimitedTableArguments, read_rollback
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
 
@@ -133,14 +131,6 @@ def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:
                 yield RollbackDetailRow(
                     str(found["startRollbackTime"]), rolled_back, str(partition), str(path), succeeded
                 )
-
-
-def read_rollback(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
-    """The record of a completed rollback. Raises CorruptTableError, TimelineChangedError, StorageError."""
-    from hudisql.table.timeline.instant_files import read_instant
-
-    content = read_instant(table, instant)
-    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,13 @@ from hudisql.procedures.registry import (
     parameter,
     procedure,
 )
-from hudisql.procedures.services.rollback_to_instant import read_rollback
 from hudisql.procedures.show.shown_rows import (
     LimitedTableArguments,
     completion_text,
     filter_parameter,
     filter_rows,
     limit_parameter,
+    read_rollback,
 )
 
 if TYPE_CHECKING:

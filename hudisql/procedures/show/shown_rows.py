@@ -1,11 +1,11 @@
-"""Shared parts of the `show_…` procedures: their parameters `limit` and `filter`, and times of instants.
+"""Shared parts of the `show_…` procedures: parameters `limit` and `filter`, times and records of instants.
 
 `filter` is a SQL predicate over the output columns, evaluated by Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -52,6 +52,15 @@ def transition_time(info: FileInfo | None) -> str | None:
 def completion_text(table: HudiTable, instant: Instant) -> str | None:
     """Hudi's `state_transition_time` of an instant: from its file's name, else the modification time."""
     return instant.completion_time or transition_time(table.storage.info(table.instant_path(instant)))
+
+
+def read_rollback(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
+    """The record of a completed rollback. Raises CorruptTableError, TimelineChangedError, StorageError."""
+    from hudisql.format.avro.avro_container import load_codec
+    from hudisql.table.timeline.instant_files import read_instant
+
+    content = read_instant(table, instant)
+    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
 
 
 def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
