@@ -14,10 +14,10 @@ from hudisql.config.hudi_config import SYNC
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.options.unserved_settings import SAID_BY_THE_TABLE
 from hudisql.read.slice.changed_sources import accepts_changed_sources
+from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.table.hudi_table import HudiTable
 
 
 def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:

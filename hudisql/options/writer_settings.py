@@ -39,6 +39,7 @@ from hudisql.config.hudi_config import (
 )
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
 from hudisql.write.handle.base_file import BaseFileConfig
@@ -50,7 +51,6 @@ from hudisql.write.transaction.concurrency import Concurrency, LockFactory, read
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.table.hudi_table import HudiTable
 
 _SORT_MODES: Final[Mapping[str, SortMode]] = {
     "NONE": "none",

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.options.table_call import base_path_of, find_entry, open_session_table
 from hudisql.procedures.registry import TableArguments, procedure
 
@@ -51,7 +52,6 @@ def check_readers(context: Context, arguments: TableArguments) -> Iterable[Check
 def _state(context: Context, arguments: TableArguments) -> ReaderState:
     from hudisql.catalog.table_entries import main_name, registered_entries
     from hudisql.compatibility.reader_state import read_reader_state, state_of_properties
-    from hudisql.errors import UnsupportedTableError
     from hudisql.format.table_properties import read_table_properties
 
     metastore, storage = context.metastore, context.storage

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.service_process.ingest.ingest_rows import IngestRow, ingest_rows
 
@@ -72,7 +73,6 @@ def show_ingest_partitions(
     """One row for each partition, the last one first. Raises NoSuchTableError, InvalidArgumentError,
     MetastoreError, CorruptTableError, StorageError.
     """
-    from hudisql.errors import InvalidArgumentError
     from hudisql.ingest.split.partition_split import find_split
     from hudisql.options.table_call import find_entry, open_registered
     from hudisql.service_process.tables.run_services import storage_without_spark

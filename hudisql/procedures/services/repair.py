@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import CorruptTableError, InvalidArgumentError
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchPathError
 from hudisql.options.table_call import open_table_call
 from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.storage import join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -122,14 +124,11 @@ def _names_partition(table: HudiTable, path: str) -> bool:
 
 
 def _mark(table: HudiTable, paths: Iterable[str]) -> None:
-    from datetime import UTC, datetime
-
     from hudisql.format.paths.partition_metadata import (
         PARTITION_METADATA_FILE,
         PartitionMetadata,
         render_partition_metadata,
     )
-    from hudisql.storage import join
 
     latest = table.timeline.latest_commit
     if latest is None:
@@ -172,7 +171,6 @@ def repair_corrupted_clean_files(
 
 
 def _corrupt_cleans(table: HudiTable) -> list[Instant]:
-    from hudisql.errors import NoSuchPathError
     from hudisql.format.timeline.instant import CLEAN
     from hudisql.services.clean.clean_plan import read_clean_plan
 

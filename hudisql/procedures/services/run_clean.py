@@ -20,6 +20,7 @@ from hudisql.config.table_service_keys import (
     CLEAN_TRIGGER_COMMITS,
     CLEAN_VERSIONS,
 )
+from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
 from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, parameter, procedure
@@ -269,7 +270,6 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
 
     If archiving was interrupted, or is running, the plan of a completed clean is in the archive.
     """
-    from hudisql.errors import NoSuchPathError
     from hudisql.services.clean.clean_plan import clean_plan_of, parse_clean_plan
     from hudisql.table.timeline.archived_timeline import read_archived_entries
 

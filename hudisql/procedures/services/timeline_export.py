@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import InvalidArgumentError, WriteConflictError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.storage import is_inside, join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -97,7 +98,6 @@ def export_instants(context: Context, arguments: ExportInstantsArguments) -> Ite
     StorageError.
     """
     from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
-    from hudisql.storage import is_inside, join
 
     table = find_table(context, arguments.table)
     storage = context.storage

@@ -15,10 +15,10 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import filter_parameter, first_rows, limit_parameter
+from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.storage import Storage
     from hudisql.table.file_slice import FileSlice, LogFile
     from hudisql.table.files.file_groups import FileGroupVersions
     from hudisql.table.hudi_table import HudiTable

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import limit_parameter
+from hudisql.storage import FileInfo, Storage, join, parent_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hudisql.context import Context
     from hudisql.format.log_file.log_block import LogBlockHead
-    from hudisql.storage import FileInfo, Storage
     from hudisql.table.file_slice import LogFile
     from hudisql.table.hudi_table import HudiTable
 
@@ -95,9 +97,7 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
     """The log files at the paths that match."""
-    from hudisql.format.paths.file_names import parse_log_file_name
     from hudisql.procedures.show.path_pattern import find_paths
-    from hudisql.storage import join
     from hudisql.table.file_slice import LogFile
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
@@ -188,7 +188,6 @@ def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.R
 
     from hudisql.read.merge.merge_mode import log_merge_config_of
     from hudisql.read.merge.merged_log_scanner import read_log_records
-    from hudisql.storage import parent_of
 
     config = log_merge_config_of(table)
     slices: dict[tuple[str, str, str], list[LogFile]] = {}
@@ -221,9 +220,7 @@ def show_invalid_parquet(
     context: Context, arguments: ShowInvalidParquetArguments
 ) -> Iterable[InvalidParquetRow]:
     """A row for each file; their last bytes are read. Raises NoSuchTableError, StorageError."""
-    from concurrent.futures import ThreadPoolExecutor
 
-    from hudisql.storage import join
     from hudisql.table.partitions.listed_partitions import list_partition_paths
 
     table = find_table(context, None, arguments.path)

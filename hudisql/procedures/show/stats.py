@@ -19,13 +19,13 @@ from hudisql.procedures.show.shown_rows import (
     first_rows,
     limit_parameter,
 )
+from hudisql.storage import FileInfo, Storage
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from hudisql.context import Context
-    from hudisql.storage import FileInfo, Storage
     from hudisql.table.hudi_table import HudiTable
 
 

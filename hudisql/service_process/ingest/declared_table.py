@@ -66,7 +66,6 @@ from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.options.table_call import TableCall
 
 SHARED_BY_WRITERS: Final[Mapping[str, str]] = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",

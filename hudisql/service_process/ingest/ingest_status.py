@@ -14,6 +14,7 @@ from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.kafka.group_state import FAILED, PAUSED, GroupState, read_group
 from hudisql.ingest.push.leases import lease_holders
 from hudisql.ingest.push.worker_locks import lock_name
+from hudisql.options.table_call import find_entry
 from hudisql.service_process.ingest.declaration_changes import not_declared
 from hudisql.service_process.ingest.declared_table import DeclaredTable, declared_tables
 from hudisql.service_process.ingest.ingest_rows import IngestRow, ingest_rows
@@ -94,8 +95,6 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
 
     Raises MetastoreError, NoSuchTableError, InvalidArgumentError for one without a declaration.
     """
-    from hudisql.options.table_call import find_entry
-
     found = {table.name: table for table in declared_tables(context, storage_without_spark(context))}
     wanted = [find_entry(context, name).full_name for name in names] or sorted(found)
     for name in wanted:
