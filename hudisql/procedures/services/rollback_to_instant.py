@@ -158,7 +158,7 @@ def run_rollback_inflight_tableservice(
     """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
     UnsupportedTableError, SettingsError, StorageError.
     """
-    from hudisql.services.rollback.unschedule import undo_service
+    from hudisql.services.rollback.rollback_action import undo_service
 
     started = time.monotonic()
     call = open_table_call(context, arguments.table, arguments.path)
