@@ -153,9 +153,7 @@ def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, st
     """The file groups of these partitions that still read their source file."""
     partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     slices = load_file_slices(table, partitions)
-    return {
-        (file_slice.partition_path, file_slice.file_id) for file_slice in slices if file_slice.is_bootstrapped
-    }
+    return {file_slice.file_group for file_slice in slices if file_slice.is_bootstrapped}
 
 
 def scan_table_source(

@@ -202,11 +202,11 @@ def _missing_skeletons(
     commits = table.timeline.commits
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []
-    alive = {(each.partition_path, each.file_id) for each, _ in slices}
+    alive = {each.file_group for each, _ in slices}
     unseen = [mapping for mapping in mappings if (mapping.partition_path, mapping.file_id) not in alive]
     if not unseen:
         return []
-    rewritten = {(file_slice.partition_path, file_slice.file_id) for file_slice in load_file_slices(table)}
+    rewritten = {file_slice.file_group for file_slice in load_file_slices(table)}
     rewritten |= replaced_file_groups(table)
     return [
         Discrepancy(

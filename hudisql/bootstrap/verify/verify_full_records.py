@@ -143,14 +143,12 @@ def _unseen(
     slices: Sequence[ScannedSlice],
 ) -> tuple[list[Discrepancy], set[str]]:
     """Committed files without a file group, and the partitions that later commits wrote to."""
-    alive = {(each.partition_path, each.file_id): each for each, _ in slices}
+    alive = {each.file_group: each for each, _ in slices}
     replaced = replaced_file_groups(table)
     committed = {(stat.partition_path or "", stat.file_id) for stat in stats.values()}
     missing = []
     rewritten = {
-        each.partition_path
-        for each, _ in slices
-        if (each.partition_path, each.file_id) not in committed or each.has_log_files
+        each.partition_path for each, _ in slices if each.file_group not in committed or each.has_log_files
     }
     for path, stat in stats.items():
         file_group = (stat.partition_path or "", stat.file_id)

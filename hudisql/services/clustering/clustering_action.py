@@ -298,7 +298,7 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
     partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     # Not the listing of a statement: others may have written since.
     found = load_file_slices(replace(table, listing=None), partitions)
-    slices = {(each.partition_path, each.file_id): each for each in found}
+    slices = {each.file_group: each for each in found}
     groups = []
     for group in plan.groups:
         chosen: list[FileSlice] = []

@@ -130,7 +130,7 @@ def plan_compaction(
     operations = [
         _operation_of(storage, file_slice)
         for file_slice in slices
-        if file_slice.has_log_files and (file_slice.partition_path, file_slice.file_id) not in excluded
+        if file_slice.has_log_files and file_slice.file_group not in excluded
     ]
     if strategy == "log_file_size":
         operations = [

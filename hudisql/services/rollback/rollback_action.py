@@ -190,9 +190,7 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
     before = _just_before(commit.timestamp)
     versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in needed}))
     slices = slices_of_versions(table, versions, before)
-    found = {
-        (file_slice.partition_path, file_slice.file_id): file_slice.base_instant_time for file_slice in slices
-    }
+    found = {file_slice.file_group: file_slice.base_instant_time for file_slice in slices}
     missing = {
         group
         for group, previous in needed.items()
@@ -218,7 +216,7 @@ def _check_not_downgraded(
     """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
     found = groups_without_base(
         table,
-        [file_slice for file_slice in slices if (file_slice.partition_path, file_slice.file_id) in needed],
+        [file_slice for file_slice in slices if file_slice.file_group in needed],
     )
     if found:
         reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
