@@ -16,7 +16,7 @@ from hudisql.config.table_service_keys import (
     CLUSTERING_SORT_COLUMNS,
     LAYOUT_STRATEGY,
 )
-from hudisql.errors import InvalidArgumentError, NoSuchInstantError
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import REPLACE_COMMIT
 from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
@@ -150,14 +150,12 @@ def _where(call: TableCall, predicate: str) -> tuple[str, ...]:
 def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:
     """The pending clusterings to execute, oldest first."""
     from hudisql.services.clustering.clustering_action import pending_clusterings
+    from hudisql.services.planned_run import not_pending
 
     pending = pending_clusterings(table)
     named = [each.strip() for each in (arguments.instants or "").split(",") if each.strip()]
     if unknown := [each for each in named if each not in pending]:
-        raise NoSuchInstantError(
-            f"no clustering {unknown[0]} is pending on the Hudi table at {table.base_path}",
-            hint="CALL show_clustering(table => '…') lists them",
-        )
+        raise not_pending(table, "clustering", unknown[0])
     times = [instant for instant in pending if instant in named] if named else pending
     return times if arguments.limit is None else times[: arguments.limit]
 
