@@ -37,10 +37,10 @@ def open_session_table(context: Context, path: str, storage: Storage | None = No
 
     Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, SettingsError, StorageError.
     """
-    from hudisql.options.table_settings import reads_changed_sources
+    from hudisql.read.slice.changed_sources import accepts_changed_sources
     from hudisql.table.hudi_table import open_table
 
-    accepts = reads_changed_sources(context)
+    accepts = accepts_changed_sources(HudiConfig(context.setting))
     return open_table(storage or context.storage, path, accepts_changed_sources=accepts)
 
 

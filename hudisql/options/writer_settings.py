@@ -111,7 +111,11 @@ def write_options_by(
         ),
         event_time_fields=ordering_fields if by_event_time else (),
         ordering_fields=ordering_fields,
-        log_file_config=_log_file_config(config),
+        log_file_config=LogFileConfig(
+            block_format=cast(BlockFormat, config.get(BLOCK_FORMAT)),
+            max_block_bytes=config.get(MAX_BLOCK_SIZE),
+            max_file_bytes=config.get(MAX_LOG_SIZE),
+        ),
         concurrency=read_concurrency(config, table.storage, table.base_path, more_locks),
         sort_mode=_SORT_MODES[config.get(SORT_MODE)],
         sort_columns=_sort_columns(config, table),
@@ -157,14 +161,6 @@ def _metastore_locks(context: Context, table: HudiTable, config: HudiConfig) -> 
 def _codec(config: HudiConfig) -> str:
     codec = config.get(CODEC)
     return "none" if codec == "uncompressed" else codec
-
-
-def _log_file_config(config: HudiConfig) -> LogFileConfig:
-    return LogFileConfig(
-        block_format=cast(BlockFormat, config.get(BLOCK_FORMAT)),
-        max_block_bytes=config.get(MAX_BLOCK_SIZE),
-        max_file_bytes=config.get(MAX_LOG_SIZE),
-    )
 
 
 def _sort_columns(config: HudiConfig, table: HudiTable) -> tuple[str, ...]:

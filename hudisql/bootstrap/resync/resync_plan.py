@@ -130,7 +130,8 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     taken = taken_sources(table, lists)
     found = list(source.findings)
     is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
-    if is_everything and not _knows_any(source.partitions, taken.keys()):
+    paths = (file.path for partition in source.partitions for file in partition.files)
+    if is_everything and taken.keys().isdisjoint(paths):
         found.append(_other_source(source.base_path, len(taken)))
     registered = registered_partitions(table).by_path
     partitions = [each for each in source.partitions if each.path not in registered]
@@ -208,10 +209,6 @@ def _columns(table: HudiTable) -> list[PartitionColumn]:
         PartitionColumn(partition_column.name, partition_column.type)
         for partition_column in table.partition_columns
     ]
-
-
-def _knows_any(partitions: Sequence[SourcePartition], taken: Collection[str]) -> bool:
-    return any(file.path in taken for partition in partitions for file in partition.files)
 
 
 def _other_source(base_path: str, taken: int) -> Finding:

@@ -73,7 +73,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     from hudisql.write.transaction.commit import check_writable
 
     values = {
-        name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if hasattr(arguments, name)
+        each.name: getattr(arguments, each.name)
+        for each in fields(IngestDeclaration)
+        if hasattr(arguments, each.name)
     }
     if arguments.on_bad_record is None:
         values["on_bad_record"] = REFUSE if arguments.source == PUSH else DEAD_LETTER
@@ -155,7 +157,3 @@ def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRo
     return DeclarationRow(
         entry.full_name, declaration.source, declaration.topic, declaration.format, declaration.is_paused
     )
-
-
-def _names_of(declaration: type[IngestDeclaration]) -> list[str]:
-    return [field.name for field in fields(declaration)]

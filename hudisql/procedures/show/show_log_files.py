@@ -97,7 +97,7 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
     """The log files at the paths that match."""
-    from hudisql.procedures.show.path_pattern import find_paths
+    from hudisql.procedures.show.shown_rows import find_paths
     from hudisql.table.file_slice import LogFile
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]

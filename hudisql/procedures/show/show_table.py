@@ -31,7 +31,6 @@ from hudisql.procedures.show.shown_rows import (
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.format.hfile.bootstrap_index import BootstrapMapping
     from hudisql.format.timeline.archived_log_files import ArchivedEntry
     from hudisql.format.timeline.commit_metadata import CommitMetadata
     from hudisql.table.hudi_table import HudiTable
@@ -73,7 +72,13 @@ def show_bootstrap_mapping(
     partitions = [arguments.partition_path] if arguments.partition_path else None
     wanted = {part.strip() for part in arguments.file_ids.split(",") if part.strip()}
     rows = [
-        _mapping_row(table, base_path, mapping)
+        BootstrapMappingRow(
+            mapping.partition_path,
+            mapping.file_id,
+            base_path,
+            mapping.source_partition_path,
+            table.storage.hadoop_uri(mapping.external_file.path),
+        )
         for mapping in read_bootstrap_mappings(table.storage, table.base_path, partitions)
         if not wanted or mapping.file_id in wanted
     ]
@@ -81,16 +86,6 @@ def show_bootstrap_mapping(
     column = _sort_column(arguments.sort_by)
     rows.sort(key=lambda row: (str(getattr(row, column)), row.file_id), reverse=arguments.desc)
     return rows[: arguments.limit]
-
-
-def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) -> BootstrapMappingRow:
-    return BootstrapMappingRow(
-        mapping.partition_path,
-        mapping.file_id,
-        base_path,
-        mapping.source_partition_path,
-        table.storage.hadoop_uri(mapping.external_file.path),
-    )
 
 
 def _sort_column(name: str) -> str:

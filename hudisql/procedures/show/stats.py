@@ -179,7 +179,7 @@ class PathDetailRow:
 @procedure("Shows how many directories, files and bytes lie below paths.")
 def show_fs_path_detail(context: Context, arguments: ShowPathDetailArguments) -> Iterable[PathDetailRow]:
     """A row for each path. Raises NoSuchPathError, StorageError, InvalidArgumentError."""
-    from hudisql.procedures.show.path_pattern import find_paths
+    from hudisql.procedures.show.shown_rows import find_paths
 
     storage = context.storage
     if arguments.is_sub:
