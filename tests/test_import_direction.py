@@ -159,7 +159,6 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "migrate_table",
     ),
     "options": (
-        "index_options",
         "insert_options",
         "known_settings",
         "unserved_settings",

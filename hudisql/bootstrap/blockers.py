@@ -40,9 +40,34 @@ def blockers_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.is_blocker)
 
 
-def warnings_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that do not."""
-    return tuple(finding for finding in findings if not finding.is_blocker)
+class PlanWithFindings:
+    """A plan of a bootstrap or a resync, which runs only without blockers."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def refusal(self) -> str:
+        """What the blockers stop, as the begin of an error's message."""
+        raise NotImplementedError
+
+    @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """The findings that stop it."""
+        return blockers_of(self.findings)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The findings that do not stop it."""
+        return tuple(finding for finding in self.findings if not finding.is_blocker)
+
+    def raise_if_blocked(self) -> None:
+        """Raise BootstrapBlockedError with every blocker if there is one."""
+        if self.blockers:
+            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
+
+    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
+        """The error that lists every blocker."""
+        return blockers_error(self.refusal, self.blockers, hint)
 
 
 def blockers_error(subject: str, blockers: Sequence[Finding], hint: str) -> BootstrapBlockedError:

@@ -15,6 +15,9 @@ from operator import methodcaller
 from types import TracebackType
 from typing import Any, TypeVar
 
+from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.Thrift import TApplicationException, TException
+
 from hudisql.catalog import thrift_values
 from hudisql.catalog.connection import (
     ConnectionLostError,
@@ -96,7 +99,9 @@ class MetastoreClient:
 
     def create_database(self, name: str, location: str | None = None, description: str | None = None) -> bool:
         """Create a database (`location` a URI, default: below the warehouse). False if it exists."""
-        value = thrift_values.database_to_thrift(name.lower(), location, description)
+        value = ttypes.Database(
+            name=name.lower(), description=description, locationUri=location, parameters={}
+        )
         try:
             with _translated(f"create database {name}"):
                 self._connection.call(lambda client: client.create_database(value), repeatable=False)
@@ -150,7 +155,7 @@ class MetastoreClient:
 
     def get_table(self, database: str, name: str) -> MetastoreTable | None:
         """The table or view, None if there is none."""
-        request = thrift_values.table_request(database.lower(), name.lower())
+        request = ttypes.GetTableRequest(dbName=database.lower(), tblName=name.lower())
 
         def get(client: Any) -> Any:
             # Hive 4 has dropped get_table.
@@ -165,8 +170,6 @@ class MetastoreClient:
 
     def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
         """The existing tables and views of these names, fetched in batches. Raises MetastoreError."""
-        from thrift.Thrift import TApplicationException
-
         found: list[MetastoreTable] = []
         for some in _batches([name.lower() for name in names], _TABLE_BATCH):
             try:
@@ -185,7 +188,7 @@ class MetastoreClient:
         # Hive 2.3 reads this from the parameters of a table without partitions, and removes it.
         mark = {} if table.partition_columns else _NO_STATS
         value = thrift_values.table_to_thrift(replace(table, parameters={**table.parameters, **mark}))
-        context = thrift_values.environment(_NO_STATS)
+        context = ttypes.EnvironmentContext(dict(_NO_STATS))
         with _translated(f"create table {table.full_name}"):
             try:
                 self._connection.call(
@@ -218,7 +221,7 @@ class MetastoreClient:
         if expected is not None:
             key, text = expected
             properties = {**properties, "expected_parameter_key": key, "expected_parameter_value": text}
-        context = thrift_values.environment(properties)
+        context = ttypes.EnvironmentContext(dict(properties))
         with _translated(f"alter table {table.full_name}"):
             self._connection.call(
                 lambda client: client.alter_table_with_environment_context(
@@ -286,14 +289,20 @@ class MetastoreClient:
         """Add partitions, `batch` in each call; existing partitions are not changed."""
         with _translated(f"add partitions to {table.full_name}"):
             for part in _batches(partitions, batch):
-                request = thrift_values.add_partitions_request(table, part)
+                request = ttypes.AddPartitionsRequest(
+                    dbName=table.database,
+                    tblName=table.name,
+                    parts=[thrift_values.partition_to_thrift(table, partition) for partition in part],
+                    ifNotExists=True,
+                    needResult=False,
+                )
                 self._connection.call(methodcaller("add_partitions_req", request))
 
     def alter_partitions(
         self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
     ) -> None:
         """Store a new state of existing partitions (found by their values), `batch` in each call."""
-        context = thrift_values.environment(_NO_STATS)
+        context = ttypes.EnvironmentContext(dict(_NO_STATS))
         with _translated(f"alter partitions of {table.full_name}"):
             for part in _batches(partitions, batch):
                 values = [thrift_values.partition_to_thrift(table, partition) for partition in part]
@@ -314,7 +323,14 @@ class MetastoreClient:
         names = [thrift_values.partition_name(table, value) for value in values]
         with _translated(f"drop partitions of {table.full_name}"):
             for part in _batches(names, batch):
-                request = thrift_values.drop_partitions_request(table, part)
+                request = ttypes.DropPartitionsRequest(
+                    dbName=table.database,
+                    tblName=table.name,
+                    parts=ttypes.RequestPartsSpec(names=list(part)),
+                    deleteData=False,
+                    ifExists=True,
+                    needResult=False,
+                )
                 self._connection.call(methodcaller("drop_partitions_req", request))
 
     def list_grants(self, table: MetastoreTable) -> list[TableGrant]:
@@ -361,44 +377,36 @@ class MetastoreClient:
 
     def list_locks(self, database: str) -> list[ListedLock]:
         """The locks on tables of a database, held or waited for, the oldest first. Raises MetastoreError."""
-        request = thrift_values.show_locks_request(database.lower())
+        request = ttypes.ShowLocksRequest(dbname=database.lower())
         with _translated(f"list the locks of {database}"):
             found = self._connection.call(methodcaller("show_locks", request)).locks or []
         return sorted(map(thrift_values.lock_from_thrift, found), key=lambda each: each.lock_id)
 
     def has_lock(self, lock_id: int) -> bool:
         """True if the server still knows the lock; it counts as a heartbeat."""
-        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
-
-        check, _ = thrift_values.lock_reference(lock_id)
+        check = ttypes.CheckLockRequest(lockid=lock_id)
         with _translated(f"look up lock {lock_id}"):
             try:
                 return thrift_values.is_acquired(self._connection.call(methodcaller("check_lock", check)))
-            except NoSuchLockException:
+            except ttypes.NoSuchLockException:
                 return False
 
     def unlock(self, lock_id: int) -> None:
         """Release a lock; a lock that the server no longer knows is ignored."""
-        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
-
-        _, unlock = thrift_values.lock_reference(lock_id)
-        with _translated(f"give back lock {lock_id}"), suppress(NoSuchLockException):
+        unlock = ttypes.UnlockRequest(lockid=lock_id)
+        with _translated(f"give back lock {lock_id}"), suppress(ttypes.NoSuchLockException):
             self._connection.call(methodcaller("unlock", unlock))
 
     def _find(self, request: Callable[[Any], Any]) -> Any:
         """The response, or None if the server says that there is no such object."""
-        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchObjectException
-
         try:
             return self._connection.call(request)
-        except NoSuchObjectException:
+        except ttypes.NoSuchObjectException:
             return None
 
 
 def _first_known(*requests: Callable[[], Any]) -> Any:
     """The response of the first request whose method the server supports."""
-    from thrift.Thrift import TApplicationException
-
     for request in requests[:-1]:
         try:
             return request()
@@ -415,9 +423,6 @@ def _batches(values: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
 @contextmanager
 def _translated(operation: str) -> Iterator[None]:
     """Turn the server's exceptions into hudisql's, naming the operation."""
-    from hmsclient.genthrift.hive_metastore import ttypes
-    from thrift.Thrift import TException
-
     try:
         yield
     except ConnectionLostError as error:

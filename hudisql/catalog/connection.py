@@ -224,7 +224,7 @@ def _log_in(client: Any, security: MetastoreSecurity) -> None:
         client.open()
         # Directories that the server creates then belong to this user, as with Hive's own client.
         with contextlib.suppress(TApplicationException):
-            client.set_ugi(security.user or _user_name(), [])
+            client.set_ugi(security.user or user_name(), [])
         return
     try:
         client.open()
@@ -235,7 +235,8 @@ def _log_in(client: Any, security: MetastoreSecurity) -> None:
         raise TTransportException(message=f"SASL {security.mechanism} failed: {error}") from error
 
 
-def _user_name() -> str:
+def user_name() -> str:
+    """The name of the current user; `hudisql` for one without a name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

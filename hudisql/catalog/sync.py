@@ -37,20 +37,6 @@ from hudisql.errors import (
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable
 
-__all__ = [
-    "ExistingEntries",
-    "SyncOptions",
-    "SyncPlan",
-    "SyncResult",
-    "plan_sync",
-    "read_entries",
-    "read_existing",
-    "run_sync",
-    "sync_call",
-    "sync_registered",
-    "sync_table",
-]
-
 
 @dataclass(frozen=True)
 class SyncResult:

@@ -6,15 +6,16 @@ Spark and Hudi itself can read the entries. Does not access a metastore.
 
 from __future__ import annotations
 
-import getpass
 import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
 from hudisql.catalog.client import ADD_BATCH
+from hudisql.catalog.connection import user_name
 from hudisql.catalog.hive_types import hive_type_name
 from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
@@ -47,18 +48,23 @@ SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
 _STRATEGIES = ("ALL", "RO", "RT")
 
 # Hudi's own option names, for `options =>` of procedures.
-STRATEGY_OPTION = "hoodie.datasource.hive_sync.table.strategy"
-_SKIP_SUFFIX_OPTION = "hoodie.datasource.hive_sync.skip_ro_suffix"
-_TIMESTAMP_OPTION = "hoodie.datasource.hive_sync.support_timestamp"
-_COMMENT_OPTION = "hoodie.datasource.hive_sync.sync_comment"
-_SCHEMA_LENGTH_OPTION = "hoodie.datasource.hive_sync.schema_string_length_thresh"
-_PLAIN_NAME_OPTION = "hoodie.meta.sync.sync_snapshot_with_table_name"
+STRATEGY_OPTION = f"{SYNC_PREFIX}table.strategy"
 INCREMENTAL_OPTION = "hoodie.meta.sync.incremental"
-_TABLE_PROPERTIES_OPTION = f"{SYNC_PREFIX}table_properties"
-_SERDE_PROPERTIES_OPTION = f"{SYNC_PREFIX}serde_properties"
-_CREATE_DATABASE_OPTION = f"{SYNC_PREFIX}auto_create_database"
-_BATCH_OPTION = f"{SYNC_PREFIX}batch_num"
-_IGNORE_OPTION = f"{SYNC_PREFIX}ignore_exceptions"
+_SETTINGS: Final[Mapping[str, str]] = {
+    "strategy": STRATEGY_OPTION,
+    "skip_ro_suffix": f"{SYNC_PREFIX}skip_ro_suffix",
+    "snapshot_with_table_name": "hoodie.meta.sync.sync_snapshot_with_table_name",
+    "support_timestamp": f"{SYNC_PREFIX}support_timestamp",
+    "sync_comments": f"{SYNC_PREFIX}sync_comment",
+    "schema_part_length": f"{SYNC_PREFIX}schema_string_length_thresh",
+    "incremental": INCREMENTAL_OPTION,
+    "table_properties": f"{SYNC_PREFIX}table_properties",
+    "serde_properties": f"{SYNC_PREFIX}serde_properties",
+    "creates_database": f"{SYNC_PREFIX}auto_create_database",
+    "batch_size": f"{SYNC_PREFIX}batch_num",
+    "ignore_failures": f"{SYNC_PREFIX}ignore_exceptions",
+}
+"""The setting of each field of `SyncOptions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,55 +99,30 @@ class SyncOptions:
                 f"unknown sync strategy '{self.strategy}'", hint=f"use one of {', '.join(_STRATEGIES)}"
             )
         if self.schema_part_length < 1:
-            raise InvalidArgumentError(f"{_SCHEMA_LENGTH_OPTION} must be positive")
+            raise InvalidArgumentError(f"{_SETTINGS['schema_part_length']} must be positive")
         if self.batch_size < 1:
-            raise InvalidArgumentError(f"{_BATCH_OPTION} must be positive")
+            raise InvalidArgumentError(f"{_SETTINGS['batch_size']} must be positive")
 
 
 def sync_options_from(settings: Mapping[str, str]) -> SyncOptions:
     """The options from Hudi's own `hoodie.*` settings. Raises InvalidArgumentError for bad values."""
     check_sync_settings(settings)
-    return SyncOptions(
-        strategy=settings.get(STRATEGY_OPTION, "ALL").upper() or "ALL",
-        skip_ro_suffix=_flag(settings, _SKIP_SUFFIX_OPTION, False),
-        snapshot_with_table_name=_flag(settings, _PLAIN_NAME_OPTION, True),
-        support_timestamp=_flag(settings, _TIMESTAMP_OPTION, False),
-        sync_comments=_flag(settings, _COMMENT_OPTION, True),
-        schema_part_length=_number(settings, _SCHEMA_LENGTH_OPTION, 4000),
-        incremental=_flag(settings, INCREMENTAL_OPTION, False),
-        table_properties=parse_properties(
-            _TABLE_PROPERTIES_OPTION, settings.get(_TABLE_PROPERTIES_OPTION, "")
-        ),
-        serde_properties=parse_properties(
-            _SERDE_PROPERTIES_OPTION, settings.get(_SERDE_PROPERTIES_OPTION, "")
-        ),
-        creates_database=_flag(settings, _CREATE_DATABASE_OPTION, True),
-        batch_size=_number(settings, _BATCH_OPTION, ADD_BATCH),
-        ignore_failures=_flag(settings, _IGNORE_OPTION, False),
-    )
+    usual = SyncOptions()
+    values = {
+        name: _parsed(key, settings[key], getattr(usual, name))
+        for name, key in _SETTINGS.items()
+        if key in settings
+    }
+    return replace(usual, **values)
 
 
 def changed_settings(options: SyncOptions) -> dict[str, str]:
     """The `hoodie.*` settings in which these options differ from the defaults."""
-    default = SyncOptions()
-    pairs = (
-        (STRATEGY_OPTION, options.strategy, default.strategy),
-        (_SKIP_SUFFIX_OPTION, options.skip_ro_suffix, default.skip_ro_suffix),
-        (_PLAIN_NAME_OPTION, options.snapshot_with_table_name, default.snapshot_with_table_name),
-        (_TIMESTAMP_OPTION, options.support_timestamp, default.support_timestamp),
-        (_COMMENT_OPTION, options.sync_comments, default.sync_comments),
-        (_SCHEMA_LENGTH_OPTION, options.schema_part_length, default.schema_part_length),
-        (INCREMENTAL_OPTION, options.incremental, default.incremental),
-        (_TABLE_PROPERTIES_OPTION, _lines(options.table_properties), ""),
-        (_SERDE_PROPERTIES_OPTION, _lines(options.serde_properties), ""),
-        (_CREATE_DATABASE_OPTION, options.creates_database, default.creates_database),
-        (_BATCH_OPTION, options.batch_size, default.batch_size),
-        (_IGNORE_OPTION, options.ignore_failures, default.ignore_failures),
-    )
+    usual = SyncOptions()
     return {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value, usual in pairs
-        if value != usual
+        key: _text(value)
+        for name, key in _SETTINGS.items()
+        if (value := getattr(options, name)) != getattr(usual, name)
     }
 
 
@@ -191,7 +172,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         partition_columns=tuple(
             _column(column, replace(options, support_timestamp=True)) for column in partition_fields
         ),
-        owner=_owner(),
+        owner=user_name(),
         input_format=HUDI_REALTIME_INPUT_FORMAT if kind.realtime else HUDI_INPUT_FORMAT,
         output_format=PARQUET_OUTPUT_FORMAT,
         serde=PARQUET_SERDE,
@@ -294,26 +275,23 @@ def _check_names(fields: list[pa.Field], base_path: str) -> None:
             )
 
 
-def _owner() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "hudisql"
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return "\n".join(f"{key}={entry}" for key, entry in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _lines(pairs: tuple[tuple[str, str], ...]) -> str:
-    return "\n".join(f"{key}={value}" for key, value in pairs)
-
-
-def _number(settings: Mapping[str, str], key: str, default: int) -> int:
-    text = settings.get(key, str(default))
-    if not text.isdecimal():
-        raise InvalidArgumentError(f"{key} is not a number: '{text}'")
-    return int(text)
-
-
-def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:
-    value = settings.get(key, "").strip().lower()
-    if value not in ("", "true", "false"):
-        raise InvalidArgumentError(f"{key} is neither true nor false: '{value}'")
-    return value == "true" if value else default
+def _parsed(key: str, text: str, default: object) -> Any:
+    """The value of a setting, of the type of its default."""
+    if isinstance(default, tuple):
+        return parse_properties(key, text)
+    if isinstance(default, bool):
+        flag = text.strip().lower()
+        if flag not in ("", "true", "false"):
+            raise InvalidArgumentError(f"{key} is neither true nor false: '{flag}'")
+        return flag == "true" if flag else default
+    if isinstance(default, int):
+        if not text.isdecimal():
+            raise InvalidArgumentError(f"{key} is not a number: '{text}'")
+        return int(text)
+    return text.upper() or default

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
@@ -25,16 +25,6 @@ from hudisql.format.paths.partition_path import escape_partition_value
 _DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
-def environment(properties: Mapping[str, str]) -> Any:
-    """An EnvironmentContext."""
-    return ttypes.EnvironmentContext(dict(properties))
-
-
-def table_request(database: str, name: str) -> Any:
-    """A GetTableRequest."""
-    return ttypes.GetTableRequest(dbName=database, tblName=name)
-
-
 def lock_request(database: str, name: str, user: str, host: str, agent: str = "hudisql") -> Any:
     """A LockRequest for an exclusive lock on the table."""
     component = ttypes.LockComponent(
@@ -45,16 +35,6 @@ def lock_request(database: str, name: str, user: str, host: str, agent: str = "h
         operationType=ttypes.DataOperationType.NO_TXN,
     )
     return ttypes.LockRequest(component=[component], user=user, hostname=host, agentInfo=agent)
-
-
-def lock_reference(lock_id: int) -> tuple[Any, Any]:
-    """A CheckLockRequest and an UnlockRequest for a lock."""
-    return ttypes.CheckLockRequest(lockid=lock_id), ttypes.UnlockRequest(lockid=lock_id)
-
-
-def show_locks_request(database: str) -> Any:
-    """A ShowLocksRequest for the locks on all tables of a database."""
-    return ttypes.ShowLocksRequest(dbname=database)
 
 
 def lock_from_thrift(element: Any) -> ListedLock:
@@ -115,11 +95,6 @@ def database_from_thrift(database: Any) -> MetastoreDatabase:
     return MetastoreDatabase(
         database.name, database.locationUri, database.description, dict(database.parameters or {})
     )
-
-
-def database_to_thrift(name: str, location: str | None, description: str | None) -> Any:
-    """A new Thrift Database."""
-    return ttypes.Database(name=name, description=description, locationUri=location, parameters={})
 
 
 def table_from_thrift(table: Any) -> MetastoreTable:
@@ -189,29 +164,6 @@ def partition_to_thrift(table: MetastoreTable, partition: MetastorePartition) ->
     target.parameters = dict(partition.parameters)
     _fill_storage(target, partition)
     return target
-
-
-def add_partitions_request(table: MetastoreTable, partitions: Sequence[MetastorePartition]) -> Any:
-    """A request that adds the partitions that do not exist yet."""
-    return ttypes.AddPartitionsRequest(
-        dbName=table.database,
-        tblName=table.name,
-        parts=[partition_to_thrift(table, partition) for partition in partitions],
-        ifNotExists=True,
-        needResult=False,
-    )
-
-
-def drop_partitions_request(table: MetastoreTable, names: Sequence[str]) -> Any:
-    """A request that drops partitions by name, leaving their files."""
-    return ttypes.DropPartitionsRequest(
-        dbName=table.database,
-        tblName=table.name,
-        parts=ttypes.RequestPartsSpec(names=list(names)),
-        deleteData=False,
-        ifExists=True,
-        needResult=False,
-    )
 
 
 def partition_name(table: MetastoreTable, values: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ session, TBLPROPERTIES, a data source's options). Invalid values are errors that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -64,6 +64,16 @@ class HudiConfig:
             if not self.lookup(key.name, "") and (text := self.lookup(name, "")):
                 return key.parse(name, text)
         return key.parse(key.name, self.lookup(key.name, key.default if default is None else default))
+
+    def get_class(self, key: ConfigKey[str], package: str, known: Collection[str]) -> str:
+        """The name of a known class, without its package. Raises SettingsError for another one."""
+        name = self.get(key).removeprefix(package)
+        if name not in known:
+            raise SettingsError(
+                f"{key} = {self.get(key)} is not supported",
+                hint=f"use {', '.join(f'{package}{each}' for each in known)}",
+            )
+        return name
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True if the setting has a text that is not empty."""

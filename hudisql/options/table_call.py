@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
-from hudisql.config.config_key import HudiConfig
+from hudisql.config.config_key import ConfigKey, HudiConfig
 from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
 
 if TYPE_CHECKING:
@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
     from hudisql.write.execution.writer_config import WriteOptions
     from hudisql.write.transaction.concurrency import Concurrency
-
-
-class NamesTable(Protocol):
-    """Arguments with a table's name in the metastore, or else its directory."""
-
-    @property
-    def table(self) -> str | None:
-        """The table's name in the metastore."""
-
-    @property
-    def path(self) -> str | None:
-        """The table's directory."""
 
 
 def find_table(context: Context, table: str | None, path: str | None = None) -> HudiTable:
@@ -49,10 +37,10 @@ def open_session_table(context: Context, path: str, storage: Storage | None = No
 
     Raises NoSuchTableError, UnsupportedTableError, CorruptTableError, SettingsError, StorageError.
     """
-    from hudisql.options.table_settings import reads_changed_sources
+    from hudisql.read.slice.changed_sources import accepts_changed_sources
     from hudisql.table.hudi_table import open_table
 
-    accepts = reads_changed_sources(context)
+    accepts = accepts_changed_sources(HudiConfig(context.setting))
     return open_table(storage or context.storage, path, accepts_changed_sources=accepts)
 
 
@@ -143,23 +131,25 @@ def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -
 
 def open_table_call(
     context: Context,
-    arguments: NamesTable,
+    table: str | None,
+    path: str | None = None,
     options: str | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[ConfigKey[Any], object] | None = None,
 ) -> TableCall:
-    """Open the table that `table` or `path` names.
+    """Open the table of that name, or at that path if no name is given.
 
     `options` is the text of the call's parameter of that name, `settings` are the settings of other
-    parameters; both override the settings of the session and the table, `settings` first. Raises
+    parameters (None: not given); both override those of the session and the table, `settings` first. Raises
     InvalidArgumentError, NoSuchTableError, UnsupportedTableError, CorruptTableError, StorageError.
     """
     from hudisql.options.table_settings import settings_of
 
-    given = {**parse_options(options), **(settings or {})}
-    entry = None if arguments.table is None else find_entry(context, arguments.table)
-    table = open_session_table(context, base_path_of(context, entry, arguments.path))
-    config = settings_of(context, table, entry.parameters if entry else {}).under(given)
-    return TableCall(context, table, entry, config)
+    given = parse_options(options)
+    given |= {key.name: str(value) for key, value in (settings or {}).items() if value is not None}
+    entry = None if table is None else find_entry(context, table)
+    opened = open_session_table(context, base_path_of(context, entry, path))
+    config = settings_of(context, opened, entry.parameters if entry else {}).under(given)
+    return TableCall(context, opened, entry, config)
 
 
 def parse_options(options: str | None) -> dict[str, str]:

@@ -13,11 +13,10 @@ from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import SYNC
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.options.unserved_settings import SAID_BY_THE_TABLE
-from hudisql.read.slice.changed_sources import accepts_changed_sources
+from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.table.hudi_table import HudiTable
 
 
 def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:
@@ -40,11 +39,6 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
 def syncs_after_commit(config: HudiConfig) -> bool:
     """True if the metastore is synced after each commit. Raises SettingsError."""
     return config.get(SYNC)
-
-
-def reads_changed_sources(context: Context) -> bool:
-    """True if source files are read although their modification time has changed. Raises SettingsError."""
-    return accepts_changed_sources(HudiConfig(context.setting))
 
 
 def _generator_setting(key: str) -> str | None:

@@ -1,6 +1,7 @@
 """The `hoodie.*` settings of writes as `WriteOptions`: file sizes and formats, index, locks, sort mode.
 
-Settings mean what Apache Hudi documents. Unknown values are errors that name the setting.
+Settings mean what Apache Hudi documents. The session's settings override the table's TBLPROPERTIES, which
+override `hoodie.properties`. Unknown values are errors that name the setting.
 """
 
 from __future__ import annotations
@@ -17,33 +18,39 @@ from hudisql.config.hudi_config import (
     BLOCK_FORMAT,
     BLOOM_ENTRIES,
     BLOOM_FPP,
+    BLOOM_MOVES,
+    BUCKET_COUNT,
+    BUCKET_ENGINE,
+    BUCKET_FIELDS,
     CODEC,
     COMBINE_BEFORE_INSERT,
     DRIVER_MAX_BYTES,
+    INDEX_TYPE,
     LOCK_DATABASE,
     LOCK_TABLE,
     LOCK_URIS,
     MAX_BLOCK_SIZE,
     MAX_FILE_SIZE,
     MAX_LOG_SIZE,
+    SIMPLE_MOVES,
     SMALL_FILE_LIMIT,
     SORT_COLUMNS,
     SORT_MODE,
 )
 from hudisql.errors import SettingsError, UnsupportedTableError
-from hudisql.options.index_options import record_index
 from hudisql.options.unserved_settings import refuse_unserved_writes
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
 from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import BlockFormat, LogFileConfig
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
 from hudisql.write.keygen.key_generator import key_generator_of
 from hudisql.write.transaction.concurrency import Concurrency, LockFactory, read_concurrency
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.table.hudi_table import HudiTable
 
 _SORT_MODES: Final[Mapping[str, SortMode]] = {
     "NONE": "none",
@@ -58,6 +65,10 @@ _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
 _UNLIMITED: Final = 1 << 62
+# File ids have eight digits for them.
+_MOST_BUCKETS: Final = 100_000_000
+# Hudi itself uses the global simple index without a record index, which is in the metadata table.
+_FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
 
 
 def write_options(context: Context, table: HudiTable, config: HudiConfig) -> WriteOptions:
@@ -100,7 +111,11 @@ def write_options_by(
         ),
         event_time_fields=ordering_fields if by_event_time else (),
         ordering_fields=ordering_fields,
-        log_file_config=_log_file_config(config),
+        log_file_config=LogFileConfig(
+            block_format=cast(BlockFormat, config.get(BLOCK_FORMAT)),
+            max_block_bytes=config.get(MAX_BLOCK_SIZE),
+            max_file_bytes=config.get(MAX_LOG_SIZE),
+        ),
         concurrency=read_concurrency(config, table.storage, table.base_path, more_locks),
         sort_mode=_SORT_MODES[config.get(SORT_MODE)],
         sort_columns=_sort_columns(config, table),
@@ -148,14 +163,6 @@ def _codec(config: HudiConfig) -> str:
     return "none" if codec == "uncompressed" else codec
 
 
-def _log_file_config(config: HudiConfig) -> LogFileConfig:
-    return LogFileConfig(
-        block_format=cast(BlockFormat, config.get(BLOCK_FORMAT)),
-        max_block_bytes=config.get(MAX_BLOCK_SIZE),
-        max_file_bytes=config.get(MAX_LOG_SIZE),
-    )
-
-
 def _sort_columns(config: HudiConfig, table: HudiTable) -> tuple[str, ...]:
     given = config.get(SORT_COLUMNS)
     names = {name.lower(): name for name in table.schema.names}
@@ -180,3 +187,52 @@ def _bytes_of(value_type: pa.DataType) -> float:
         return float(value_type.bit_width) / 8
     except ValueError:
         return _TEXT_BYTES
+
+
+def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
+    """The index for writes to the table.
+
+    Raises SettingsError for an invalid value, UnsupportedTableError for consistent hashing.
+    """
+    config = config.over(table.properties.get)
+    kind = _kind(config)
+    moves = SIMPLE_MOVES if kind is IndexKind.GLOBAL_SIMPLE else BLOOM_MOVES
+    buckets = None
+    if kind is IndexKind.BUCKET:
+        if table.properties.generates_record_keys:
+            raise UnsupportedTableError(
+                f"{INDEX_TYPE} = BUCKET: a bucket index needs record key columns, and the keys "
+                f"of {table.base_path} are generated",
+                hint=f"SET {INDEX_TYPE} = BLOOM, or make the table with TBLPROPERTIES (primaryKey = '…')",
+            )
+        buckets = hash_buckets(config, table.properties.record_key_fields)
+    return RecordIndex(kind, moves_rows=config.get(moves), buckets=buckets)
+
+
+def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> HashBuckets:
+    """The buckets of a table with these key columns, by its settings.
+
+    Raises SettingsError for invalid values, UnsupportedTableError for consistent hashing.
+    """
+    engine = config.get(BUCKET_ENGINE).upper()
+    if engine != "SIMPLE":
+        raise UnsupportedTableError(
+            f"{BUCKET_ENGINE} = {engine} is not supported: hudisql supports a fixed number of buckets",
+            hint="write to such a table with Apache Hudi's own Spark SQL",
+        )
+    count = config.get(BUCKET_COUNT)
+    if not count.isdigit() or not 0 < int(count) < _MOST_BUCKETS:
+        raise SettingsError(f"{BUCKET_COUNT} must be a whole number above 0, not '{count}'")
+    fields = config.get(BUCKET_FIELDS)
+    strangers = [name for name in fields if name not in record_key_fields]
+    if strangers:
+        raise SettingsError(
+            f"{BUCKET_FIELDS} names '{strangers[0]}', which is not a column of the record key "
+            f"({', '.join(record_key_fields)})"
+        )
+    return HashBuckets(int(count), fields or record_key_fields)
+
+
+def _kind(config: HudiConfig) -> IndexKind:
+    name = config.get(INDEX_TYPE)
+    return _FALLBACKS.get(name) or IndexKind(name)

@@ -10,10 +10,13 @@ import datetime
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from hudisql.errors import InvalidArgumentError, UnknownParameterError
 from hudisql.procedures.registry import Arguments, Parameter, Procedure
+
+E = TypeVar("E", bound=StrEnum)
 
 _INT_LIMIT: Final = 2**31
 _LONG_LIMIT: Final = 2**63
@@ -65,6 +68,17 @@ def convert_argument(procedure_name: str, parameter: Parameter, value: object) -
         raise InvalidArgumentError(
             f"{procedure_name}: the argument '{parameter.name}' must be of type {parameter.type}, "
             f"not {_type_name(value)} {value!r}{detail}"
+        ) from error
+
+
+def parse_choice(choices: type[E], name: str, text: str) -> E:
+    """The choice that the argument `name` names, in any case. Raises InvalidArgumentError."""
+    try:
+        return choices(text.strip().lower())
+    except ValueError as error:
+        *others, last = (f"'{choice.value}'" for choice in choices)
+        raise InvalidArgumentError(
+            f"{name} '{text}' is unknown", hint=f"it is {', '.join(others)} or {last}"
         ) from error
 
 

@@ -38,9 +38,7 @@ class HelpRow:
     result: str
 
 
-@procedure(
-    name="help", summary="Lists the procedures, or explains one.", arguments=HelpArguments, row=HelpRow
-)
+@procedure("Lists the procedures, or explains one.", name="help")
 def show_help(context: Context, arguments: HelpArguments) -> Iterable[HelpRow]:  # noqa: ARG001
     """One row with the text. Raises NoSuchProcedureError for an unknown name."""
     if arguments.cmd is None:

@@ -122,6 +122,13 @@ class TableArguments(Arguments):
     path: str | None = parameter(None, help="the table's directory, instead of table")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedTableArguments(Arguments):
+    """The first parameter of procedures that take a table only by its name."""
+
+    table: str = parameter(help="table of the metastore, database.name")
+
+
 A = TypeVar("A", bound=Arguments)
 R = TypeVar("R")
 
@@ -220,12 +227,19 @@ _loaded = False
 
 
 def procedure(
-    *, name: str, summary: str, arguments: type[A], row: type[R]
+    summary: str, *, name: str | None = None
 ) -> Callable[[ProcedureFunction[A, R]], ProcedureFunction[A, R]]:
-    """Register the decorated function as a procedure: `f(context, arguments)` returns its rows."""
+    """Register the decorated function as a procedure: `f(context, arguments)` returns its rows.
+
+    The annotations of the function name the dataclasses of its arguments and rows; `name` is the procedure's
+    name if it is not that of the function.
+    """
 
     def declare(function: ProcedureFunction[A, R]) -> ProcedureFunction[A, R]:
-        _PROCEDURES[name.lower()] = Procedure(name, summary, arguments, row, function)
+        hints = get_type_hints(function, localns={"Context": object})
+        declared = name or function.__name__
+        (row,) = get_args(hints["return"])
+        _PROCEDURES[declared.lower()] = Procedure(declared, summary, hints["arguments"], row, function)
         return function
 
     return declare

@@ -10,7 +10,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    NoSuchInstantError,
+    PathExistsError,
+    StorageError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
@@ -151,6 +157,14 @@ def check_no_metadata_table(table: HudiTable, service: str) -> None:
             hint=f"let Apache Hudi run this {service}, or turn the metadata table off for all writers "
             "(hoodie.metadata.enable=false)",
         )
+
+
+def not_pending(table: HudiTable, service: str, instant_time: str) -> NoSuchInstantError:
+    """The error for a compaction or clustering (`service`) that is not pending."""
+    return NoSuchInstantError(
+        f"no {service} {instant_time} is pending on the Hudi table at {table.base_path}",
+        hint=f"CALL show_{service}(table => '…') lists them",
+    )
 
 
 def service_name(instant: Instant) -> str:

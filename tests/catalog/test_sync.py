@@ -19,17 +19,9 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
     is_read_optimized,
 )
-from hudisql.catalog.sync import (
-    SyncOptions,
-    SyncPlan,
-    SyncResult,
-    plan_sync,
-    read_existing,
-    run_sync,
-    sync_registered,
-    sync_table,
-)
-from hudisql.catalog.sync_entries import changed_settings, sync_options_from
+from hudisql.catalog.sync import SyncResult, read_existing, run_sync, sync_registered, sync_table
+from hudisql.catalog.sync_entries import SyncOptions, changed_settings, sync_options_from
+from hudisql.catalog.sync_plan import SyncPlan, plan_sync
 from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,

@@ -24,11 +24,11 @@ from hudisql.ingest.dead_letters import SUFFIX
 from hudisql.ingest.offsets import TableOffsets, find_offsets
 from hudisql.ingest.push.bearer_tokens import hash_token
 from hudisql.procedures.ingest.ingest_table import (
-    DeclaredArguments,
     IngestTableArguments,
     ingest_table,
     pause_ingest,
 )
+from hudisql.procedures.registry import NamedTableArguments
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.properties.new_table import NewTable, publish_new_table
@@ -45,7 +45,7 @@ TOKEN = "a-token-of-all"
 
 def pause(table: PushedTable) -> None:
     """`CALL pause_ingest`."""
-    pause_ingest(_context(table.client), DeclaredArguments(table=table.full_name))
+    pause_ingest(_context(table.client), NamedTableArguments(table=table.full_name))
 
 
 def _context(client: MetastoreClient) -> Context:

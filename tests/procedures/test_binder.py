@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from hudisql.bootstrap.plan.bootstrap_mode import UnsafeTypePolicy
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.binder import bind_arguments
+from hudisql.procedures.binder import bind_arguments, parse_choice
 from hudisql.procedures.registry import (
     Arguments,
     Long,
@@ -153,3 +154,10 @@ def test_bound_arguments_are_an_instance_of_the_declared_dataclass() -> None:
     assert isinstance(arguments, LoadArguments)
     with pytest.raises(dataclasses.FrozenInstanceError):
         arguments.table = "u"  # type: ignore[misc]
+
+
+def test_a_choice_is_taken_in_any_case_and_the_others_are_named() -> None:
+    assert parse_choice(UnsafeTypePolicy, "on_unsafe_type", " Warn ") is UnsafeTypePolicy.WARN
+    with pytest.raises(InvalidArgumentError, match="on_unsafe_type 'no' is unknown") as refused:
+        parse_choice(UnsafeTypePolicy, "on_unsafe_type", "no")
+    assert refused.value.hint == "it is 'fail', 'warn' or 'full_record'"

@@ -16,9 +16,8 @@ from hudisql.services.archive.archive_action import archive_table
 from hudisql.services.clean.clean_action import run_pending_cleans
 from hudisql.services.planned_run import begin_run, put_plan
 from hudisql.services.rollback.restore import restore_to_savepoint
-from hudisql.services.rollback.rollback_action import roll_back_commit
+from hudisql.services.rollback.rollback_action import roll_back_commit, undo_service
 from hudisql.services.rollback.savepoint import create_savepoint, delete_savepoint
-from hudisql.services.rollback.unschedule import undo_service
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.properties import written_versions

@@ -25,7 +25,7 @@ from hudisql.read.files.conform import batch_of, constant_column
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.splits import Split
 from hudisql.storage import Storage
-from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming
+from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, WrittenBaseFile
 from hudisql.write.keygen.new_row_keys import generated_keys
 from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, render_record_keys
 
@@ -83,19 +83,13 @@ class SourceRows:
 
 
 @dataclass(frozen=True, slots=True)
-class FullRecordFile:
+class FullRecordFile(WrittenBaseFile):
     """One base file and the sources of its rows, in order.
 
     `null_key_samples` are (source path, row); `key_range` is set if keys must be unique. `seconds` is the
     file's share of the task's time, by rows.
     """
 
-    file_id: str
-    path: str
-    rows: int
-    bytes: int
-    min_key: str | None
-    max_key: str | None
     source_rows: tuple[SourceRows, ...]
     null_keys: int
     null_key_samples: tuple[tuple[str, int | None], ...]

@@ -72,7 +72,7 @@ def refuse_touching_sources(
         for source_directory, source in resolved:
             if touched is None or source_directory is None or not _overlap(touched, source_directory):
                 continue
-            if _is_on(context):
+            if config_of_session(context.spark).get(PROTECT_SOURCES):
                 raise SourceProtectedError(
                     f"{effect} in {directory}: the Hudi table {source.table} reads its rows from source "
                     "files "
@@ -96,10 +96,6 @@ def covering_directories(base_path: str, directories: Iterable[str]) -> tuple[st
         outside = raised
     kept = [each for each in outside if not any(each != top and is_inside(each, top) for top in outside)]
     return (base_path, *sorted(kept))
-
-
-def _is_on(context: Context) -> bool:
-    return config_of_session(context.spark).get(PROTECT_SOURCES)
 
 
 def _resolved(storage: Storage, directory: str) -> str | None:

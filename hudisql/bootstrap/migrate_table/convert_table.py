@@ -1,18 +1,19 @@
 """Turns a plain table into a Hudi table under its old name: bootstrap, register, exchange the names.
 
 The Hudi table is complete, registered with partitions, properties and grants under a temporary name, before
-any name changes. Each step checks the current state, so that a call after a kill continues.
+any name changes. Each step checks the current state, so that a call after a kill continues. Statistics are
+not carried over: Hive answers `count(*)` and `max(…)` from those that are marked as accurate, and nothing
+updates them when rows change (docs/adr/0013-names-change-by-two-renames.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.blockers import Finding, blocker, name_some
 from hudisql.bootstrap.lease.target_state import TargetState, read_target_state
-from hudisql.bootstrap.migrate_table.carried_metadata import carried_properties, carry_grants
 from hudisql.bootstrap.migrate_table.exchange_names import (
     complete_exchange,
     exchange_names,
@@ -41,14 +42,51 @@ from hudisql.bootstrap.run.verified_bootstrap import (
     preview_bootstrap,
 )
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, MetastoreTable, hudi_base_path
-from hudisql.catalog.sync import SyncOptions, read_entries, run_sync, sync_table
-from hudisql.catalog.sync_entries import EntryKind, entry_kinds, sync_options_from
+from hudisql.catalog.sync import read_entries, run_sync, sync_table
+from hudisql.catalog.sync_entries import EntryKind, SyncOptions, entry_kinds, sync_options_from
 from hudisql.catalog.sync_plan import plan_sync
 from hudisql.errors import CorruptTableError, InvalidArgumentError, SourceChangedError, TableExistsError
 from hudisql.table.hudi_table import HudiTable, open_table
 
 if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
     from hudisql.context import Context
+
+# Statistics of Hive and Spark, properties of the plain files, and properties that the metastore maintains.
+_LEFT_BEHIND: Final = frozenset(
+    {
+        "column_stats_accurate",
+        "numfiles",
+        "numrows",
+        "rawdatasize",
+        "totalsize",
+        "numpartitions",
+        "numfileserasurecoded",
+        "stats_generated",
+        "stats_generated_via_stats_task",
+        "do_not_update_stats",
+        "external",
+        "external.table.purge",
+        "auto.purge",
+        "discover.partitions",
+        "partition.retention.period",
+        "transient_lastddltime",
+        "last_modified_by",
+        "last_modified_time",
+        "totals",
+        "partition_level_privilege",
+        "bucketing_version",
+    }
+)
+_LEFT_PREFIXES: Final = (
+    "spark.sql.",
+    "hudisql_",
+    "hudisql.",
+    "hoodie.",
+    "last_commit_",
+    "parquet.",
+    "impala.",
+)
 
 
 @dataclass(frozen=True)
@@ -249,3 +287,24 @@ def _register_further_names(
     if len(context.metastore.get_tables(names.database, wanted)) < len(wanted):
         lock.check_held()
         sync_table(context.metastore, table, names.database, names.name, options)
+
+
+def carried_properties(source: MetastoreTable) -> dict[str, str]:
+    """The table properties that describe the table rather than its files, including the comment."""
+    return {
+        key: value
+        for key, value in source.parameters.items()
+        if key.lower() not in _LEFT_BEHIND and not key.lower().startswith(_LEFT_PREFIXES)
+    }
+
+
+def carry_grants(metastore: MetastoreClient, source: MetastoreTable, target: MetastoreTable) -> int:
+    """Copy the grants on table and columns that `source` has and `target` lacks; returns the number of all.
+
+    Raises MetastoreError.
+    """
+    wanted = metastore.list_grants(source)
+    existing = set(metastore.list_grants(target)) if wanted else set()
+    missing = [grant for grant in wanted if grant not in existing]
+    metastore.add_grants(target, missing)
+    return len(missing)

@@ -18,13 +18,13 @@ from hudisql.bootstrap.migrate_table.migration_state import (
     read_mark,
 )
 from hudisql.bootstrap.source.hive_source import protection_for
+from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import MetastoreError, NoSuchTableError
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.migrate_table.migration_lock import MigrationLock
-    from hudisql.catalog.client import MetastoreClient
 
 
 def mark_source(metastore: MetastoreClient, source: MetastoreTable, target_path: str) -> None:

@@ -106,26 +106,6 @@ def parse_mode(text: str) -> BootstrapMode:
     return found
 
 
-def parse_unsafe_type_policy(text: str) -> UnsafeTypePolicy:
-    """The policy of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return UnsafeTypePolicy(text.strip().lower())
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"on_unsafe_type '{text}' is unknown", hint="it is 'fail', 'warn' or 'full_record'"
-        ) from error
-
-
-def parse_partition_mismatch_policy(text: str) -> PartitionMismatchPolicy:
-    """The policy of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return PartitionMismatchPolicy(text.strip().lower())
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"on_partition_mismatch '{text}' is unknown", hint="it is 'fail' or 'warn'"
-        ) from error
-
-
 def choose_mode(
     mode: str, full_record_where: str | None, register_only_where: str | None = None
 ) -> ModeChoice:

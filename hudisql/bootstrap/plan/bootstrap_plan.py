@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.blockers import Finding, blocker, blockers_error, blockers_of, warning, warnings_of
+from hudisql.bootstrap.blockers import Finding, PlanWithFindings, blocker, blockers_of, warning
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
@@ -40,7 +40,7 @@ from hudisql.bootstrap.source.source_files import (
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.catalog.table_location import default_table_location
-from hudisql.errors import BootstrapBlockedError, SourceProtectedError
+from hudisql.errors import SourceProtectedError
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION
@@ -105,7 +105,7 @@ class PlannedPartition:
 
 
 @dataclass(frozen=True)
-class BootstrapPlan:
+class BootstrapPlan(PlanWithFindings):
     """The plan of a bootstrap. `record_key` and `precombine` are spelled as in `schema`; without key columns
     each row gets a generated key.
 
@@ -129,16 +129,6 @@ class BootstrapPlan:
     protection: SourceProtection | None = None
     file_differences: tuple[tuple[str, str], ...] = ()
     unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def blockers(self) -> tuple[Finding, ...]:
-        """The findings that stop it."""
-        return blockers_of(self.findings)
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The findings that do not stop it."""
-        return warnings_of(self.findings)
 
     @property
     def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
@@ -172,14 +162,10 @@ class BootstrapPlan:
         """The check of the record keys: none for generated ones."""
         return self.request.key_check if self.record_key else "none"
 
-    def raise_if_blocked(self) -> None:
-        """Raise BootstrapBlockedError with every blocker if there is one."""
-        if self.blockers:
-            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
-
-    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
-        """The error that lists every blocker."""
-        return blockers_error(f"{self.request.full_name} cannot be bootstrapped", self.blockers, hint)
+    @property
+    def refusal(self) -> str:
+        """What the blockers stop."""
+        return f"{self.request.full_name} cannot be bootstrapped"
 
 
 def plan_bootstrap(

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
-from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.spark_schema import spark_type_name
 from hudisql.format.schema.type_widening import widest_type
 from hudisql.spark.versions import limit_of_widened_files
@@ -36,16 +35,6 @@ class SchemaDrift(StrEnum):
     """Any difference is a blocker."""
     WIDEN = "widen"
     """Differences that every reader handles correctly are accepted, the others are blockers."""
-
-
-def parse_schema_drift(text: str) -> SchemaDrift:
-    """The policy of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return SchemaDrift(text.strip().lower())
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"on_schema_drift '{text}' is unknown", hint="it is 'fail' or 'widen'"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,13 @@ def classify_types(
         decided.append(mode)
     types = {field.name: field.type for field in schema}
     findings = [_finding(key, paths, types, policy) for key, paths in sorted(left.items())]
-    findings += [_rewritten(key, paths, types) for key, paths in sorted(rewritten.items())]
+    findings += [
+        warning(
+            f"{_subject(key, types)} in {count_files(len(paths))}: the partitions of these files are"
+            " rewritten"
+        )
+        for key, paths in sorted(rewritten.items())
+    ]
     unsafe: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for column, name in sorted(left):
         if TYPE_INCOMPATIBILITIES[name].is_unsafe:
@@ -147,12 +153,6 @@ def _ways_out(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) ->
         yield _TAKE_AS_IS
     if incompatibility.hint is not None:
         yield incompatibility.hint
-
-
-def _rewritten(key: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
-    return warning(
-        f"{_subject(key, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
-    )
 
 
 def _subject(key: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:

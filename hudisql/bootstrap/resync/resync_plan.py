@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.blockers import Finding, blocker, blockers_error, blockers_of, name_some, warnings_of
+from hudisql.bootstrap.blockers import Finding, PlanWithFindings, blocker, blockers_of, name_some
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.plan.type_checks import classify_types
-from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.schema_fit import check_columns_fit
 from hudisql.bootstrap.resync.source_comparison import (
     ChangedSourceFile,
     changed_sources,
     new_source_files,
+    scan_table_source,
     taken_sources,
     unlisted_partitions,
 )
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema, read_footers
 from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
-from hudisql.errors import BootstrapBlockedError, InvalidArgumentError
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.partition_path import parse_partition_value, split_partition_path
 from hudisql.table.hudi_table import HudiTable
@@ -100,7 +100,7 @@ class NewPartitionFiles:
 
 
 @dataclass(frozen=True)
-class ResyncPlan:
+class ResyncPlan(PlanWithFindings):
     """The plan of a resync: the new files by partition, changed and missing files, and the findings.
 
     `lists` are the table's lists of earlier resyncs as the plan read them.
@@ -113,25 +113,9 @@ class ResyncPlan:
     lists: ResyncLists = field(default_factory=ResyncLists)
 
     @property
-    def blockers(self) -> tuple[Finding, ...]:
-        """The findings that stop it."""
-        return blockers_of(self.findings)
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The findings that do not stop it."""
-        return warnings_of(self.findings)
-
-    def raise_if_blocked(self) -> None:
-        """Raise BootstrapBlockedError with every blocker if there is one."""
-        if self.blockers:
-            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
-
-    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
-        """The error that lists every blocker."""
-        return blockers_error(
-            f"the new files of the source of {self.request.name} cannot be taken", self.blockers, hint
-        )
+    def refusal(self) -> str:
+        """What the blockers stop."""
+        return f"the new files of the source of {self.request.name} cannot be taken"
 
 
 def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> ResyncPlan:
@@ -146,7 +130,8 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     taken = taken_sources(table, lists)
     found = list(source.findings)
     is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
-    if is_everything and not _knows_any(source.partitions, taken.keys()):
+    paths = (file.path for partition in source.partitions for file in partition.files)
+    if is_everything and taken.keys().isdisjoint(paths):
         found.append(_other_source(source.base_path, len(taken)))
     registered = registered_partitions(table).by_path
     partitions = [each for each in source.partitions if each.path not in registered]
@@ -224,10 +209,6 @@ def _columns(table: HudiTable) -> list[PartitionColumn]:
         PartitionColumn(partition_column.name, partition_column.type)
         for partition_column in table.partition_columns
     ]
-
-
-def _knows_any(partitions: Sequence[SourcePartition], taken: Collection[str]) -> bool:
-    return any(file.path in taken for partition in partitions for file in partition.files)
 
 
 def _other_source(base_path: str, taken: int) -> Finding:

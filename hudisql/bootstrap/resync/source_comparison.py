@@ -1,28 +1,45 @@
-"""Compares the current source with the source files that a table has: new, changed and missing files.
+"""Scans the current source and compares it with a table's source files: new, changed and missing ones.
 
 The table's source files are in its bootstrap index, in the list of its full-record partitions and in the
-lists of its resyncs. It lists the source once, and the table only if a file changed or is missing. Knows no
-Spark.
+lists of its resyncs. It lists the source once, by the scans of a bootstrap, and the table only if a file
+changed or is missing. Uses Spark only for the partition filter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from hudisql.bootstrap.blockers import Finding, blocker
 from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
+from hudisql.bootstrap.plan.bootstrap_plan import partition_chooser
 from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
-from hudisql.bootstrap.source.source_files import SourcePartition, external_file
+from hudisql.bootstrap.source.hive_source import load_source_table, scan_hive_source
+from hudisql.bootstrap.source.source_files import (
+    BootstrapSource,
+    ChoosePartitions,
+    PartitionColumn,
+    SourcePartition,
+    external_file,
+    scan_path_source,
+)
+from hudisql.errors import InvalidArgumentError, NoSuchTableError, SourceError
+from hudisql.format import table_properties as keys
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partition_paths, list_partitions
 from hudisql.table.partitions.resynced_sources import ResyncLists
 from hudisql.table.timeline.archived_timeline import archived_commits
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
 
 
 class SourceChange(StrEnum):
@@ -136,6 +153,83 @@ def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, st
     """The file groups of these partitions that still read their source file."""
     partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     slices = load_file_slices(table, partitions)
-    return {
-        (file_slice.partition_path, file_slice.file_id) for file_slice in slices if file_slice.is_bootstrapped
-    }
+    return {file_slice.file_group for file_slice in slices if file_slice.is_bootstrapped}
+
+
+def scan_table_source(
+    context: Context,
+    table: HudiTable,
+    source_table: tuple[str, str] | None = None,
+    partition_filter: str | None = None,
+) -> BootstrapSource:
+    """List the table's source; by default with the source table and the filter of the bootstrap.
+
+    Raises SourceError or NoSuchTableError if the source is gone, InvalidArgumentError for another source than
+    the table's and a bad filter, StorageError.
+    """
+    properties = table.properties
+    if source_table is None and (named := properties.get(keys.BOOTSTRAP_SOURCE_TABLE)):
+        database, _, name = named.partition(".")
+        source_table = (database, name)
+    predicate = partition_filter or properties.get(keys.BOOTSTRAP_PARTITION_FILTER)
+    left_out: list[Finding] = []
+    choose = partition_chooser(context, predicate, left_out)
+    try:
+        source = _scan(context, table, source_table, choose)
+    except (SourceError, NoSuchTableError) as error:
+        raise type(error)(
+            f"the source of the Hudi table at {table.base_path} cannot be looked at: {error.message}",
+            hint="restore the source; CALL verify_bootstrap names the files that the table still reads",
+        ) from error
+    _check_same_source(table, source)
+    findings = [*source.findings, *left_out, *_check_layout(table, source)]
+    return replace(source, findings=tuple(findings))
+
+
+def _scan(
+    context: Context,
+    table: HudiTable,
+    source_table: tuple[str, str] | None,
+    choose: ChoosePartitions | None,
+) -> BootstrapSource:
+    storage, properties = table.storage, table.properties
+    if source_table is not None:
+        entry = load_source_table(context.metastore, *source_table)
+        return scan_hive_source(storage, context.metastore, entry, choose)
+    if properties.get(keys.BOOTSTRAP_SOURCE_DIRECTORIES):
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} was made of partitions in several places, and its source"
+            " table in the metastore is unknown",
+            hint="give source_table => 'database.name'",
+        )
+    columns = tuple(
+        PartitionColumn(partition_column.name, partition_column.type)
+        for partition_column in table.partition_columns
+    )
+    path = storage.qualify(properties.bootstrap_base_path or "")
+    return scan_path_source(storage, path, columns or None, choose)
+
+
+def _check_same_source(table: HudiTable, source: BootstrapSource) -> None:
+    storage = table.storage
+    recorded = storage.qualify(table.properties.bootstrap_base_path or "")
+    if storage.resolve(recorded) != storage.resolve(source.base_path):
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} was made of {recorded}, not of {source.base_path}",
+            hint=f"give the table at {quote_string(recorded)}",
+        )
+
+
+def _check_layout(table: HudiTable, source: BootstrapSource) -> list[Finding]:
+    """A blocker if the source's partition columns are no longer those of the table."""
+    own = [column.name for column in table.partition_columns]
+    found = [column.name for column in source.partition_columns]
+    if not source.partitions or [name.lower() for name in own] == [name.lower() for name in found]:
+        return []
+    return [
+        blocker(
+            f"the source is now partitioned by {', '.join(found) or 'nothing'}, and the table by"
+            f" {', '.join(own) or 'nothing'}",
+            hint="move the files of another layout away",
+        )
+    ]

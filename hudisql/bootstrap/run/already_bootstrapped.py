@@ -112,7 +112,8 @@ def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool
     """The table's directory, and whether the metastore has an entry with it."""
     storage = context.storage
     target = target_path_of(context, request) if request.target_path is not None else None
-    for suffix in NAME_SUFFIXES if _uses_metastore(request) else ():
+    uses_metastore = request.sync or request.target_path is None
+    for suffix in NAME_SUFFIXES if uses_metastore else ():
         entry = context.metastore.get_table(request.database, request.name + suffix)
         location = None if entry is None else hudi_base_path(entry)
         if location is None:
@@ -121,10 +122,6 @@ def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool
         if target is None or storage.resolve(target) == storage.resolve(registered):
             return registered, True
     return target or target_path_of(context, request), False
-
-
-def _uses_metastore(request: BootstrapRequest) -> bool:
-    return request.sync or request.target_path is None
 
 
 def _differences(context: Context, request: BootstrapRequest, table: HudiTable) -> Iterator[str]:

@@ -39,6 +39,7 @@ from hudisql.bootstrap.run.table_files import (
     publish_table,
     write_table_files,
 )
+from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
@@ -58,7 +59,6 @@ from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 from hudisql.write.transaction.commit_annotations import record_commit
 
 if TYPE_CHECKING:
-    from hudisql.catalog.metastore_table import MetastoreTable
     from hudisql.context import Context
 
 _SAMPLED_FILES: Final = 5

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import RewrittenSource, write_full_record_sources
+from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.bootstrap.lease.protected_sources import covering_directories
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
 from hudisql.format import table_properties as keys
@@ -59,7 +60,6 @@ from hudisql.write.transaction.timeline_files import timeline_files
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.files.full_record import FullRecordFile
-    from hudisql.bootstrap.files.skeleton import SkeletonResult
 
 
 BOOTSTRAP: Final = "BOOTSTRAP"

@@ -3,6 +3,10 @@
 A task returns per file only its counts and the number of its schema; equal schemas are sent once. Columns are
 compared by their type in the table (as `type_safety` classifies it), not by their physical form, which may
 differ from file to file. Follows the parquet format; knows no Hudi.
+
+The bytes of a footer are checked before pyarrow decodes its columns: for an unknown codec and for encrypted
+columns under a plain footer it aborts the process instead of raising. That follows parquet.thrift in Thrift's
+compact protocol and parquet's modular encryption.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from hudisql.bootstrap.source.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
 from hudisql.bootstrap.source.footer_incompatibilities import (
     old_date_incompatibilities,
     small_integer_incompatibilities,
@@ -29,7 +33,17 @@ from hudisql.format.schema.calendar import uses_hybrid_calendar
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage
 
-_MAGIC = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop sequence file"}
+_OTHER_FORMATS = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop sequence file"}
+_PARQUET_MAGIC: Final = b"PAR1"
+_FIRST_READ_BYTES: Final = 64 * 1024
+_TAIL_BYTES: Final = 8
+_SIGNATURE_BYTES: Final = 28  # nonce and tag that sign a plain footer over encrypted columns
+_CODECS_OF_PARQUET: Final = 8
+_LZO: Final = 3
+# Of ColumnMetaData: header of field 3 (a list, after field 2) and of field 4 (an i32, after field 3).
+_PATH_FIELD: Final = b"\x19"
+_CODEC_FIELD: Final = b"\x15"
+_LONGEST_SHORT_LIST: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +259,76 @@ def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception)
             end = bytes(source.read(4))
     except (HudisqlError, OSError) as again:
         return again.message if isinstance(again, StorageError) else f"cannot be read: {again}"
-    for magic, kind in _MAGIC.items():
+    for magic, kind in _OTHER_FORMATS.items():
         if start.startswith(magic):
             return f"is {kind}, not parquet"
     if start == b"PARE" or end == b"PARE":
         return "is encrypted parquet, which hudisql cannot read"
-    if start != MAGIC and end != MAGIC:
+    if start != _PARQUET_MAGIC and end != _PARQUET_MAGIC:
         return "is not a parquet file"
     words = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return f"is a corrupt or cut-off parquet file ({words})"
+
+
+def read_footer_bytes(source: Any) -> bytes:
+    """The footer of an open parquet file without length and magic; one read, two if it is longer than 64 KiB.
+
+    Raises pyarrow.ArrowInvalid if the file does not end like a parquet file, OSError.
+    """
+    size = source.size()
+    source.seek(max(0, size - _FIRST_READ_BYTES))
+    end = bytes(source.read(_FIRST_READ_BYTES))
+    if len(end) < _TAIL_BYTES or not end.endswith(_PARQUET_MAGIC):
+        raise pa.ArrowInvalid("no footer at its end")
+    length = int.from_bytes(end[-_TAIL_BYTES:-4], "little")
+    if length + _TAIL_BYTES + len(_PARQUET_MAGIC) > size:
+        raise pa.ArrowInvalid(f"its footer says that it is {length:,} bytes long, the file is {size:,}")
+    if length + _TAIL_BYTES > len(end):
+        source.seek(size - length - _TAIL_BYTES)
+        return bytes(source.read(length))
+    return end[len(end) - length - _TAIL_BYTES : -_TAIL_BYTES]
+
+
+def parse_footer(footer: bytes) -> Any:
+    """The footer as pyarrow's FileMetaData. Raises OSError or pyarrow.ArrowException if it is invalid."""
+    return pq.read_metadata(
+        pa.BufferReader(b"".join((_PARQUET_MAGIC, footer, len(footer).to_bytes(4, "little"), _PARQUET_MAGIC)))
+    )
+
+
+def find_unreadable(metadata: Any, footer: bytes) -> str | None:
+    """Why no reader can read the file's columns, or None; call this before the columns are decoded."""
+    if len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
+        return "has encrypted columns, which hudisql cannot read"
+    codecs = _codecs(metadata, footer)
+    if unknown := sorted(codec for codec in codecs if codec >= _CODECS_OF_PARQUET):
+        return f"is compressed by a codec that parquet does not know (number {unknown[0]})"
+    if _LZO in codecs:
+        return "is compressed by LZO, which hudisql and Spark cannot read"
+    return None
+
+
+def _codecs(metadata: Any, footer: bytes) -> set[int]:
+    """The codec numbers of the first row group's columns, found by the path before each."""
+    codecs: set[int] = set()
+    position = 0
+    for index in range(metadata.num_columns if metadata.num_row_groups else 0):
+        names = [name.encode() for name in metadata.schema.column(index).path.split(".")]
+        if len(names) > _LONGEST_SHORT_LIST:
+            continue
+        path = b"".join(_length(len(name)) + name for name in names)
+        searched = _PATH_FIELD + bytes([len(names) << 4 | 8]) + path + _CODEC_FIELD
+        found = footer.find(searched, position)
+        if found >= 0:
+            position = found + len(searched)
+            codecs.add(footer[position] >> 1)  # zigzag
+    return codecs
+
+
+def _length(length: int) -> bytes:
+    """A length as Thrift's variable-length integer."""
+    found = bytearray()
+    while length >= 0x80:
+        found.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes(found) + bytes([length])

@@ -31,10 +31,10 @@ from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFaile
 from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
 from hudisql.format.paths.file_names import is_hidden
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
+from hudisql.read.scan.table_scan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join, parent_of
-from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
@@ -113,16 +113,6 @@ class Verification:
         )
 
 
-def parse_level(text: str) -> VerifyLevel:
-    """The level of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return VerifyLevel(text.strip().lower())
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"level '{text}' is unknown", hint="it is 'counts', 'sample' or 'full'"
-        ) from error
-
-
 def verify_bootstrap(
     context: Context, table: HudiTable, level: VerifyLevel, *, check_new_source_directories: bool = True
 ) -> Verification:
@@ -193,7 +183,7 @@ def verify_bootstrap(
     )
 
 
-def _latest_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, object]]]:
+def _latest_slices(table: HudiTable) -> Sequence[ScannedSlice]:
     """The latest slices with the values of their partition columns."""
     names = [column.name for column in table.partition_columns]
     partitions = list_partitions(table)
@@ -206,17 +196,17 @@ def _latest_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, objec
 def _missing_skeletons(
     table: HudiTable,
     mappings: Sequence[BootstrapMapping],
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
 ) -> list[Discrepancy]:
     """Mappings without any file in the table, if the timeline shows that none was removed on purpose."""
     commits = table.timeline.commits
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []
-    alive = {(each.partition_path, each.file_id) for each, _ in slices}
+    alive = {each.file_group for each, _ in slices}
     unseen = [mapping for mapping in mappings if (mapping.partition_path, mapping.file_id) not in alive]
     if not unseen:
         return []
-    rewritten = {(file_slice.partition_path, file_slice.file_id) for file_slice in load_file_slices(table)}
+    rewritten = {file_slice.file_group for file_slice in load_file_slices(table)}
     rewritten |= replaced_file_groups(table)
     return [
         Discrepancy(
@@ -231,7 +221,7 @@ def _missing_skeletons(
 
 
 def _files_to_verify(
-    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], level: VerifyLevel
+    table: HudiTable, slices: Sequence[ScannedSlice], level: VerifyLevel
 ) -> list[FileToVerify]:
     stats = committed_files(table, METADATA_BOOTSTRAP_INSTANT_TIME)
     step = max(1, -(-len(slices) // _SAMPLED_FILES))

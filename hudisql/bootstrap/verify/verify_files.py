@@ -151,9 +151,9 @@ class _FileCheck:
     def verdict(self) -> FileVerdict:
         """Run the checks."""
         is_source_whole = self._check_source_entry()
-        rows = self._skeleton_rows()
+        rows = self._rows_of(self._skeleton.path, SKELETON_UNREADABLE)
         self._check_skeleton_commit(rows)
-        source_rows = self._source_rows() if is_source_whole else None
+        source_rows = self._rows_of(self._source.path, SOURCE_UNREADABLE) if is_source_whole else None
         compared = 0
         is_readable = False
         if rows is not None and source_rows is not None:
@@ -194,18 +194,12 @@ class _FileCheck:
             )
         return True
 
-    def _skeleton_rows(self) -> int | None:
+    def _rows_of(self, path: str, unreadable: str) -> int | None:
         try:
-            return _rows_of(self._storage, self._skeleton.path)
+            with self._storage.open_input(path) as stream:
+                return int(pq.ParquetFile(stream).metadata.num_rows)
         except (pa.ArrowException, OSError) as error:
-            self._add(SKELETON_UNREADABLE, self._skeleton.path, _first_line(error))
-            return None
-
-    def _source_rows(self) -> int | None:
-        try:
-            return _rows_of(self._storage, self._source.path)
-        except (pa.ArrowException, OSError) as error:
-            self._add(SOURCE_UNREADABLE, self._source.path, _first_line(error))
+            self._add(unreadable, path, _first_line(error))
             return None
 
     def _check_skeleton_commit(self, rows: int | None) -> None:
@@ -330,11 +324,6 @@ def _key_roots(data: list[pa.Field], record_key: tuple[str, ...]) -> list[pa.Fie
     roots = {name.split(".")[0].lower() for name in record_key}
     found = [each for each in data if each.name.lower() in roots]
     return found or [each for each in data if each.name not in META_SCHEMA.names][:1]
-
-
-def _rows_of(storage: Storage, path: str) -> int:
-    with storage.open_input(path) as stream:
-        return int(pq.ParquetFile(stream).metadata.num_rows)
 
 
 def _first_line(error: Exception) -> str:

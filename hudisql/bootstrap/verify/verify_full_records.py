@@ -33,6 +33,7 @@ from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.schema import meta_columns
 from hudisql.format.timeline.commit_metadata import WriteStat
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.read.scan.table_scan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -76,7 +77,7 @@ class _Checked:
 def verify_full_records(
     context: Context,
     table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
     sources: Sequence[RewrittenSource],
     *,
     sampled_files: int,
@@ -139,17 +140,15 @@ def verify_full_records(
 def _unseen(
     table: HudiTable,
     stats: Mapping[str, WriteStat],
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
 ) -> tuple[list[Discrepancy], set[str]]:
     """Committed files without a file group, and the partitions that later commits wrote to."""
-    alive = {(each.partition_path, each.file_id): each for each, _ in slices}
+    alive = {each.file_group: each for each, _ in slices}
     replaced = replaced_file_groups(table)
     committed = {(stat.partition_path or "", stat.file_id) for stat in stats.values()}
     missing = []
     rewritten = {
-        each.partition_path
-        for each, _ in slices
-        if (each.partition_path, each.file_id) not in committed or each.has_log_files
+        each.partition_path for each, _ in slices if each.file_group not in committed or each.has_log_files
     }
     for path, stat in stats.items():
         file_group = (stat.partition_path or "", stat.file_id)
@@ -228,7 +227,7 @@ def _compare_keys(
 def _compare_with_source(
     context: Context,
     table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
     rows: Mapping[str, int],
     sources: Sequence[RewrittenSource],
     left_out: set[str],
@@ -266,7 +265,7 @@ def _compare_with_source(
 def _compare_values(
     context: Context,
     table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
     sources: Mapping[str, Sequence[ExternalFile]],
 ) -> list[Discrepancy]:
     compared = [(each, values) for each, values in slices if each.partition_path in sources]

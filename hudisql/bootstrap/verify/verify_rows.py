@@ -20,7 +20,7 @@ from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.files.splits import plan_splits
-from hudisql.read.scan.table_scan import ScanPlan
+from hudisql.read.scan.table_scan import ScannedSlice, ScanPlan
 from hudisql.spark.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -36,9 +36,7 @@ _LONGEST_OF_64_BITS: Final = 18  # digits; stored as BYTE_ARRAY, Spark 4's vecto
 
 
 def compare_all_rows(
-    spark: SparkSession,
-    table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice]
 ) -> list[Discrepancy]:
     """A discrepancy per slice whose rows, all data and partition columns, differ between source and table.
 
@@ -56,7 +54,7 @@ def compare_all_rows(
 def compare_rewritten_rows(
     spark: SparkSession,
     table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    slices: Sequence[ScannedSlice],
     sources: Mapping[str, Sequence[ExternalFile]],
 ) -> list[str]:
     """The partition paths whose rows differ between `sources` and the base files of `slices`.
@@ -125,7 +123,7 @@ def _compare(
 
 
 def _source_totals(
-    spark: SparkSession, table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]]
+    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice]
 ) -> dict[str, _Totals]:
     from pyspark.sql import functions
 
@@ -137,7 +135,7 @@ def _source_totals(
 
 
 def _table_totals(
-    spark: SparkSession, table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]]
+    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice]
 ) -> dict[str, _Totals]:
     from pyspark.sql import functions
 
@@ -149,10 +147,7 @@ def _table_totals(
 
 
 def _plan(
-    spark: SparkSession,
-    table: HudiTable,
-    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
-    columns: pa.Schema,
+    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice], columns: pa.Schema
 ) -> ScanPlan:
     partitions = len({file_slice.partition_path for file_slice, _ in slices})
     return ScanPlan(

@@ -14,10 +14,9 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     PartitionMismatchPolicy,
     UnsafeTypePolicy,
     choose_mode,
-    parse_partition_mismatch_policy,
-    parse_unsafe_type_policy,
 )
 from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.binder import parse_choice
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -157,10 +156,7 @@ class BootstrapTableRow:
 
 
 @procedure(
-    name="bootstrap_table",
-    summary="Makes a Hudi table of a parquet directory or Hive table without rewriting it.",
-    arguments=BootstrapTableArguments,
-    row=BootstrapTableRow,
+    "Makes a Hudi table of a parquet directory or Hive table without rewriting it.", name="bootstrap_table"
 )
 def call_bootstrap_table(
     context: Context, arguments: BootstrapTableArguments
@@ -202,8 +198,10 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
         table_type=parse_table_type(arguments.table_type),
         partition_by=None if partition_by is None else parse_partition_by(partition_by),
         mode=choose_mode(arguments.mode, arguments.full_record_where, arguments.register_only_where),
-        on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
-        on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
+        on_unsafe_type=parse_choice(UnsafeTypePolicy, "on_unsafe_type", arguments.on_unsafe_type),
+        on_partition_mismatch=parse_choice(
+            PartitionMismatchPolicy, "on_partition_mismatch", arguments.on_partition_mismatch
+        ),
         key_check=arguments.key_check.strip().lower(),
         on_schema_drift=arguments.on_schema_drift.strip().lower(),
         skeleton_encoding=arguments.skeleton_encoding.strip().lower(),

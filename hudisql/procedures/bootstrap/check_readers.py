@@ -9,17 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.options.table_call import base_path_of, find_entry, open_session_table
 from hudisql.procedures.registry import TableArguments, procedure
 
 if TYPE_CHECKING:
     from hudisql.compatibility.reader_state import ReaderState
     from hudisql.context import Context
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckReadersArguments(TableArguments):
-    """The parameters of `check_readers`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +30,8 @@ class CheckReadersRow:
     looked_at: str
 
 
-@procedure(
-    name="check_readers",
-    summary="Says which readers read a table right, with which settings, and why not.",
-    arguments=CheckReadersArguments,
-    row=CheckReadersRow,
-)
-def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterable[CheckReadersRow]:
+@procedure("Says which readers read a table right, with which settings, and why not.")
+def check_readers(context: Context, arguments: TableArguments) -> Iterable[CheckReadersRow]:
     """A row per reader. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
     from hudisql.compatibility.reader_rules import answers
 
@@ -58,10 +49,9 @@ def check_readers(context: Context, arguments: CheckReadersArguments) -> Iterabl
     ]
 
 
-def _state(context: Context, arguments: CheckReadersArguments) -> ReaderState:
+def _state(context: Context, arguments: TableArguments) -> ReaderState:
     from hudisql.catalog.table_entries import main_name, registered_entries
     from hudisql.compatibility.reader_state import read_reader_state, state_of_properties
-    from hudisql.errors import UnsupportedTableError
     from hudisql.format.table_properties import read_table_properties
 
     metastore, storage = context.metastore, context.storage

@@ -83,10 +83,7 @@ class RevertMigrationArguments(Arguments):
 
 
 @procedure(
-    name="migrate_table",
-    summary="Makes a plain parquet table of the metastore a Hudi table under its own name.",
-    arguments=MigrateTableArguments,
-    row=MigrationRow,
+    "Makes a plain parquet table of the metastore a Hudi table under its own name.", name="migrate_table"
 )
 def call_migrate_table(context: Context, arguments: MigrateTableArguments) -> CheckedRows[MigrationRow]:
     """A row per step. Raises BootstrapBlockedError with every blocker, which a dry run gives as the error.
@@ -113,10 +110,8 @@ def call_migrate_table(context: Context, arguments: MigrateTableArguments) -> Ch
 
 
 @procedure(
+    "Brings back the plain table that migrate_table replaced, and removes the Hudi table.",
     name="revert_migration",
-    summary="Brings back the plain table that migrate_table replaced, and removes the Hudi table.",
-    arguments=RevertMigrationArguments,
-    row=MigrationRow,
 )
 def call_revert_migration(context: Context, arguments: RevertMigrationArguments) -> CheckedRows[MigrationRow]:
     """A row per commit lost, name changed and directory removed.

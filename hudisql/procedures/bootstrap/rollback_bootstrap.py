@@ -47,12 +47,7 @@ class RollbackBootstrapRow:
     bytes: int | None = None
 
 
-@procedure(
-    name="rollback_bootstrap",
-    summary="Removes a bootstrapped table and its metastore entries; never a file of the source.",
-    arguments=RollbackBootstrapArguments,
-    row=RollbackBootstrapRow,
-)
+@procedure("Removes a bootstrapped table and its metastore entries; never a file of the source.")
 def rollback_bootstrap(
     context: Context, arguments: RollbackBootstrapArguments
 ) -> CheckedRows[RollbackBootstrapRow]:

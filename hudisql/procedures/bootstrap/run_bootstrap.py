@@ -66,12 +66,7 @@ class RunBootstrapRow:
     status: Int
 
 
-@procedure(
-    name="run_bootstrap",
-    summary="Hudi's own call of a bootstrap; bootstrap_table checks and reports more.",
-    arguments=RunBootstrapArguments,
-    row=RunBootstrapRow,
-)
+@procedure("Hudi's own call of a bootstrap; bootstrap_table checks and reports more.", name="run_bootstrap")
 def call_run_bootstrap(context: Context, arguments: RunBootstrapArguments) -> Iterable[RunBootstrapRow]:
     """One row with status 0. Raises InvalidArgumentError for options that only Apache Hudi supports."""
     from hudisql.bootstrap.plan.request import apply_options

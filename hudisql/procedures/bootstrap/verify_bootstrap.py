@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import VerificationFailedError
 from hudisql.options.table_call import find_table
+from hudisql.procedures.binder import parse_choice
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -51,10 +52,7 @@ class VerifyBootstrapRow:
 
 
 @procedure(
-    name="verify_bootstrap",
-    summary="Compares a bootstrapped table with its source: files, rows, keys, values.",
-    arguments=VerifyBootstrapArguments,
-    row=VerifyBootstrapRow,
+    "Compares a bootstrapped table with its source: files, rows, keys, values.", name="verify_bootstrap"
 )
 def verify_bootstrap_table(
     context: Context, arguments: VerifyBootstrapArguments
@@ -63,9 +61,9 @@ def verify_bootstrap_table(
 
     Its error is a VerificationFailedError unless `fail_on_error` is false.
     """
-    from hudisql.bootstrap.verify.verification import parse_level, verify_bootstrap
+    from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 
-    level = parse_level(arguments.level)
+    level = parse_choice(VerifyLevel, "level", arguments.level)
     table = find_table(context, None if arguments.path else arguments.table, arguments.path)
     verified = verify_bootstrap(context, table, level)
     rows = [

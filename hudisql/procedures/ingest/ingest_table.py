@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import Arguments, NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.catalog.metastore_table import MetastoreTable
@@ -61,19 +61,7 @@ class DeclarationRow:
     paused: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeclaredArguments(Arguments):
-    """The parameter of procedures on a declaration."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-
-
-@procedure(
-    name="ingest_table",
-    summary="Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.",
-    arguments=IngestTableArguments,
-    row=DeclarationRow,
-)
+@procedure("Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.")
 def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[DeclarationRow]:
     """Store the declaration in the table's properties; an existing declaration is replaced.
 
@@ -85,7 +73,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     from hudisql.write.transaction.commit import check_writable
 
     values = {
-        name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if hasattr(arguments, name)
+        each.name: getattr(arguments, each.name)
+        for each in fields(IngestDeclaration)
+        if hasattr(arguments, each.name)
     }
     if arguments.on_bad_record is None:
         values["on_bad_record"] = REFUSE if arguments.source == PUSH else DEAD_LETTER
@@ -101,39 +91,24 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     return [_row(call.entry, declaration)]
 
 
-@procedure(
-    name="pause_ingest",
-    summary="Stops writing events to a table until `resume_ingest`.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
-def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+@procedure("Stops writing events to a table until `resume_ingest`.")
+def pause_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """Workers commit what they have in memory, and read no more."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=True))]
 
 
-@procedure(
-    name="resume_ingest",
-    summary="Resumes writing events to a table after `pause_ingest`.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
-def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+@procedure("Resumes writing events to a table after `pause_ingest`.")
+def resume_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """Workers continue from the offsets of the table's last commit."""
     from hudisql.service_process.ingest.declaration_changes import change_declaration
 
     return [_row(*change_declaration(context, arguments.table, paused=False, drained=False))]
 
 
-@procedure(
-    name="drop_ingest",
-    summary="Removes the declaration of `ingest_table`; the table and its rows stay.",
-    arguments=DeclaredArguments,
-    row=DeclarationRow,
-)
-def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+@procedure("Removes the declaration of `ingest_table`; the table and its rows stay.")
+def drop_ingest(context: Context, arguments: NamedTableArguments) -> Iterable[DeclarationRow]:
     """The offsets stay in the table's commits: a later declaration of the same topic continues from there.
 
     Raises NoSuchTableError, InvalidArgumentError for a table without a declaration, MetastoreError.
@@ -182,7 +157,3 @@ def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRo
     return DeclarationRow(
         entry.full_name, declaration.source, declaration.topic, declaration.format, declaration.is_paused
     )
-
-
-def _names_of(declaration: type[IngestDeclaration]) -> list[str]:
-    return [field.name for field in fields(declaration)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.config.table_service_keys import CLEAN_COMMITS, KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from hudisql.errors import InvalidArgumentError
+from hudisql.options.table_call import open_table_call
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -38,20 +40,13 @@ class ArchiveRow:
     result: Annotated[int, "int"]
 
 
-@procedure(
-    name="archive_commits",
-    summary="Moves the oldest instants from the active timeline into the archive.",
-    arguments=ArchiveCommitsArguments,
-    row=ArchiveRow,
-)
+@procedure("Moves the oldest instants from the active timeline into the archive.")
 def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Iterable[ArchiveRow]:
     """Hudi's 0, even if there was nothing to archive.
 
     Raises InvalidArgumentError, NoSuchTableError, SettingsError, UnsupportedTableError, CorruptTableError,
     TableLockedError, StorageError.
     """
-    from hudisql.errors import InvalidArgumentError
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.archive.archive_action import archive_table
     from hudisql.services.archive.archive_plan import archive_options
 
@@ -60,11 +55,11 @@ def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Ite
             "enable_metadata must be false: hudisql does not maintain metadata tables", hint="leave it out"
         )
     settings = {
-        KEEP_MIN_COMMITS.name: str(arguments.min_commits),
-        KEEP_MAX_COMMITS.name: str(arguments.max_commits),
-        CLEAN_COMMITS.name: str(arguments.retain_commits),
+        KEEP_MIN_COMMITS: arguments.min_commits,
+        KEEP_MAX_COMMITS: arguments.max_commits,
+        CLEAN_COMMITS: arguments.retain_commits,
     }
-    call = open_table_call(context, arguments, None, settings)
+    call = open_table_call(context, arguments.table, arguments.path, settings=settings)
     archived = archive_table(call.table, archive_options(call.config), call.concurrency())
     context.console.info(f"{call.table.base_path}: {len(archived)} instants archived")
     return [ArchiveRow(0)]

@@ -17,7 +17,7 @@ from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.catalog.sync import SyncOptions
+    from hudisql.catalog.sync_entries import SyncOptions
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
@@ -59,15 +59,11 @@ class HiveSyncRow:
     result: str
 
 
-@procedure(
-    name="hive_sync",
-    summary="Syncs the metastore's entries of a Hudi table with the table.",
-    arguments=HiveSyncArguments,
-    row=HiveSyncRow,
-)
+@procedure("Syncs the metastore's entries of a Hudi table with the table.")
 def hive_sync(context: Context, arguments: HiveSyncArguments) -> Iterable[HiveSyncRow]:
     """Hudi's "hive sync success.", or for a dry run the plan's lines."""
-    from hudisql.catalog.sync import plan_sync, read_existing, sync_table
+    from hudisql.catalog.sync import read_existing, sync_table
+    from hudisql.catalog.sync_plan import plan_sync
 
     _refuse_other_modes(arguments)
     options = _options_of(arguments)

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import CorruptTableError, InvalidArgumentError
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchPathError
+from hudisql.options.table_call import open_table_call
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.storage import join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
-_TABLE_HELP: Final = "table of the metastore, database.name"
 # Properties on which files, meta columns and directories depend.
 _FOLLOWED_BY_FILES: Final = (
     "version",
@@ -42,10 +44,9 @@ def _dry_run_parameter() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairArguments(Arguments):
+class RepairArguments(NamedTableArguments):
     """The parameters of repairs that need only the table."""
 
-    table: str = parameter(help=_TABLE_HELP)
     dry_run: bool = _dry_run_parameter()
 
 
@@ -58,23 +59,17 @@ class RepairPartitionRow:
     action: str
 
 
-@procedure(
-    name="repair_add_partition_meta",
-    summary="Marks directories with data files as partitions where the marker file is missing.",
-    arguments=RepairArguments,
-    row=RepairPartitionRow,
-)
+@procedure("Marks directories with data files as partitions where the marker file is missing.")
 def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> Iterable[RepairPartitionRow]:
     """A row for each directory; one that cannot be a partition stays unchanged. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.table.partitions.listed_partitions import list_data_directories, list_partition_paths
     from hudisql.table.properties.written_versions import ANY_CHANGE
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     table = call.table
     marked = set(list_partition_paths(table))
     unmarked = sorted(set(list_data_directories(table)) - marked)
@@ -129,14 +124,11 @@ def _names_partition(table: HudiTable, path: str) -> bool:
 
 
 def _mark(table: HudiTable, paths: Iterable[str]) -> None:
-    from datetime import UTC, datetime
-
     from hudisql.format.paths.partition_metadata import (
         PARTITION_METADATA_FILE,
         PartitionMetadata,
         render_partition_metadata,
     )
-    from hudisql.storage import join
 
     latest = table.timeline.latest_commit
     if latest is None:
@@ -156,22 +148,16 @@ class RepairCleanFilesRow:
     result: bool
 
 
-@procedure(
-    name="repair_corrupted_clean_files",
-    summary="Deletes pending cleans whose plan cannot be read.",
-    arguments=RepairArguments,
-    row=RepairCleanFilesRow,
-)
+@procedure("Deletes pending cleans whose plan cannot be read.")
 def repair_corrupted_clean_files(
     context: Context, arguments: RepairArguments
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
     from hudisql.format.timeline.instant import InstantState
-    from hudisql.options.table_call import open_table_call
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     if arguments.dry_run:
         return [RepairCleanFilesRow(not _corrupt_cleans(call.table))]
     check_writable(call.table)
@@ -185,7 +171,6 @@ def repair_corrupted_clean_files(
 
 
 def _corrupt_cleans(table: HudiTable) -> list[Instant]:
-    from hudisql.errors import NoSuchPathError
     from hudisql.format.timeline.instant import CLEAN
     from hudisql.services.clean.clean_plan import read_clean_plan
 
@@ -200,10 +185,9 @@ def _corrupt_cleans(table: HudiTable) -> list[Instant]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverwritePropertiesArguments(Arguments):
+class OverwritePropertiesArguments(NamedTableArguments):
     """The parameters of `repair_overwrite_hoodie_props`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     new_props_file_path: str = parameter(help="file with all the new properties of hoodie.properties")
     dry_run: bool = _dry_run_parameter()
 
@@ -217,12 +201,7 @@ class OverwrittenPropertyRow:
     new_value: str
 
 
-@procedure(
-    name="repair_overwrite_hoodie_props",
-    summary="Replaces the table's own configuration (hoodie.properties) by that of a file.",
-    arguments=OverwritePropertiesArguments,
-    row=OverwrittenPropertyRow,
-)
+@procedure("Replaces the table's own configuration (hoodie.properties) by that of a file.")
 def repair_overwrite_hoodie_props(
     context: Context, arguments: OverwritePropertiesArguments
 ) -> Iterable[OverwrittenPropertyRow]:
@@ -237,10 +216,9 @@ def repair_overwrite_hoodie_props(
         parse_properties,
         table_checksum,
     )
-    from hudisql.options.table_call import open_table_call
     from hudisql.write.transaction.lock import hold_lock
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     content = context.storage.read(context.storage.qualify(arguments.new_props_file_path))
     new = parse_properties(content)
     _check_same_table(call.table, new, arguments.new_props_file_path)

@@ -1,35 +1,33 @@
-"""`rollback_to_instant`, `show_rollbacks` and `show_rollback_detail`, as Hudi's procedures of these names.
+"""Procedures that roll back a commit or a pending table service, or show rollbacks, as Hudi's of these names.
 
 Follows `RollbackToInstantTimeProcedure` and `ShowRollbacksProcedure` of Hudi 0.15. Despite its name
-`rollback_to_instant` rolls the named commit back; it must be the latest one.
+`rollback_to_instant` rolls the named commit back; it must be the latest one. Only Hudi 1.x has
+`run_rollback_inflight_tableservice`; in 0.15 the command line's `compaction unschedule` deletes a plan.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hudisql.errors import NoSuchInstantError
-from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.instant import ROLLBACK
-from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.options.table_call import find_table, open_table_call
+from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
+from hudisql.procedures.show.shown_rows import LimitedTableArguments, read_rollback
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
-
-_TABLE_HELP = "table of the metastore, database.name"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollbackToInstantArguments(Arguments):
+class RollbackToInstantArguments(NamedTableArguments):
     """The parameters of `rollback_to_instant`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     instant_time: str = parameter(help="the latest commit, which is rolled back")
 
 
@@ -40,33 +38,19 @@ class RollbackResultRow:
     rollback_result: bool
 
 
-@procedure(
-    name="rollback_to_instant",
-    summary="Rolls the latest commit back: its files and its instant are deleted.",
-    arguments=RollbackToInstantArguments,
-    row=RollbackResultRow,
-)
+@procedure("Rolls the latest commit back: its files and its instant are deleted.")
 def rollback_to_instant(
     context: Context, arguments: RollbackToInstantArguments
 ) -> Iterable[RollbackResultRow]:
     """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
     UnsupportedTableError, SettingsError, StorageError, SyncFailedError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.rollback.rollback_action import roll_back_commit
 
-    call = open_table_call(context, TableArguments(table=arguments.table))
+    call = open_table_call(context, arguments.table)
     roll_back_commit(call.table, arguments.instant_time, call.concurrency())
     call.sync()
     return [RollbackResultRow(True)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowRollbacksArguments(Arguments):
-    """The parameters of `show_rollbacks`."""
-
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = parameter(10, help="most rows")
 
 
 @dataclass(frozen=True)
@@ -80,13 +64,8 @@ class RollbackRow:
     total_partitions: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_rollbacks",
-    summary="Shows the completed rollbacks, newest first.",
-    arguments=ShowRollbacksArguments,
-    row=RollbackRow,
-)
-def show_rollbacks(context: Context, arguments: ShowRollbacksArguments) -> Iterable[RollbackRow]:
+@procedure("Shows the completed rollbacks, newest first.")
+def show_rollbacks(context: Context, arguments: LimitedTableArguments) -> Iterable[RollbackRow]:
     """A row for each instant that was rolled back. Raises NoSuchTableError, CorruptTableError."""
     table = find_table(context, arguments.table)
     return islice(_rollback_rows(table), max(arguments.limit, 0))
@@ -95,7 +74,7 @@ def show_rollbacks(context: Context, arguments: ShowRollbacksArguments) -> Itera
 def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
     for instant in reversed(table.timeline.completed):
         if instant.action == ROLLBACK:
-            found = _metadata(table, instant)
+            found = read_rollback(table, instant)
             for rolled_back in found["commitsRollback"]:
                 yield RollbackRow(
                     str(found["startRollbackTime"]),
@@ -107,11 +86,9 @@ def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowRollbackDetailArguments(Arguments):
+class ShowRollbackDetailArguments(LimitedTableArguments):
     """The parameters of `show_rollback_detail`."""
 
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = parameter(10, help="most rows")
     instant_time: str = parameter(help="instant time of the rollback itself")
 
 
@@ -126,12 +103,7 @@ class RollbackDetailRow:
     succeeded: bool
 
 
-@procedure(
-    name="show_rollback_detail",
-    summary="Shows the files that one rollback has deleted.",
-    arguments=ShowRollbackDetailArguments,
-    row=RollbackDetailRow,
-)
+@procedure("Shows the files that one rollback has deleted.")
 def show_rollback_detail(
     context: Context, arguments: ShowRollbackDetailArguments
 ) -> Iterable[RollbackDetailRow]:
@@ -144,7 +116,7 @@ def rollback_details(table: HudiTable, instant_time: str) -> Iterator[RollbackDe
     """The files of a completed rollback. Raises NoSuchInstantError, CorruptTableError, StorageError."""
     for instant in table.timeline.completed:
         if (instant.timestamp, instant.action) == (instant_time, ROLLBACK):
-            return _detail_rows(_metadata(table, instant))
+            return _detail_rows(read_rollback(table, instant))
     raise NoSuchInstantError(
         f"{instant_time} is not a completed rollback on the active timeline of {table.base_path}",
         hint="CALL show_rollbacks(table => '…') lists them in its column instant",
@@ -161,8 +133,40 @@ def _detail_rows(found: Mapping[str, Any]) -> Iterator[RollbackDetailRow]:
                 )
 
 
-def _metadata(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
-    from hudisql.table.timeline.instant_files import read_instant
+@dataclass(frozen=True, kw_only=True)
+class RollbackTableServiceArguments(TableArguments):
+    """The parameters of `run_rollback_inflight_tableservice`."""
 
-    content = read_instant(table, instant)
-    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
+    pending_instant: str = parameter(help="instant time of the pending compaction or clustering")
+    delete_request_instant_file: bool = parameter(
+        False, help="delete the plan as well; without it the plan stays, and can be run again"
+    )
+
+
+@dataclass(frozen=True)
+class RollbackTableServiceRow:
+    """The compaction or clustering that was rolled back; `time_cost` in milliseconds."""
+
+    instant: str
+    time_cost: str
+
+
+@procedure("Rolls back a pending compaction or clustering: the files of its run, and its plan on request.")
+def run_rollback_inflight_tableservice(
+    context: Context, arguments: RollbackTableServiceArguments
+) -> Iterable[RollbackTableServiceRow]:
+    """One row. Raises NoSuchTableError, NoSuchInstantError, RollbackRefusedError, WriteConflictError,
+    UnsupportedTableError, SettingsError, StorageError.
+    """
+    from hudisql.services.rollback.rollback_action import undo_service
+
+    started = time.monotonic()
+    call = open_table_call(context, arguments.table, arguments.path)
+    undo_service(
+        call.table,
+        arguments.pending_instant,
+        call.concurrency(),
+        deletes_plan=arguments.delete_request_instant_file,
+    )
+    milliseconds = round((time.monotonic() - started) * 1000)
+    return [RollbackTableServiceRow(arguments.pending_instant, str(milliseconds))]

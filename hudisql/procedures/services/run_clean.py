@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from hudisql.config.config_key import ConfigKey
 from hudisql.config.table_service_keys import (
     CLEAN_COMMITS,
     CLEAN_HOURS,
@@ -21,8 +20,9 @@ from hudisql.config.table_service_keys import (
     CLEAN_TRIGGER_COMMITS,
     CLEAN_VERSIONS,
 )
+from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 
@@ -71,24 +71,31 @@ class CleanRow:
     version: Annotated[int, "int"]
 
 
-@procedure(
-    name="run_clean",
-    summary="Deletes old file slices that no retained state of the table needs.",
-    arguments=RunCleanArguments,
-    row=CleanRow,
-)
+@procedure("Deletes old file slices that no retained state of the table needs.", name="run_clean")
 def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Iterable[CleanRow]:
     """A row for the clean, or with `dry_run` for its plan; none if there was nothing to do.
 
     Raises InvalidArgumentError, SourceProtectedError, NoSuchTableError, SettingsError, UnsupportedTableError,
     CorruptTableError, TableLockedError, MetastoreError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.clean.clean_action import clean_table, run_pending_cleans
     from hudisql.services.clean.clean_plan import clean_options
     from hudisql.services.clean.source_deletion import check_confirmed, dry_run_of, source_deletion
 
-    call = open_table_call(context, arguments, arguments.options, _settings(arguments))
+    call = open_table_call(
+        context,
+        arguments.table,
+        arguments.path,
+        arguments.options,
+        {
+            CLEAN_POLICY: arguments.clean_policy,
+            CLEAN_COMMITS: arguments.retain_commits,
+            CLEAN_HOURS: arguments.hours_retained,
+            CLEAN_VERSIONS: arguments.file_versions_retained,
+            CLEAN_TRIGGER: arguments.trigger_strategy,
+            CLEAN_TRIGGER_COMMITS: arguments.trigger_max_commits,
+        },
+    )
     options, concurrency = clean_options(call.config), call.concurrency()
     sources = source_deletion(context, call.table.base_path) if call.config.get(CLEAN_SOURCES) else None
     if arguments.dry_run:
@@ -111,18 +118,6 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
             metadata.version,
         )
     ]
-
-
-def _settings(arguments: RunCleanArguments) -> dict[str, str]:
-    given: dict[ConfigKey[Any], object] = {
-        CLEAN_POLICY: arguments.clean_policy,
-        CLEAN_COMMITS: arguments.retain_commits,
-        CLEAN_HOURS: arguments.hours_retained,
-        CLEAN_VERSIONS: arguments.file_versions_retained,
-        CLEAN_TRIGGER: arguments.trigger_strategy,
-        CLEAN_TRIGGER_COMMITS: arguments.trigger_max_commits,
-    }
-    return {key.name: str(value) for key, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +146,7 @@ class ShownCleanRow:
     version: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_cleans",
-    summary="Shows the completed cleans, newest first.",
-    arguments=ShowCleansArguments,
-    row=ShownCleanRow,
-)
+@procedure("Shows the completed cleans, newest first.")
 def show_cleans(context: Context, arguments: ShowCleansArguments) -> Iterable[ShownCleanRow]:
     """A row for each clean.
 
@@ -198,12 +188,7 @@ class CleanedPartitionRow:
     total_files_deleted: Annotated[int, "int"]
 
 
-@procedure(
-    name="show_cleans_metadata",
-    summary="Shows what each completed clean did in each partition, newest first.",
-    arguments=ShowCleansArguments,
-    row=CleanedPartitionRow,
-)
+@procedure("Shows what each completed clean did in each partition, newest first.")
 def show_cleans_metadata(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanedPartitionRow]:
     """A row for each clean and partition."""
     table = find_table(context, arguments.table, arguments.path)
@@ -244,12 +229,7 @@ class CleanPlanRow:
     extra_metadata: str
 
 
-@procedure(
-    name="show_clean_plans",
-    summary="Shows the plans of cleans, pending and completed ones, newest first.",
-    arguments=ShowCleansArguments,
-    row=CleanPlanRow,
-)
+@procedure("Shows the plans of cleans, pending and completed ones, newest first.")
 def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterable[CleanPlanRow]:
     """A row for each plan."""
     table = find_table(context, arguments.table, arguments.path)
@@ -290,7 +270,6 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
 
     If archiving was interrupted, or is running, the plan of a completed clean is in the archive.
     """
-    from hudisql.errors import NoSuchPathError
     from hudisql.services.clean.clean_plan import clean_plan_of, parse_clean_plan
     from hudisql.table.timeline.archived_timeline import read_archived_entries
 

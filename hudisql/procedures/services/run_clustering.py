@@ -16,9 +16,9 @@ from hudisql.config.table_service_keys import (
     CLUSTERING_SORT_COLUMNS,
     LAYOUT_STRATEGY,
 )
-from hudisql.errors import InvalidArgumentError, NoSuchInstantError
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import REPLACE_COMMIT
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ class ClusteringRow:
 
 
 @procedure(
+    "Schedules or runs clusterings: rewrites small files as larger ones, optionally sorted.",
     name="run_clustering",
-    summary="Schedules or runs clusterings: rewrites small files as larger ones, optionally sorted.",
-    arguments=RunClusteringArguments,
-    row=ClusteringRow,
 )
 def run_clustering_procedure(context: Context, arguments: RunClusteringArguments) -> Iterable[ClusteringRow]:
     """A row for each clustering that was scheduled or run; none if there was nothing to do.
@@ -84,7 +82,6 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     Raises InvalidArgumentError, NoSuchTableError, NoSuchInstantError, UnsupportedTableError,
     WriteConflictError, SettingsError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.clustering.clustering_action import (
         clustering_options,
         run_clustering,
@@ -94,9 +91,15 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     operation = _operation(arguments)
     call = open_table_call(
         context,
-        TableArguments(table=arguments.table, path=arguments.path),
+        arguments.table,
+        arguments.path,
         arguments.options,
-        _settings(arguments),
+        {
+            CLUSTERING_SORT_COLUMNS: arguments.order or None,
+            LAYOUT_STRATEGY: arguments.order_strategy or None,
+            CLUSTERING_PARTITIONS: arguments.selected_partitions or None,
+            CLUSTERING_PARTITION_PATTERN: arguments.partition_regex_pattern or None,
+        },
     )
     options = clustering_options(call.config)
     if arguments.predicate is not None:
@@ -117,12 +120,7 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     return [*_rows(table.reopened(), times, arguments.show_involved_partition)]
 
 
-@procedure(
-    name="show_clustering",
-    summary="Shows the clusterings of a table, pending and completed ones, newest first.",
-    arguments=ShowClusteringArguments,
-    row=ClusteringRow,
-)
+@procedure("Shows the clusterings of a table, pending and completed ones, newest first.")
 def show_clustering(context: Context, arguments: ShowClusteringArguments) -> Iterable[ClusteringRow]:
     """A row for each clustering. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
@@ -142,17 +140,6 @@ def _operation(arguments: RunClusteringArguments) -> str:
     return operation
 
 
-def _settings(arguments: RunClusteringArguments) -> dict[str, str]:
-    """The settings of the parameters."""
-    given = {
-        CLUSTERING_SORT_COLUMNS.name: arguments.order,
-        LAYOUT_STRATEGY.name: arguments.order_strategy,
-        CLUSTERING_PARTITIONS.name: arguments.selected_partitions,
-        CLUSTERING_PARTITION_PATTERN.name: arguments.partition_regex_pattern,
-    }
-    return {key: value for key, value in given.items() if value}
-
-
 def _where(call: TableCall, predicate: str) -> tuple[str, ...]:
     from hudisql.bootstrap.run.rewrite_candidates import partitions_where
 
@@ -163,14 +150,12 @@ def _where(call: TableCall, predicate: str) -> tuple[str, ...]:
 def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:
     """The pending clusterings to execute, oldest first."""
     from hudisql.services.clustering.clustering_action import pending_clusterings
+    from hudisql.services.planned_run import not_pending
 
     pending = pending_clusterings(table)
     named = [each.strip() for each in (arguments.instants or "").split(",") if each.strip()]
     if unknown := [each for each in named if each not in pending]:
-        raise NoSuchInstantError(
-            f"no clustering {unknown[0]} is pending on the Hudi table at {table.base_path}",
-            hint="CALL show_clustering(table => '…') lists them",
-        )
+        raise not_pending(table, "clustering", unknown[0])
     times = [instant for instant in pending if instant in named] if named else pending
     return times if arguments.limit is None else times[: arguments.limit]
 

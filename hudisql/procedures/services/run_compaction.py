@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from hudisql.errors import InvalidArgumentError, NoSuchPathError
 from hudisql.format.timeline.instant import COMMIT, COMPACTION
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ class CompactionRow:
 
 
 @procedure(
+    "Schedules or runs compactions: log files of a merge-on-read table are merged into base files.",
     name="run_compaction",
-    summary="Schedules or runs compactions: log files of a merge-on-read table are merged into base files.",
-    arguments=RunCompactionArguments,
-    row=CompactionRow,
 )
 def run_compaction_procedure(context: Context, arguments: RunCompactionArguments) -> Iterable[CompactionRow]:
     """A row for each compaction that was scheduled or run; none if there was nothing to do.
@@ -63,7 +61,6 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     Raises InvalidArgumentError, NoSuchTableError, NoSuchInstantError, UnsupportedTableError,
     WriteConflictError, SettingsError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.compaction.compaction_action import (
         compaction_options,
         run_compaction,
@@ -73,7 +70,7 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     operation = str(arguments.op).lower()
     if operation not in ("schedule", "run", "scheduleandexecute"):
         raise InvalidArgumentError(f"op must be schedule, run or scheduleandexecute, not '{arguments.op}'")
-    call = open_table_call(context, arguments, arguments.options)
+    call = open_table_call(context, arguments.table, arguments.path, arguments.options)
     table, options = call.table, call.write_options()
     times: list[str] = []
     if operation != "run":
@@ -90,12 +87,7 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     return [*_compactions(table.reopened(), times)][::-1]
 
 
-@procedure(
-    name="show_compaction",
-    summary="Shows the compactions of a merge-on-read table, pending and completed ones, newest first.",
-    arguments=ShowCompactionArguments,
-    row=CompactionRow,
-)
+@procedure("Shows the compactions of a merge-on-read table, pending and completed ones, newest first.")
 def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Iterable[CompactionRow]:
     """A row for each compaction. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)

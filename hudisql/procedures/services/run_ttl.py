@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hudisql.config.config_key import ConfigKey
 from hudisql.config.table_service_keys import TTL_DAYS, TTL_STRATEGY
+from hudisql.options.table_call import open_table_call
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -35,29 +35,24 @@ class TtlRow:
     deleted_partitions: str
 
 
-@procedure(
-    name="run_ttl",
-    summary="Drops partitions that are older than their retention time.",
-    arguments=RunTtlArguments,
-    row=TtlRow,
-)
+@procedure("Drops partitions that are older than their retention time.")
 def run_ttl(context: Context, arguments: RunTtlArguments) -> Iterable[TtlRow]:
     """A row for each partition; they are dropped by one replacecommit, none if there are none.
 
     Raises InvalidArgumentError, NoSuchTableError, SettingsError, UnsupportedTableError, CorruptTableError,
     TableLockedError, WriteConflictError, SyncFailedError, StorageError.
     """
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.partition_ttl import expired_partitions, ttl_options
     from hudisql.write.transaction.schema_change import commit_without_partitions
     from hudisql.write.transaction.timeline_files import now_on_timeline
 
-    given: dict[ConfigKey[Any], object] = {
-        TTL_STRATEGY: arguments.ttl_policy,
-        TTL_DAYS: arguments.retain_days,
-    }
-    settings = {key.name: str(value) for key, value in given.items() if value is not None}
-    call = open_table_call(context, arguments, arguments.options, settings)
+    call = open_table_call(
+        context,
+        arguments.table,
+        arguments.path,
+        arguments.options,
+        {TTL_STRATEGY: arguments.ttl_policy, TTL_DAYS: arguments.retain_days},
+    )
     options = ttl_options(call.config)
     expired = expired_partitions(call.table, options, now_on_timeline(call.table))
     if expired and not arguments.dry_run:

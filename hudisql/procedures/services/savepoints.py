@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.options.table_call import find_table
+from hudisql.options.table_call import find_table, open_table_call
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.options.table_call import TableCall
 
 _TABLE_HELP = "table of the metastore, database.name"
 _PATH_HELP = "the table's directory, instead of table"
@@ -40,10 +39,8 @@ class CreateSavepointRow:
 
 
 @procedure(
+    "Creates a savepoint of a commit: cleans keep its files, and the table can be restored to it.",
     name="create_savepoint",
-    summary="Creates a savepoint of a commit: cleans keep its files, and the table can be restored to it.",
-    arguments=CreateSavepointArguments,
-    row=CreateSavepointRow,
 )
 def create_savepoint_procedure(
     context: Context, arguments: CreateSavepointArguments
@@ -51,7 +48,7 @@ def create_savepoint_procedure(
     """One row. Raises NoSuchTableError and the errors of `create_savepoint`."""
     from hudisql.services.rollback.savepoint import create_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     create_savepoint(
         call.table, arguments.commit_time or None, arguments.user, arguments.comments, call.concurrency()
     )
@@ -75,10 +72,8 @@ class DeleteSavepointRow:
 
 
 @procedure(
+    "Deletes a savepoint; its commit stays, and cleans may delete its files from then on.",
     name="delete_savepoint",
-    summary="Deletes a savepoint; its commit stays, and cleans may delete its files from then on.",
-    arguments=SavepointArguments,
-    row=DeleteSavepointRow,
 )
 def delete_savepoint_procedure(
     context: Context, arguments: SavepointArguments
@@ -86,7 +81,7 @@ def delete_savepoint_procedure(
     """One row. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     from hudisql.services.rollback.savepoint import delete_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     delete_savepoint(call.table, arguments.instant_time or None, call.concurrency())
     return [DeleteSavepointRow(True)]
 
@@ -98,12 +93,7 @@ class RollbackToSavepointRow:
     rollback_savepoint_result: bool
 
 
-@procedure(
-    name="rollback_to_savepoint",
-    summary="Restores the table to a savepoint: all commits after it are rolled back, the latest one first.",
-    arguments=SavepointArguments,
-    row=RollbackToSavepointRow,
-)
+@procedure("Restores the table to a savepoint: all commits after it are rolled back, the latest one first.")
 def rollback_to_savepoint(
     context: Context, arguments: SavepointArguments
 ) -> Iterable[RollbackToSavepointRow]:
@@ -112,7 +102,7 @@ def rollback_to_savepoint(
     """
     from hudisql.services.rollback.restore import restore_to_savepoint
 
-    call = _open(context, arguments.table, arguments.path)
+    call = open_table_call(context, arguments.table, arguments.path)
     restore_to_savepoint(call.table, arguments.instant_time or None, call.concurrency())
     call.sync()
     return [RollbackToSavepointRow(True)]
@@ -125,19 +115,8 @@ class SavepointRow:
     savepoint_time: str
 
 
-@procedure(
-    name="show_savepoints",
-    summary="Shows the savepoints of a table, the latest first.",
-    arguments=TableArguments,
-    row=SavepointRow,
-)
+@procedure("Shows the savepoints of a table, the latest first.")
 def show_savepoints(context: Context, arguments: TableArguments) -> Iterable[SavepointRow]:
     """A row for each savepoint. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
     return [SavepointRow(savepoint) for savepoint in sorted(table.timeline.savepoints, reverse=True)]
-
-
-def _open(context: Context, table: str | None, path: str | None) -> TableCall:
-    from hudisql.options.table_call import open_table_call
-
-    return open_table_call(context, TableArguments(table=table, path=path))

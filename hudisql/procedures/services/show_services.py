@@ -43,12 +43,7 @@ class ServiceRow:
     pending: str | None
 
 
-@procedure(
-    name="show_services",
-    summary="Shows each table's services: the last run, whether one is due and why, and the pending plans.",
-    arguments=ShowServicesArguments,
-    row=ServiceRow,
-)
+@procedure("Shows each table's services: the last run, whether one is due and why, and the pending plans.")
 def show_services(context: Context, arguments: ShowServicesArguments) -> Iterable[ServiceRow]:
     """Five rows for each table; the rows of a table that cannot be opened have the error.
 

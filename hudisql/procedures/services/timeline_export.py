@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import InvalidArgumentError, WriteConflictError
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.storage import is_inside, join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
     from hudisql.table.timeline.archived_timeline import ArchiveReader
 
-_TABLE_HELP: Final = "table of the metastore, database.name"
 _DEFAULT_ACTIONS: Final = "clean,commit,deltacommit,rollback,savepoint,restore"
 _RECORDS: Final = {
     "clean": "HoodieCleanMetadata",
@@ -43,10 +43,9 @@ _ARCHIVED_FIELDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommitsCompareArguments(Arguments):
+class CommitsCompareArguments(NamedTableArguments):
     """The parameters of `commits_compare`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     path: str = parameter(help="directory of the other table")
 
 
@@ -57,12 +56,7 @@ class CommitsCompareRow:
     compare_detail: str
 
 
-@procedure(
-    name="commits_compare",
-    summary="Compares the commits of a table with those of a copy of it.",
-    arguments=CommitsCompareArguments,
-    row=CommitsCompareRow,
-)
+@procedure("Compares the commits of a table with those of a copy of it.")
 def commits_compare(context: Context, arguments: CommitsCompareArguments) -> Iterable[CommitsCompareRow]:
     """One row. Raises NoSuchTableError, StorageError."""
     source = find_table(context, arguments.table)
@@ -82,10 +76,9 @@ def commits_compare(context: Context, arguments: CommitsCompareArguments) -> Ite
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportInstantsArguments(Arguments):
+class ExportInstantsArguments(NamedTableArguments):
     """The parameters of `export_instants`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     local_folder: str = parameter(help="directory for the files, which must exist")
     limit: int = parameter(-1, help="most instants; -1: all")
     actions: str = parameter(_DEFAULT_ACTIONS, help="actions, separated by commas")
@@ -99,18 +92,12 @@ class ExportInstantsRow:
     export_detail: str
 
 
-@procedure(
-    name="export_instants",
-    summary="Writes the contents of completed instants, archived ones too, as JSON files into a directory.",
-    arguments=ExportInstantsArguments,
-    row=ExportInstantsRow,
-)
+@procedure("Writes the contents of completed instants, archived ones too, as JSON files into a directory.")
 def export_instants(context: Context, arguments: ExportInstantsArguments) -> Iterable[ExportInstantsRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, SourceProtectedError, CorruptTableError,
     StorageError.
     """
     from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
-    from hudisql.storage import is_inside, join
 
     table = find_table(context, arguments.table)
     storage = context.storage
@@ -194,10 +181,9 @@ def _avro_json(schema: Any, record: Any) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteMarkerArguments(Arguments):
+class DeleteMarkerArguments(NamedTableArguments):
     """The parameters of `delete_marker`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     instant_time: str = parameter(help="instant time whose markers are deleted")
 
 
@@ -208,12 +194,7 @@ class DeleteMarkerRow:
     delete_marker_result: bool
 
 
-@procedure(
-    name="delete_marker",
-    summary="Deletes the markers that an instant has left.",
-    arguments=DeleteMarkerArguments,
-    row=DeleteMarkerRow,
-)
+@procedure("Deletes the markers that an instant has left.")
 def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterable[DeleteMarkerRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, WriteConflictError for an instant that is
     pending, StorageError.

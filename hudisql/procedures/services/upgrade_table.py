@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.options.table_call import open_table_call
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -19,21 +20,18 @@ _VERSIONS: Final = {"SIX": 6, "EIGHT": 8, "NINE": 9}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpgradeTableArguments(Arguments):
+class UpgradeTableArguments(NamedTableArguments):
     """The parameters of `upgrade_table`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     to_version: str = parameter(help="'NINE', or 9")
     dry_run: bool = parameter(False, help="only show what would be done")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DowngradeTableArguments(Arguments):
+class DowngradeTableArguments(UpgradeTableArguments):
     """The parameters of `downgrade_table`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     to_version: str = parameter(help="'SIX', or 6")
-    dry_run: bool = parameter(False, help="only show what would be done")
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,7 @@ class VersionChangeRow:
     step: str
 
 
-@procedure(
-    name="upgrade_table",
-    summary="Upgrades a table to version 9, which Hudi 1.1 and later write by default.",
-    arguments=UpgradeTableArguments,
-    row=VersionChangeRow,
-)
+@procedure("Upgrades a table to version 9, which Hudi 1.1 and later write by default.")
 def upgrade_table(context: Context, arguments: UpgradeTableArguments) -> Iterable[VersionChangeRow]:
     """A row for each step. Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError,
     WriteConflictError, TableLockedError, CorruptTableError, StorageError, SyncFailedError.
@@ -57,12 +50,7 @@ def upgrade_table(context: Context, arguments: UpgradeTableArguments) -> Iterabl
     return _change(context, arguments.table, arguments.to_version, is_upgrade=True, dry_run=arguments.dry_run)
 
 
-@procedure(
-    name="downgrade_table",
-    summary="Downgrades a table of version 8 or 9 to version 6, which Hudi 0.14 and 0.15 read.",
-    arguments=DowngradeTableArguments,
-    row=VersionChangeRow,
-)
+@procedure("Downgrades a table of version 8 or 9 to version 6, which Hudi 0.14 and 0.15 read.")
 def downgrade_table(context: Context, arguments: DowngradeTableArguments) -> Iterable[VersionChangeRow]:
     """A row for each step."""
     return _change(
@@ -73,11 +61,10 @@ def downgrade_table(context: Context, arguments: DowngradeTableArguments) -> Ite
 def _change(
     context: Context, name: str, to_version: str, *, is_upgrade: bool, dry_run: bool
 ) -> list[VersionChangeRow]:
-    from hudisql.options.table_call import open_table_call
     from hudisql.services.version.version_change import plan_version_change, run_version_change
 
     version = _version_of(to_version)
-    call = open_table_call(context, TableArguments(table=name))
+    call = open_table_call(context, name)
     if (version < call.table.version) if is_upgrade else (version > call.table.version):
         raise InvalidArgumentError(
             f"{name} has table version {call.table.version}, which is {'above' if is_upgrade else 'below'} "

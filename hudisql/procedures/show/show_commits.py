@@ -1,50 +1,43 @@
-"""Procedures that show the metadata of commits on the active timeline.
+"""Procedures that show the metadata of commits, on the active timeline and archived ones.
 
 Names, parameters and columns are those of Hudi 0.15 (`ShowCommitsProcedure`, `ShowCommitFilesProcedure`,
-`ShowCommitPartitionsProcedure`, `ShowCommitWriteStatsProcedure`, `ShowCommitExtraMetadataProcedure`).
+`ShowCommitPartitionsProcedure`, `ShowCommitWriteStatsProcedure`, `ShowCommitExtraMetadataProcedure`,
+`ShowArchivedCommitsProcedure`), but without the default bounds of the latter: Hudi shows only the archived
+commits between ten days and one day ago.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import NoSuchInstantError
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.show.shown_rows import completion_text, limit_parameter
+from hudisql.procedures.registry import Arguments, NamedTableArguments, parameter, procedure
+from hudisql.procedures.show.show_table import commit_totals
+from hudisql.procedures.show.shown_rows import LimitedTableArguments, completion_text, limit_parameter
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.timeline.archived_log_files import ArchivedEntry
     from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
     from hudisql.format.timeline.instant import Instant
     from hudisql.table.hudi_table import HudiTable
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowCommitsMetadataArguments(Arguments):
-    """The parameters of `show_commits_metadata`."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowCommitArguments(Arguments):
+class ShowCommitArguments(LimitedTableArguments):
     """The parameters of the procedures that show one commit."""
 
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
     instant_time: str = parameter(help="instant time of the commit")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowCommitExtraMetadataArguments(Arguments):
+class ShowCommitExtraMetadataArguments(NamedTableArguments):
     """The parameters of `show_commit_extra_metadata`."""
 
-    table: str = parameter(help="table of the metastore, database.name")
     limit: int = limit_parameter(100)
     instant_time: str | None = parameter(None, help="instant time of the commit; without it the latest one")
     metadata_key: str | None = parameter(None, help="only this key")
@@ -122,15 +115,8 @@ class ExtraMetadataRow:
     metadata_value: str | None
 
 
-@procedure(
-    name="show_commits_metadata",
-    summary="Shows what the completed commits wrote into each file group, newest first.",
-    arguments=ShowCommitsMetadataArguments,
-    row=WriteStatRow,
-)
-def show_commits_metadata(
-    context: Context, arguments: ShowCommitsMetadataArguments
-) -> Iterable[WriteStatRow]:
+@procedure("Shows what the completed commits wrote into each file group, newest first.")
+def show_commits_metadata(context: Context, arguments: LimitedTableArguments) -> Iterable[WriteStatRow]:
     """A row for each file group that a commit wrote to. Raises NoSuchTableError, StorageError."""
     table = find_table(context, arguments.table)
     rows: list[WriteStatRow] = []
@@ -143,12 +129,7 @@ def show_commits_metadata(
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_files",
-    summary="Shows the files that a commit wrote.",
-    arguments=ShowCommitArguments,
-    row=CommitFileRow,
-)
+@procedure("Shows the files that a commit wrote.")
 def show_commit_files(context: Context, arguments: ShowCommitArguments) -> Iterable[CommitFileRow]:
     """A row for each file. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     instant, metadata = _commit(context, arguments)
@@ -170,12 +151,7 @@ def show_commit_files(context: Context, arguments: ShowCommitArguments) -> Itera
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_partitions",
-    summary="Shows what a commit wrote into each partition.",
-    arguments=ShowCommitArguments,
-    row=CommitPartitionRow,
-)
+@procedure("Shows what a commit wrote into each partition.")
 def show_commit_partitions(context: Context, arguments: ShowCommitArguments) -> Iterable[CommitPartitionRow]:
     """A row for each partition. Raises NoSuchTableError, NoSuchInstantError, StorageError."""
     instant, metadata = _commit(context, arguments)
@@ -197,12 +173,7 @@ def show_commit_partitions(context: Context, arguments: ShowCommitArguments) -> 
     return rows[: max(arguments.limit, 0)]
 
 
-@procedure(
-    name="show_commit_write_stats",
-    summary="Shows how many bytes and rows a commit wrote.",
-    arguments=ShowCommitArguments,
-    row=CommitWriteStatsRow,
-)
+@procedure("Shows how many bytes and rows a commit wrote.")
 def show_commit_write_stats(
     context: Context, arguments: ShowCommitArguments
 ) -> Iterable[CommitWriteStatsRow]:
@@ -214,12 +185,7 @@ def show_commit_write_stats(
     return [CommitWriteStatsRow(instant.completed_action, written, records, average)]
 
 
-@procedure(
-    name="show_commit_extra_metadata",
-    summary="Shows the extra metadata of a commit, such as the table's schema.",
-    arguments=ShowCommitExtraMetadataArguments,
-    row=ExtraMetadataRow,
-)
+@procedure("Shows the extra metadata of a commit, such as the table's schema.")
 def show_commit_extra_metadata(
     context: Context, arguments: ShowCommitExtraMetadataArguments
 ) -> Iterable[ExtraMetadataRow]:
@@ -279,3 +245,72 @@ def _metadata(table: HudiTable, instant: Instant) -> CommitMetadata:
     from hudisql.table.timeline.instant_files import read_commit
 
     return read_commit(table, instant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArchivedCommitsArguments(Arguments):
+    """The parameters of `show_archived_commits` and `show_archived_commits_metadata`."""
+
+    table: str | None = parameter(None, help="table of the metastore, database.name")
+    limit: int = limit_parameter(10)
+    start_ts: str = parameter("", help="only commits from this instant time on")
+    end_ts: str = parameter("", help="only commits up to this instant time")
+    path: str | None = parameter(None, help="the table's directory, instead of table")
+
+
+@dataclass(frozen=True)
+class ArchivedCommitRow:
+    """An archived commit, deltacommit or replacecommit."""
+
+    commit_time: str
+    state_transition_time: str | None
+    total_bytes_written: int
+    total_files_added: int
+    total_files_updated: int
+    total_partitions_written: int
+    total_records_written: int
+    total_update_records_written: int
+    total_errors: int
+
+
+@procedure("Shows the archived commits, newest first.")
+def show_archived_commits(
+    context: Context, arguments: ShowArchivedCommitsArguments
+) -> Iterable[ArchivedCommitRow]:
+    """A row for each commit. Raises NoSuchTableError, CorruptTableError, StorageError."""
+    table = find_table(context, arguments.table, arguments.path)
+    found = list(_commits(table, arguments))[: max(arguments.limit, 0)]
+    return [
+        ArchivedCommitRow(entry.instant.timestamp, entry.transition_time, *commit_totals(metadata))
+        for entry, metadata in found
+    ]
+
+
+@procedure("Shows what the archived commits wrote into each file group, newest first.")
+def show_archived_commits_metadata(
+    context: Context, arguments: ShowArchivedCommitsArguments
+) -> Iterable[WriteStatRow]:
+    """A row for each file group that a commit wrote to."""
+    table = find_table(context, arguments.table, arguments.path)
+    rows = [
+        write_stat_row(entry.instant, entry.transition_time, stat)
+        for entry, metadata in _commits(table, arguments)
+        for stat in metadata.write_stats
+    ]
+    return rows[: max(arguments.limit, 0)]
+
+
+def _commits(
+    table: HudiTable, arguments: ShowArchivedCommitsArguments
+) -> Iterator[tuple[ArchivedEntry, CommitMetadata]]:
+    """The archived commits within the bounds, newest first."""
+    from hudisql.table.timeline.archived_timeline import read_archived_entries
+
+    for entry in reversed(read_archived_entries(table)):
+        time, metadata = entry.instant.timestamp, entry.commit_metadata
+        if arguments.start_ts and time < arguments.start_ts:
+            continue
+        if arguments.end_ts and time > arguments.end_ts:
+            continue
+        if metadata is not None:
+            yield entry, metadata

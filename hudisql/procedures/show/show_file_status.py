@@ -14,6 +14,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import filter_parameter, filter_rows
+from hudisql.storage import is_inside, join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -46,16 +47,9 @@ class FileStatusRow:
     full_path: str
 
 
-@procedure(
-    name="show_file_status",
-    summary="Shows whether a data file exists, and otherwise which instant deleted it.",
-    arguments=FileStatusArguments,
-    row=FileStatusRow,
-)
+@procedure("Shows whether a data file exists, and otherwise which instant deleted it.")
 def show_file_status(context: Context, arguments: FileStatusArguments) -> Iterable[FileStatusRow]:
     """One row. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError."""
-    from hudisql.storage import is_inside, join
-
     table = find_table(context, arguments.table, arguments.path)
     if table.properties.partition_fields and not arguments.partition:
         raise InvalidArgumentError(

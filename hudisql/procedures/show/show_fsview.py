@@ -15,10 +15,10 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import filter_parameter, first_rows, limit_parameter
+from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.storage import Storage
     from hudisql.table.file_slice import FileSlice, LogFile
     from hudisql.table.files.file_groups import FileGroupVersions
     from hudisql.table.hudi_table import HudiTable
@@ -84,12 +84,7 @@ class LatestFileSliceRow:
     delta_files_compaction_unscheduled: str
 
 
-@procedure(
-    name="show_fsview_all",
-    summary="Shows all file slices of a table: its base files and log files.",
-    arguments=FileSystemViewArguments,
-    row=FileSliceRow,
-)
+@procedure("Shows all file slices of a table: its base files and log files.")
 def show_fsview_all(context: Context, arguments: FileSystemViewArguments) -> Iterable[FileSliceRow]:
     """A row for each slice, the newest of a group first, including replaced groups until a clean.
 
@@ -108,12 +103,7 @@ def show_fsview_all(context: Context, arguments: FileSystemViewArguments) -> Ite
     return first_rows(context, rows, FileSliceRow, arguments.filter, arguments.limit)
 
 
-@procedure(
-    name="show_fsview_latest",
-    summary="Shows the latest file slice of each file group.",
-    arguments=LatestFileSystemViewArguments,
-    row=LatestFileSliceRow,
-)
+@procedure("Shows the latest file slice of each file group.")
 def show_fsview_latest(
     context: Context, arguments: LatestFileSystemViewArguments
 ) -> Iterable[LatestFileSliceRow]:

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import limit_parameter
+from hudisql.storage import FileInfo, Storage, join, parent_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hudisql.context import Context
     from hudisql.format.log_file.log_block import LogBlockHead
-    from hudisql.storage import FileInfo, Storage
     from hudisql.table.file_slice import LogFile
     from hudisql.table.hudi_table import HudiTable
 
@@ -65,12 +67,7 @@ class LogRecordRow:
     records: str
 
 
-@procedure(
-    name="show_logfile_metadata",
-    summary="Shows the blocks of log files: their instants, numbers of records and headers.",
-    arguments=LogFileMetadataArguments,
-    row=LogBlockRow,
-)
+@procedure("Shows the blocks of log files: their instants, numbers of records and headers.")
 def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments) -> Iterable[LogBlockRow]:
     """A row for each block. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
@@ -79,12 +76,7 @@ def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments)
     return list(islice(blocks, max(arguments.limit, 0)))
 
 
-@procedure(
-    name="show_logfile_records",
-    summary="Shows the records of log files.",
-    arguments=LogFileRecordsArguments,
-    row=LogRecordRow,
-)
+@procedure("Shows the records of log files.")
 def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -> Iterable[LogRecordRow]:
     """A row for each record. Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError,
     CorruptTableError, StorageError.
@@ -105,9 +97,7 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
     """The log files at the paths that match."""
-    from hudisql.format.paths.file_names import parse_log_file_name
-    from hudisql.procedures.show.path_pattern import find_paths
-    from hudisql.storage import join
+    from hudisql.procedures.show.shown_rows import find_paths
     from hudisql.table.file_slice import LogFile
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
@@ -198,7 +188,6 @@ def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.R
 
     from hudisql.read.merge.merge_mode import log_merge_config_of
     from hudisql.read.merge.merged_log_scanner import read_log_records
-    from hudisql.storage import parent_of
 
     config = log_merge_config_of(table)
     slices: dict[tuple[str, str, str], list[LogFile]] = {}
@@ -226,19 +215,12 @@ class InvalidParquetRow:
     path: str
 
 
-@procedure(
-    name="show_invalid_parquet",
-    summary="Shows the base files of a table that are not valid parquet files.",
-    arguments=ShowInvalidParquetArguments,
-    row=InvalidParquetRow,
-)
+@procedure("Shows the base files of a table that are not valid parquet files.")
 def show_invalid_parquet(
     context: Context, arguments: ShowInvalidParquetArguments
 ) -> Iterable[InvalidParquetRow]:
     """A row for each file; their last bytes are read. Raises NoSuchTableError, StorageError."""
-    from concurrent.futures import ThreadPoolExecutor
 
-    from hudisql.storage import join
     from hudisql.table.partitions.listed_partitions import list_partition_paths
 
     table = find_table(context, None, arguments.path)

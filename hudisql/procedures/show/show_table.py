@@ -6,7 +6,7 @@ a SQL predicate over the output columns, evaluated by Spark. Nothing here writes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,18 +15,22 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import ROLLBACK, Instant, InstantState, second_of
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import (
-    Arguments,
     TableArguments,
     columns_of,
     parameter,
     procedure,
 )
-from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
-from hudisql.storage import FileInfo
+from hudisql.procedures.show.shown_rows import (
+    LimitedTableArguments,
+    completion_text,
+    filter_parameter,
+    filter_rows,
+    limit_parameter,
+    read_rollback,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.format.hfile.bootstrap_index import BootstrapMapping
     from hudisql.format.timeline.archived_log_files import ArchivedEntry
     from hudisql.format.timeline.commit_metadata import CommitMetadata
     from hudisql.table.hudi_table import HudiTable
@@ -55,12 +59,7 @@ class BootstrapMappingRow:
     source_file: str
 
 
-@procedure(
-    name="show_bootstrap_mapping",
-    summary="Shows the source file of each bootstrapped file group.",
-    arguments=ShowBootstrapMappingArguments,
-    row=BootstrapMappingRow,
-)
+@procedure("Shows the source file of each bootstrapped file group.")
 def show_bootstrap_mapping(
     context: Context, arguments: ShowBootstrapMappingArguments
 ) -> Iterable[BootstrapMappingRow]:
@@ -73,7 +72,13 @@ def show_bootstrap_mapping(
     partitions = [arguments.partition_path] if arguments.partition_path else None
     wanted = {part.strip() for part in arguments.file_ids.split(",") if part.strip()}
     rows = [
-        _mapping_row(table, base_path, mapping)
+        BootstrapMappingRow(
+            mapping.partition_path,
+            mapping.file_id,
+            base_path,
+            mapping.source_partition_path,
+            table.storage.hadoop_uri(mapping.external_file.path),
+        )
         for mapping in read_bootstrap_mappings(table.storage, table.base_path, partitions)
         if not wanted or mapping.file_id in wanted
     ]
@@ -81,16 +86,6 @@ def show_bootstrap_mapping(
     column = _sort_column(arguments.sort_by)
     rows.sort(key=lambda row: (str(getattr(row, column)), row.file_id), reverse=arguments.desc)
     return rows[: arguments.limit]
-
-
-def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) -> BootstrapMappingRow:
-    return BootstrapMappingRow(
-        mapping.partition_path,
-        mapping.file_id,
-        base_path,
-        mapping.source_partition_path,
-        table.storage.hadoop_uri(mapping.external_file.path),
-    )
 
 
 def _sort_column(name: str) -> str:
@@ -114,12 +109,7 @@ class BootstrapPartitionRow:
     indexed_partitions: str
 
 
-@procedure(
-    name="show_bootstrap_partitions",
-    summary="Shows the partitions of the bootstrap index.",
-    arguments=ShowBootstrapPartitionsArguments,
-    row=BootstrapPartitionRow,
-)
+@procedure("Shows the partitions of the bootstrap index.")
 def show_bootstrap_partitions(
     context: Context, arguments: ShowBootstrapPartitionsArguments
 ) -> Iterable[BootstrapPartitionRow]:
@@ -149,12 +139,7 @@ class TablePropertyRow:
     value: str
 
 
-@procedure(
-    name="show_table_properties",
-    summary="Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.",
-    arguments=ShowTablePropertiesArguments,
-    row=TablePropertyRow,
-)
+@procedure("Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.")
 def show_table_properties(
     context: Context, arguments: ShowTablePropertiesArguments
 ) -> Iterable[TablePropertyRow]:
@@ -180,14 +165,6 @@ def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
             yield TablePropertyRow(f"unsafe type of column {column}", text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowCommitsArguments(Arguments):
-    """The parameters of `show_commits`."""
-
-    table: str = parameter(help="table of the metastore, database.name")
-    limit: int = limit_parameter(10)
-
-
 @dataclass(frozen=True)
 class CommitRow:
     """A completed commit and what it wrote."""
@@ -204,13 +181,8 @@ class CommitRow:
     total_errors: int
 
 
-@procedure(
-    name="show_commits",
-    summary="Shows the completed commits, newest first, with what each wrote.",
-    arguments=ShowCommitsArguments,
-    row=CommitRow,
-)
-def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[CommitRow]:
+@procedure("Shows the completed commits, newest first, with what each wrote.")
+def show_commits(context: Context, arguments: LimitedTableArguments) -> Iterable[CommitRow]:
     """A row per completed commit, deltacommit and replacecommit of the active timeline."""
     table = find_table(context, arguments.table)
     commits = sorted(table.timeline.commits, reverse=True)[: arguments.limit]
@@ -239,10 +211,6 @@ def commit_totals(metadata: CommitMetadata) -> tuple[int, int, int, int, int, in
     )
 
 
-def _as_time(info: FileInfo, form: str) -> str:
-    return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime(form)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShowTimelineArguments(TableArguments):
     """The parameters of `show_timeline`."""
@@ -268,12 +236,7 @@ class TimelineRow:
     rollback_info: str | None
 
 
-@procedure(
-    name="show_timeline",
-    summary="Shows every action of the table's timeline, newest first, and when it reached each state (UTC).",
-    arguments=ShowTimelineArguments,
-    row=TimelineRow,
-)
+@procedure("Shows every action of the table's timeline, newest first, and when it reached each state (UTC).")
 def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
     """A row per instant of the active timeline, then of the archived one on request."""
     table = find_table(context, arguments.table, arguments.path)
@@ -298,66 +261,49 @@ def _archived_rows(table: HudiTable) -> list[TimelineRow]:
     rows = []
     for reached in states.values():
         last = reached[max(reached)]
-        requested, inflight, completed = (
-            _as_text(reached[state].transition_time) if state in reached else None
-            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
-        )
+        times = {
+            state: None if entry.transition_time is None else second_of(entry.transition_time)
+            for state, entry in reached.items()
+        }
         rolled_back = (last.record.get("hoodieRollbackMetadata") or {}).get("commitsRollback")
-        rows.append(
-            TimelineRow(
-                instant_time=last.instant.timestamp,
-                action=last.instant.action,
-                state=last.instant.state.name,
-                requested_time=requested,
-                inflight_time=inflight,
-                completed_time=completed,
-                timeline_type="ARCHIVED",
-                rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
-            )
-        )
+        rows.append(_timeline_row(last.instant, times, "ARCHIVED", rolled_back))
     return rows[::-1]
 
 
-def _as_text(time: str | None) -> str | None:
-    if time is None:
-        return None
-    return f"{second_of(time):%Y-%m-%d %H:%M:%S}"
+def _timeline_row(
+    instant: Instant,
+    times: Mapping[InstantState, datetime | None],
+    timeline_type: str,
+    rolled_back: Sequence[str] | None,
+) -> TimelineRow:
+    """The row of an instant that reached its states at these times and rolled back these commits."""
+    requested, inflight, completed = (
+        None if (time := times.get(state)) is None else f"{time:%Y-%m-%d %H:%M:%S}"
+        for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+    )
+    return TimelineRow(
+        instant_time=instant.timestamp,
+        action=instant.action,
+        state=instant.state.name,
+        requested_time=requested,
+        inflight_time=inflight,
+        completed_time=completed,
+        timeline_type=timeline_type,
+        rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
+    )
 
 
 def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
     """Rows of the active timeline, newest first; times are those of the instants' files."""
-    reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
+    reached: dict[tuple[str, str], dict[InstantState, datetime | None]] = {}
     layout = table.timeline.layout
     for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
         instant = layout.parse_file_name(entry.name)
         if instant is not None:
             states = reached.setdefault((instant.timestamp, instant.completed_action), {})
-            states[instant.state] = entry
+            states[instant.state] = datetime.fromtimestamp(entry.modification_time_ms / 1000, UTC)
     for instant in sorted(table.timeline.instants, reverse=True):
         states = reached.get((instant.timestamp, instant.completed_action), {})
-        requested, inflight, completed = (
-            _as_time(states[state], "%Y-%m-%d %H:%M:%S") if state in states else None
-            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
-        )
-        yield TimelineRow(
-            instant_time=instant.timestamp,
-            action=instant.action,
-            state=instant.state.name,
-            requested_time=requested,
-            inflight_time=inflight,
-            completed_time=completed,
-            timeline_type="ACTIVE",
-            rollback_info=_rollback_info(table, instant),
-        )
-
-
-def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
-    """The commits that a completed rollback rolled back."""
-    from hudisql.format.avro.avro_container import load_codec
-    from hudisql.table.timeline.instant_files import read_instant
-
-    if instant.action != ROLLBACK or not instant.is_completed:
-        return None
-    content = read_instant(table, instant)
-    metadata = load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
-    return f"Rolled back {', '.join(metadata['commitsRollback'])}"
+        is_rollback = instant.action == ROLLBACK and instant.is_completed
+        rolled_back = read_rollback(table, instant)["commitsRollback"] if is_rollback else None
+        yield _timeline_row(instant, states, "ACTIVE", rolled_back)

@@ -1,20 +1,23 @@
-"""Shared parts of the `show_…` procedures: their parameters `limit` and `filter`, and times of instants.
+"""Shared parts of the `show_…` procedures: their parameters, times of instants, path patterns.
 
-`filter` is a SQL predicate over the output columns, evaluated by Spark.
+`filter` is a SQL predicate over the output columns, evaluated by Spark. Paths with `*`, `?`, `[…]` and
+`{a,b}` follow Hadoop's `Globber`: each part of the path matches one level of directories. Only directories on
+the way are listed, each once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.internal_columns import internal_column
-from hudisql.procedures.registry import Column, columns_of, parameter, row_values
+from hudisql.procedures.registry import Column, NamedTableArguments, columns_of, parameter, row_values
 from hudisql.spark.task_errors import without_internal_names
-from hudisql.storage import FileInfo
+from hudisql.storage import FileInfo, Storage, join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -22,11 +25,19 @@ if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
 
 R = TypeVar("R")
+_SPECIAL = frozenset("*?[{")
 
 
 def limit_parameter(default: int) -> Any:
     """The parameter `limit`."""
     return parameter(default, help="most rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedTableArguments(NamedTableArguments):
+    """The parameters of procedures that show rows of one table, which they take by its name."""
+
+    limit: int = limit_parameter(10)
 
 
 def filter_parameter() -> Any:
@@ -44,6 +55,15 @@ def transition_time(info: FileInfo | None) -> str | None:
 def completion_text(table: HudiTable, instant: Instant) -> str | None:
     """Hudi's `state_transition_time` of an instant: from its file's name, else the modification time."""
     return instant.completion_time or transition_time(table.storage.info(table.instant_path(instant)))
+
+
+def read_rollback(table: HudiTable, instant: Instant) -> Mapping[str, Any]:
+    """The record of a completed rollback. Raises CorruptTableError, TimelineChangedError, StorageError."""
+    from hudisql.format.avro.avro_container import load_codec
+    from hudisql.table.timeline.instant_files import read_instant
+
+    content = read_instant(table, instant)
+    return load_codec("HoodieRollbackMetadata").decode(content, table.instant_path(instant))
 
 
 def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
@@ -78,3 +98,27 @@ def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predica
         ) from error
     chosen = {row[0] for row in kept}
     return [row for number, row in enumerate(rows) if number in chosen]
+
+
+def find_paths(storage: Storage, pattern: str) -> list[FileInfo]:
+    """The existing paths that match, sorted; possibly none. Raises StorageError."""
+    from hudisql.table.partitions.path_glob import glob_pattern
+
+    parts = storage.qualify(pattern).split("/")
+    fixed = next((at for at, part in enumerate(parts) if _SPECIAL & set(part)), len(parts))
+    if fixed == len(parts):
+        found = storage.info(storage.qualify(pattern))
+        return [] if found is None else [found]
+    directories = ["/".join(parts[:fixed]) or "/"]
+    for at in range(fixed, len(parts)):
+        is_last = at == len(parts) - 1
+        if not is_last and not _SPECIAL & set(parts[at]):
+            directories = [join(directory, parts[at]) for directory in directories]
+            continue
+        name = glob_pattern(parts[at])
+        listings = storage.list_directories(directories, missing_ok=True)
+        found_here = [entry for entries in listings for entry in entries if name.fullmatch(entry.name)]
+        if is_last:
+            return sorted(found_here, key=lambda each: each.path)
+        directories = [each.path for each in found_here if each.is_directory]
+    return []

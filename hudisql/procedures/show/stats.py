@@ -12,25 +12,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, column_name, parameter, procedure
-from hudisql.procedures.show.shown_rows import filter_parameter, first_rows, limit_parameter
+from hudisql.procedures.registry import Arguments, NamedTableArguments, column_name, parameter, procedure
+from hudisql.procedures.show.shown_rows import (
+    LimitedTableArguments,
+    filter_parameter,
+    first_rows,
+    limit_parameter,
+)
+from hudisql.storage import FileInfo, Storage
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from hudisql.context import Context
-    from hudisql.storage import FileInfo, Storage
     from hudisql.table.hudi_table import HudiTable
-
-_TABLE_HELP = "table of the metastore, database.name"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatsFileSizesArguments(Arguments):
+class StatsFileSizesArguments(NamedTableArguments):
     """The parameters of `stats_file_sizes`."""
 
-    table: str = parameter(help=_TABLE_HELP)
     partition_path: str = parameter("", help="only partitions whose path matches, such as dt=2024-*")
     limit: int = limit_parameter(10)
 
@@ -50,12 +52,7 @@ class FileSizesRow:
     std_dev: float
 
 
-@procedure(
-    name="stats_file_sizes",
-    summary="Shows sizes of the table's files by the commit that began their slice.",
-    arguments=StatsFileSizesArguments,
-    row=FileSizesRow,
-)
+@procedure("Shows sizes of the table's files by the commit that began their slice.")
 def stats_file_sizes(context: Context, arguments: StatsFileSizesArguments) -> Iterable[FileSizesRow]:
     """A row for each commit, newest first, then one for all. Raises NoSuchTableError, StorageError."""
     import numpy as np
@@ -118,14 +115,6 @@ def _percentile(ordered: Sequence[int], quantile: float) -> float:
     return lower + (position - index) * (upper - lower)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatsWriteAmplificationArguments(Arguments):
-    """The parameters of `stats_wa`."""
-
-    table: str = parameter(help=_TABLE_HELP)
-    limit: int = limit_parameter(10)
-
-
 @dataclass(frozen=True)
 class WriteAmplificationRow:
     """Rows that a commit updated and wrote, or all commits (`Total`), and the second over the first."""
@@ -136,15 +125,8 @@ class WriteAmplificationRow:
     write_amplification_factor: str
 
 
-@procedure(
-    name="stats_wa",
-    summary="Shows how many rows commits and replacecommits wrote for each row that they updated.",
-    arguments=StatsWriteAmplificationArguments,
-    row=WriteAmplificationRow,
-)
-def stats_wa(
-    context: Context, arguments: StatsWriteAmplificationArguments
-) -> Iterable[WriteAmplificationRow]:
+@procedure("Shows how many rows commits and replacecommits wrote for each row that they updated.")
+def stats_wa(context: Context, arguments: LimitedTableArguments) -> Iterable[WriteAmplificationRow]:
     """A row for each commit, oldest first, then one for all. Raises NoSuchTableError, StorageError."""
     from hudisql.format.timeline.instant import COMMIT, REPLACE_COMMIT
     from hudisql.table.timeline.instant_files import read_commit
@@ -194,15 +176,10 @@ class PathDetailRow:
     space_quota: int
 
 
-@procedure(
-    name="show_fs_path_detail",
-    summary="Shows how many directories, files and bytes lie below paths.",
-    arguments=ShowPathDetailArguments,
-    row=PathDetailRow,
-)
+@procedure("Shows how many directories, files and bytes lie below paths.")
 def show_fs_path_detail(context: Context, arguments: ShowPathDetailArguments) -> Iterable[PathDetailRow]:
     """A row for each path. Raises NoSuchPathError, StorageError, InvalidArgumentError."""
-    from hudisql.procedures.show.path_pattern import find_paths
+    from hudisql.procedures.show.shown_rows import find_paths
 
     storage = context.storage
     if arguments.is_sub:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.guarded_alter import alter_guarded
+from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import EntryChangedError, InvalidArgumentError
 from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
 from hudisql.options.table_call import find_entry
 
 if TYPE_CHECKING:
-    from hudisql.catalog.metastore_table import MetastoreTable
     from hudisql.context import Context
 
 _ATTEMPTS: Final = 10

@@ -54,13 +54,14 @@ from hudisql.options.table_call import TableCall, location_of, open_registered
 from hudisql.options.table_settings import settings_of
 from hudisql.options.writer_settings import write_options
 from hudisql.service_process.ingest.background_syncs import BackgroundSyncs
-from hudisql.service_process.ingest.new_columns import add_new_columns
 from hudisql.services.compaction.compaction_action import compaction_options, is_compaction_due
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.schema_change import commit_schema, with_added_columns
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ SHARED_BY_WRITERS: Final[Mapping[str, str]] = {
 }
 """Settings for several writers of one table, from Hudi's documentation."""
 _LOCK_RETRIES: Final = 2
+MOST_COLUMNS: Final = 1_000
+"""The most columns of a table: events with data as field names would add a column for each."""
+_META_PREFIX: Final = "_hoodie_"
 
 
 @dataclass(frozen=True)
@@ -284,3 +288,31 @@ def make_parser(
     if declaration.format == "debezium":
         return DebeziumAvroParser(table.schema, registry, key_column, adds)
     return AvroParser(table.schema, registry, key_column, adds)
+
+
+def add_new_columns(call: TableCall, found: pa.Schema, concurrency: Concurrency) -> list[str]:
+    """Add the columns that can be added in one commit, and sync the metastore.
+
+    Returns the names of the others: meta columns, those that differ from another column's name only by case,
+    and those beyond MOST_COLUMNS. Raises WriteConflictError, TableLockedError, UnsupportedTableError,
+    StorageError; SyncFailedError if only the sync failed.
+    """
+    table = call.table
+    known = {name.lower() for name in table.schema.names}
+    known |= {column.name.lower() for column in table.partition_columns}
+    added: list[pa.Field] = []
+    left: list[str] = []
+    for column in found:
+        name = column.name.lower()
+        has_room = len(table.schema) + len(added) < MOST_COLUMNS
+        if name in known or name.startswith(_META_PREFIX) or not name or not has_room:
+            if column.name not in table.schema.names:
+                left.append(column.name)
+            continue
+        known.add(name)
+        added.append(pa.field(column.name, column.type))
+    if added:
+        label = table.base_path if call.entry is None else call.entry.full_name
+        commit_schema(table, with_added_columns(table, pa.schema(added), label), concurrency)
+        call.sync()
+    return left

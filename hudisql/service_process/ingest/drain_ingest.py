@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.service_process.ingest.declaration_changes import change_declaration
-from hudisql.service_process.ingest.ingest_status import chosen_tables
-from hudisql.service_process.ingest.workers_state import find_workers
+from hudisql.service_process.ingest.ingest_status import chosen_tables, find_workers
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -1,22 +1,33 @@
-"""`hudisql ingest status`: the rows of `show_ingest`, with the states that the workers report."""
+"""`hudisql ingest status`: the rows of `show_ingest`, with the states that the workers report.
+
+Writers are the workers of a Kafka group and the holders of leases; no worker is asked. A worker with
+`--sole-worker` has no leases, and is not visible here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hudisql.ingest.kafka.group_state import FAILED, PAUSED
+from hudisql.ingest.declaration import PUSH
+from hudisql.ingest.kafka.group_state import FAILED, PAUSED, GroupState, read_group
+from hudisql.ingest.push.leases import lease_holders
+from hudisql.ingest.push.worker_locks import lock_name
+from hudisql.options.table_call import find_entry
 from hudisql.service_process.ingest.declaration_changes import not_declared
 from hudisql.service_process.ingest.declared_table import DeclaredTable, declared_tables
 from hudisql.service_process.ingest.ingest_rows import IngestRow, ingest_rows
-from hudisql.service_process.ingest.workers_state import WorkersState, find_workers
+from hudisql.service_process.ingest.run_ingest import coordinator_of
 from hudisql.service_process.tables.run_services import storage_without_spark
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
 NO_WORKER: Final = "no worker"
+UNKNOWN: Final = "unknown"
+RUNNING: Final = "running"
+_NO_GROUP: Final = GroupState("Empty", (), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,6 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
 
     Raises MetastoreError, NoSuchTableError, InvalidArgumentError for one without a declaration.
     """
-    from hudisql.options.table_call import find_entry
-
     found = {table.name: table for table in declared_tables(context, storage_without_spark(context))}
     wanted = [find_entry(context, name).full_name for name in names] or sorted(found)
     for name in wanted:
@@ -122,3 +131,46 @@ def columns() -> Mapping[str, str]:
     """The names of the columns of a status, with Spark's types."""
     others = {"lag": "bigint", "rate": "double"}
     return {name: others.get(name, "string") for name in StatusRow.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersState:
+    """The group of workers that feed tables of topics, and the holders of leases of pushed tables."""
+
+    group: GroupState = _NO_GROUP
+    holders: Mapping[str, str] = field(default_factory=dict)
+
+    def owner_of(self, table: DeclaredTable) -> str | None:
+        """The worker that owns the table; None if there is none."""
+        if table.declaration.source == PUSH:
+            return self.holders.get(lock_name(table.name))
+        found = self.group.owner_of(table.name)
+        return None if found is None else found.name
+
+    def report_on(self, table: DeclaredTable) -> str:
+        """The last report of its owner; for a lease only that it is held."""
+        if table.declaration.source == PUSH:
+            return RUNNING
+        return self.group.tables.get(table.name, UNKNOWN)
+
+    def is_left(self, table: DeclaredTable) -> bool:
+        """True if no worker writes to a drained table: its owner has reported that, or there is none."""
+        if table.declaration.source == PUSH:
+            # A worker releases the lease after its last commit.
+            return self.owner_of(table) is None
+        if not self.group.is_settled:
+            return False
+        return self.owner_of(table) is None or self.report_on(table) == PAUSED
+
+
+def find_workers(
+    context: Context, tables: Sequence[DeclaredTable], group: str, coordinator: str | None
+) -> WorkersState:
+    """Find the owners of the tables. Raises InvalidArgumentError, KafkaError, MetastoreError."""
+    of_topics = [table for table in tables if table.declaration.source != PUSH]
+    state = _NO_GROUP
+    if of_topics:
+        servers = coordinator or coordinator_of(of_topics)
+        state = read_group(servers, group, of_topics[0].clients.kafka(servers))
+    has_pushed = len(of_topics) < len(tables)
+    return WorkersState(state, lease_holders(context.metastore) if has_pushed else {})

@@ -85,11 +85,6 @@ class CleanMetadata:
         return load_codec("HoodieCleanMetadata").encode(record)
 
 
-def parse_clean_metadata(content: bytes, path: str) -> CleanMetadata:
-    """The content of a completed clean. Raises CorruptTableError."""
-    return clean_metadata_of(load_codec("HoodieCleanMetadata").decode(content, path))
-
-
 def clean_metadata_of(found: Mapping[str, Any]) -> CleanMetadata:
     """The Avro record of a completed clean."""
     return CleanMetadata(
@@ -111,7 +106,9 @@ def read_clean_metadata(table: HudiTable, instant: Instant) -> CleanMetadata | N
     Raises CorruptTableError, TimelineChangedError, StorageError.
     """
     content = read_instant(table, instant)
-    return parse_clean_metadata(content, table.instant_path(instant)) if content else None
+    if not content:
+        return None
+    return clean_metadata_of(load_codec("HoodieCleanMetadata").decode(content, table.instant_path(instant)))
 
 
 def _of_record(found: Mapping[str, Any]) -> CleanedPartition:

@@ -40,7 +40,6 @@ from hudisql.config.table_service_keys import (
 )
 from hudisql.errors import (
     InvalidArgumentError,
-    NoSuchInstantError,
     SettingsError,
     UnknownColumnError,
     UnsupportedTableError,
@@ -65,6 +64,7 @@ from hudisql.services.planned_run import (
     check_still_planned,
     first_attempt,
     give_up_run,
+    not_pending,
     pending_file_groups,
     prepare_to_plan,
     put_plan,
@@ -115,12 +115,12 @@ class ClusteringResult:
 
 def clustering_options(config: HudiConfig) -> ClusteringOptions:
     """The options of Hudi's settings. Raises SettingsError."""
-    strategy = _short_name(config, CLUSTERING_PLAN_STRATEGY, _PLAN_PACKAGE, tuple(_STRATEGIES))
+    strategy = config.get_class(CLUSTERING_PLAN_STRATEGY, _PLAN_PACKAGE, _STRATEGIES)
     for key, package in (
         (CLUSTERING_EXECUTION_STRATEGY, _RUN_PACKAGE),
         (CLUSTERING_UPDATES, _UPDATE_PACKAGE),
     ):
-        _short_name(config, key, package, (key.default,))
+        config.get_class(key, package, (key.default,))
     return ClusteringOptions(
         small_file_limit=config.get(CLUSTERING_SMALL_FILE_LIMIT),
         target_file_bytes=_positive(config, CLUSTERING_TARGET_FILE_BYTES),
@@ -235,16 +235,6 @@ def commits_since_clustering(table: HudiTable) -> int:
     return sum(commit.timestamp > last for commit in table.timeline.commits)
 
 
-def _short_name(config: HudiConfig, key: ConfigKey[str], package: str, known: Sequence[str]) -> str:
-    name = config.get(key).removeprefix(package)
-    if name not in known:
-        raise SettingsError(
-            f"{key} = {config.get(key)} is not supported",
-            hint=f"use {', '.join(f'{package}{each}' for each in known)}",
-        )
-    return name
-
-
 def _positive(config: HudiConfig, key: ConfigKey[Any]) -> int:
     value = int(config.get(key))
     if value < 1:
@@ -278,18 +268,12 @@ def _has_maps(kind: pa.DataType) -> bool:
 
 
 def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPlan]:
-    found = [
-        instant
-        for instant in table.timeline.pending
-        if instant.timestamp == instant_time and instant.completed_action == REPLACE_COMMIT
-    ]
-    plan = read_clustering_plan(table, instant_time) if found else None
-    if plan is None:
-        raise NoSuchInstantError(
-            f"no clustering {instant_time} is pending on the Hudi table at {table.base_path}",
-            hint="CALL show_clustering(table => '…') lists them",
-        )
-    return found[0], plan
+    for instant in table.timeline.pending:
+        if instant.timestamp == instant_time and instant.completed_action == REPLACE_COMMIT:
+            plan = read_clustering_plan(table, instant_time)
+            if plan is not None:
+                return instant, plan
+    raise not_pending(table, "clustering", instant_time)
 
 
 def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> list[SliceGroup]:
@@ -298,7 +282,7 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
     partitions = [partition for partition in list_partitions(table) if partition.path in paths]
     # Not the listing of a statement: others may have written since.
     found = load_file_slices(replace(table, listing=None), partitions)
-    slices = {(each.partition_path, each.file_id): each for each in found}
+    slices = {each.file_group: each for each in found}
     groups = []
     for group in plan.groups:
         chosen: list[FileSlice] = []

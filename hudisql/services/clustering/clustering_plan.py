@@ -173,7 +173,7 @@ def plan_clustering(
     small = [
         file_slice
         for file_slice in slices
-        if (file_slice.partition_path, file_slice.file_id) not in excluded
+        if file_slice.file_group not in excluded
         and (file_slice.base_file.length if file_slice.base_file is not None else 0)
         < options.small_file_limit
     ]

@@ -27,8 +27,6 @@ from hudisql.config.table_service_keys import (
     MAX_DELTA_SECONDS,
 )
 from hudisql.errors import (
-    NoSuchInstantError,
-    SettingsError,
     UnsupportedTableError,
 )
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
@@ -42,10 +40,11 @@ from hudisql.format.timeline.instant import (
     Instant,
     second_of,
 )
-from hudisql.services.compaction.compaction_partitions import chooses_partitions, partitions_to_compact
 from hudisql.services.compaction.compaction_plan import (
     CompactionPlan,
     Strategy,
+    chooses_partitions,
+    partitions_to_compact,
     plan_compaction,
     read_compaction_plan,
     slice_of,
@@ -55,6 +54,7 @@ from hudisql.services.planned_run import (
     check_still_planned,
     first_attempt,
     give_up_run,
+    not_pending,
     pending_file_groups,
     prepare_to_plan,
     put_plan,
@@ -129,18 +129,12 @@ class CompactionResult:
 
 def compaction_options(config: HudiConfig) -> CompactionOptions:
     """The options of Hudi's settings. Raises SettingsError."""
-    name = config.get(COMPACTION_STRATEGY)
-    strategy = _STRATEGIES.get(name.removeprefix(_STRATEGY_PACKAGE))
-    if strategy is None:
-        raise SettingsError(
-            f"{COMPACTION_STRATEGY} = {name} is not supported",
-            hint=f"use {', '.join(f'{_STRATEGY_PACKAGE}{each}' for each in _STRATEGIES)}",
-        )
+    strategy = config.get_class(COMPACTION_STRATEGY, _STRATEGY_PACKAGE, _STRATEGIES)
     return CompactionOptions(
         trigger=CompactionTrigger(config.get(COMPACTION_TRIGGER)),
         max_delta_commits=config.get(MAX_DELTA_COMMITS),
         max_delta_seconds=config.get(MAX_DELTA_SECONDS),
-        strategy=strategy,
+        strategy=_STRATEGIES[strategy],
         target_io_megabytes=config.get(COMPACTION_TARGET_IO),
         target_partitions=config.get(COMPACTION_TARGET_PARTITIONS),
         least_log_bytes=config.get(COMPACTION_LOG_BYTES),
@@ -263,17 +257,10 @@ def _check_compactable(table: HudiTable) -> None:
 
 
 def _planned(table: HudiTable, instant_time: str) -> Instant:
-    found = [
-        instant
-        for instant in table.timeline.pending
-        if instant.action == COMPACTION and instant.timestamp == instant_time
-    ]
-    if not found:
-        raise NoSuchInstantError(
-            f"no compaction {instant_time} is pending on the Hudi table at {table.base_path}",
-            hint="CALL show_compaction(table => '…') lists them",
-        )
-    return found[0]
+    for instant in table.timeline.pending:
+        if instant.action == COMPACTION and instant.timestamp == instant_time:
+            return instant
+    raise not_pending(table, "compaction", instant_time)
 
 
 def _slices_of(table: HudiTable, plan: CompactionPlan) -> list[FileSlice]:

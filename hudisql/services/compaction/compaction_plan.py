@@ -1,21 +1,25 @@
 """Compaction plans: which file slices a compaction merges into base files.
 
 Follows `HoodieCompactionPlan`, `CompactionUtils`, `BaseHoodieCompactionPlanGenerator` and
-`LogFileSizeBasedCompactionStrategy` of Hudi 0.15. Values and bytes; knows neither Spark nor settings.
+the strategies of Hudi 0.15. Those that choose partitions by day recognize `yyyy/MM/dd`, with or without
+names (`year=2024/month=03/day=01`), as Hudi's do; hudisql also `yyyy-MM-dd`, for which Hudi's plans stay
+empty. Values and bytes; knows neither Spark nor settings.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from datetime import date, timedelta
+from typing import Final, Literal, TypeGuard, get_args
 
-from hudisql.errors import CorruptTableError
+from hudisql.config.table_service_keys import COMPACTION_STRATEGY
+from hudisql.errors import CorruptTableError, SettingsError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
-from hudisql.services.compaction.compaction_partitions import PartitionStrategy
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.files.snapshot import in_merge_order
@@ -23,11 +27,15 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.instant_files import read_instant
 
 Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
+PartitionStrategy = Literal["day_based", "bounded_partitions", "unbounded_partitions"]
 Strategy = Order | PartitionStrategy
 
 _PLAN_VERSION: Final = 2
 _MEGABYTE: Final = 1 << 20
 _DEFAULT_BASE_FILE_BYTES: Final = 120 * _MEGABYTE
+
+_DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
+_NAMES: Final = re.compile(r"(^|/)[^/=]*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,7 @@ def plan_compaction(
     operations = [
         _operation_of(storage, file_slice)
         for file_slice in slices
-        if file_slice.has_log_files and (file_slice.partition_path, file_slice.file_id) not in excluded
+        if file_slice.has_log_files and file_slice.file_group not in excluded
     ]
     if strategy == "log_file_size":
         operations = [
@@ -230,3 +238,41 @@ def _length(info: FileInfo | None, path: str) -> int:
             hint="restore the file, or unschedule the compaction with Apache Hudi",
         )
     return info.length
+
+
+def chooses_partitions(strategy: str) -> TypeGuard[PartitionStrategy]:
+    """True for the strategies by day, which need the partition paths before slices are listed."""
+    return strategy in get_args(PartitionStrategy)
+
+
+def partitions_to_compact(
+    strategy: PartitionStrategy, paths: Iterable[str], target_partitions: int, today: date
+) -> list[str]:
+    """The partition paths that the strategy chooses, the latest day first.
+
+    `day_based` chooses the latest `target_partitions` of all, `bounded_partitions` those from
+    `target_partitions` days before `today` on, `unbounded_partitions` all others. Raises SettingsError for a
+    path without a day.
+    """
+    latest_first = sorted(((_day_of(path), path) for path in paths), reverse=True)
+    if strategy == "day_based":
+        return [path for _, path in latest_first[:target_partitions]]
+    earliest = today - timedelta(days=target_partitions)
+    is_bounded = strategy == "bounded_partitions"
+    return [path for day, path in latest_first if (day >= earliest) is is_bounded]
+
+
+def _day_of(path: str) -> date:
+    found = _DAY.match(_NAMES.sub(r"\1", path))
+    try:
+        if found is not None:
+            year, month, day = map(int, found.groups())
+            return date(year, month, day)
+    except ValueError:
+        pass
+    raise SettingsError(
+        f"the {COMPACTION_STRATEGY} of this table chooses partitions by day, and the partition path '{path}' "
+        "names none",
+        hint="partition paths are like 2024/03/01, 2024-03-01, dt=2024-03-01 or year=2024/month=03/day=01; "
+        "LogFileSizeBasedCompactionStrategy takes all partitions",
+    )

@@ -93,7 +93,11 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
     clusterings = [each for each in later if not each.is_completed and is_clustering(table, each)]
     others = [each for each in later if each not in clusterings]
     inflight = [
-        Instant(each.timestamp, _planned_action(each), InstantState.INFLIGHT)
+        Instant(
+            each.timestamp,
+            each.completed_action if each.is_completed else each.action,
+            InstantState.INFLIGHT,
+        )
         for each in (*clusterings, *others)
     ]
     return RestorePlan(savepoint_time, tuple(inflight))
@@ -117,10 +121,6 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
         return completions[each] > completions[kept]
 
     return [write for write in writes if is_later(write)]
-
-
-def _planned_action(instant: Instant) -> str:
-    return instant.completed_action if instant.is_completed else instant.action
 
 
 def _request(

@@ -1,7 +1,12 @@
-"""Rolls back the latest commit, for `CALL rollback_to_instant`.
+"""Rolls back the latest commit, or a pending compaction or clustering: a killed run, on request the plan too.
 
 Follows `RollbackToInstantTimeProcedure` and the checks of `BaseRollbackActionExecutor` of Hudi 0.15. Beyond
 Hudi, a commit whose predecessors' files are gone is not rolled back: its rows would be lost.
+
+For table services it follows `RunRollbackInflightTableServiceProcedure` of Hudi 1.x and
+`CompactionAdminClient` of Hudi 0.15 (its command line's `compaction unschedule`). Hudi renames the log files
+that belong to the slices of an unscheduled compaction; hudisql refuses such a compaction, since its rows
+could be lost in between.
 """
 
 from __future__ import annotations
@@ -18,7 +23,9 @@ from hudisql.format.timeline.instant import (
     ROLLBACK,
     WRITE_ACTIONS,
     Instant,
+    InstantState,
 )
+from hudisql.services.planned_run import service_name, undo_run
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import list_file_versions, slices_of_versions
@@ -183,9 +190,7 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
     before = _just_before(commit.timestamp)
     versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in needed}))
     slices = slices_of_versions(table, versions, before)
-    found = {
-        (file_slice.partition_path, file_slice.file_id): file_slice.base_instant_time for file_slice in slices
-    }
+    found = {file_slice.file_group: file_slice.base_instant_time for file_slice in slices}
     missing = {
         group
         for group, previous in needed.items()
@@ -211,7 +216,7 @@ def _check_not_downgraded(
     """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
     found = groups_without_base(
         table,
-        [file_slice for file_slice in slices if (file_slice.partition_path, file_slice.file_id) in needed],
+        [file_slice for file_slice in slices if file_slice.file_group in needed],
     )
     if found:
         reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
@@ -241,3 +246,65 @@ def existing_partitions(table: HudiTable, partitions: Collection[str]) -> list[s
 def _just_before(instant_time: str) -> str:
     """The greatest text of digits, of the same length, that sorts before the instant time."""
     return f"{int(instant_time) - 1:0{len(instant_time)}d}"
+
+
+def undo_service(
+    table: HudiTable, instant_time: str, concurrency: Concurrency, *, deletes_plan: bool = False
+) -> Instant:
+    """Delete the files of a pending compaction's or clustering's run; with `deletes_plan` the plan as well.
+
+    Returns the plan's instant. Raises NoSuchInstantError if no such service is pending, or it has not run and
+    the plan stays; RollbackRefusedError for the plan of a compaction whose slices have log files already;
+    WriteConflictError while another process runs it, or writes; UnsupportedTableError, TableLockedError,
+    CorruptTableError, StorageError.
+    """
+    check_writable(table, ROLLBACK)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        pending = _pending_service(table, instant_time)
+        if pending.state is InstantState.REQUESTED and not deletes_plan:
+            raise NoSuchInstantError(
+                f"the {service_name(pending)} {instant_time} of {table.base_path} is planned, and has no run "
+                "to undo",
+                hint="delete_request_instant_file => true deletes the plan",
+            )
+        if deletes_plan and pending.action == COMPACTION:
+            check_nobody_writes(table)
+            _check_no_log_files(table, pending)
+        held.check()
+        undo_run(table, pending, concurrency)
+        planned = pending.in_state(InstantState.REQUESTED)
+        if deletes_plan:
+            table.storage.delete_file(table.instant_path(planned))
+        return planned
+
+
+def _pending_service(table: HudiTable, instant_time: str) -> Instant:
+    for instant in table.timeline.pending:
+        if instant.timestamp == instant_time and (
+            instant.action == COMPACTION or is_clustering(table, instant)
+        ):
+            return instant
+    raise NoSuchInstantError(
+        f"no compaction or clustering {instant_time} is pending on the Hudi table at {table.base_path}",
+        hint="CALL show_compaction(table => '…') and show_clustering(table => '…') list them",
+    )
+
+
+def _check_no_log_files(table: HudiTable, planned: Instant) -> None:
+    """Raise RollbackRefusedError if writers have begun the slices that the compaction starts."""
+    groups = planned_file_groups(table, planned)
+    versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in groups}))
+    begun = []
+    for partition, file_id in sorted(groups):
+        version = versions.get(partition, {}).get(file_id, {}).get(planned.timestamp)
+        if version is not None and any(log_file.length for log_file in version.log_files):
+            begun.append(f"{partition}/{file_id}".lstrip("/"))
+    if begun:
+        raise RollbackRefusedError(
+            f"the plan of the compaction {planned.timestamp} of {table.base_path} cannot be deleted: "
+            f"{len(begun)} file groups have log files in the slices that it starts "
+            f"({', '.join(begun[:_SHOWN])}{' …' if len(begun) > _SHOWN else ''})",
+            hint=f"run it: CALL run_compaction(op => 'run', table => '…', timestamp => {planned.timestamp})",
+        )

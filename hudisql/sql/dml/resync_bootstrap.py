@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_entry
+from hudisql.procedures.binder import parse_choice
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -90,12 +91,7 @@ class ResyncBootstrapRow:
     instant: str | None = None
 
 
-@procedure(
-    name="resync_bootstrap",
-    summary="Commits files that came to the source of a bootstrapped table after the bootstrap.",
-    arguments=ResyncBootstrapArguments,
-    row=ResyncBootstrapRow,
-)
+@procedure("Commits files that came to the source of a bootstrapped table after the bootstrap.")
 def resync_bootstrap(
     context: Context, arguments: ResyncBootstrapArguments
 ) -> CheckedRows[ResyncBootstrapRow]:
@@ -131,10 +127,10 @@ def resync_bootstrap(
 def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -> ResyncRequest:
     """The request of the call's arguments."""
     from hudisql.bootstrap.plan.bootstrap_mode import (
-        parse_partition_mismatch_policy,
-        parse_unsafe_type_policy,
+        PartitionMismatchPolicy,
+        UnsafeTypePolicy,
     )
-    from hudisql.bootstrap.plan.schema_drift import parse_schema_drift
+    from hudisql.bootstrap.plan.schema_drift import SchemaDrift
     from hudisql.bootstrap.resync.resync_plan import ResyncRequest
 
     mode, table = arguments.mode.strip().lower(), arguments.source_table
@@ -147,9 +143,11 @@ def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -
         upserts=mode == "upsert",
         lift=arguments.lift,
         key_check=arguments.key_check.strip().lower(),
-        on_schema_drift=parse_schema_drift(arguments.on_schema_drift),
-        on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
-        on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
+        on_schema_drift=parse_choice(SchemaDrift, "on_schema_drift", arguments.on_schema_drift),
+        on_unsafe_type=parse_choice(UnsafeTypePolicy, "on_unsafe_type", arguments.on_unsafe_type),
+        on_partition_mismatch=parse_choice(
+            PartitionMismatchPolicy, "on_partition_mismatch", arguments.on_partition_mismatch
+        ),
     )
 
 

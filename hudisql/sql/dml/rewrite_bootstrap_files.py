@@ -52,12 +52,7 @@ class RewrittenFileGroupRow:
     instant: str | None
 
 
-@procedure(
-    name="rewrite_bootstrap_files",
-    summary="Rewrites bootstrapped file groups as base files, which need no source files.",
-    arguments=RewriteBootstrapFilesArguments,
-    row=RewrittenFileGroupRow,
-)
+@procedure("Rewrites bootstrapped file groups as base files, which need no source files.")
 def rewrite_bootstrap_files(
     context: Context, arguments: RewriteBootstrapFilesArguments
 ) -> Iterable[RewrittenFileGroupRow]:

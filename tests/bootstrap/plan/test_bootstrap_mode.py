@@ -13,7 +13,6 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     ModeChoice,
     choose_mode,
     mode_choice_from_options,
-    parse_unsafe_type_policy,
 )
 from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options
 from hudisql.errors import InvalidArgumentError
@@ -29,8 +28,6 @@ def test_a_mode_is_taken_in_any_case_and_holds_for_all_partitions():
         choose_mode("fast", None)
     with pytest.raises(InvalidArgumentError, match="leave one of them out"):
         choose_mode("full_record", "dt > '1'")
-    with pytest.raises(InvalidArgumentError, match="it is 'fail', 'warn' or 'full_record'"):
-        parse_unsafe_type_policy("no")
 
 
 def test_a_regex_must_match_the_whole_path_and_the_others_take_the_other_mode():

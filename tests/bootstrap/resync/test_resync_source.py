@@ -13,8 +13,8 @@ import pytest
 from hudisql.bootstrap.blockers import blockers_of
 from hudisql.bootstrap.resync.resync_plan import NewFile, ResyncRequest, plan_resync
 from hudisql.bootstrap.resync.resync_rows import SourceRows
-from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.run_resync import check_sources_unchanged
+from hudisql.bootstrap.resync.source_comparison import scan_table_source
 from hudisql.bootstrap.source.source_files import external_file
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError

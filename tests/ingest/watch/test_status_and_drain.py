@@ -18,7 +18,8 @@ from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal
 from hudisql.ingest.kafka.group_state import _answer, read_group, slot_text
-from hudisql.procedures.ingest.ingest_table import DeclaredArguments, pause_ingest, resume_ingest
+from hudisql.procedures.ingest.ingest_table import pause_ingest, resume_ingest
+from hudisql.procedures.registry import NamedTableArguments
 from hudisql.service_process.ingest.drain_ingest import drain_tables, resume_tables
 from hudisql.service_process.ingest.ingest_status import IngestStatus, StatusRow, find_status
 from tests.ingest.fed_tables import STORAGE, FedTable, FedTables
@@ -70,7 +71,7 @@ def test_drained_tables_have_all_that_was_read_and_nobody_writes_to_them(
     wait_for(lambda: status_of(made[0], tables=names).is_well, "both tables have a worker")
     waiting = row_of(made[0], max_lag=10).error
     assert waiting in ("20 events wait, more than 10", "40 events wait, more than 10")
-    paused = DeclaredArguments(table=made[1].full_name)
+    paused = NamedTableArguments(table=made[1].full_name)
     assert all(each.offsets().offsets != each.ends() for each in made)
     stream = io.StringIO()
     context = context_of(made[0], stream)

@@ -12,7 +12,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.archived_log_files import archived_entry, encode_archive_file
 from hudisql.format.timeline.instant import InstantState
-from hudisql.procedures.show.path_pattern import find_paths
+from hudisql.procedures.show.shown_rows import find_paths
 from hudisql.services.clean.clean_metadata import read_clean_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table

@@ -13,7 +13,7 @@ from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.dead_letters import SUFFIX
 from hudisql.options.table_call import open_registered
-from hudisql.service_process.ingest import new_columns
+from hudisql.service_process.ingest import declared_table
 from hudisql.table.hudi_table import open_table
 from tests.ingest.fed_tables import DATABASE, STORAGE, FedTable, FedTables
 from tests.ingest.worker_processes import WorkerServer
@@ -78,14 +78,14 @@ def test_new_columns_are_added_while_a_worker_runs(tables: FedTables, workers: W
 
 
 def test_a_table_gets_no_columns_without_end(tables: FedTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_columns, "MOST_COLUMNS", 6)
+    monkeypatch.setattr(declared_table, "MOST_COLUMNS", 6)
     table = tables.make("crowded", partitions=1)
     context = Context(None, table.client, STORAGE)  # type: ignore[arg-type]
     entry = table.client.get_table(DATABASE, table.name)
     assert entry is not None
     call = open_registered(context, entry, STORAGE)
     found = pa.schema([(name, pa.int64()) for name in ("a", "A", "b", "c", "dt", "_hoodie_x")])
-    left = new_columns.add_new_columns(call, found, call.concurrency())
+    left = declared_table.add_new_columns(call, found, call.concurrency())
     assert left == ["A", "c", "_hoodie_x"]
     assert table.table.schema.names == ["id", "name", "ts", "a", "b", "dt"]
     with pytest.raises(InvalidArgumentError, match="new_columns is 'all'"):

@@ -17,9 +17,9 @@ from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
-from hudisql.service_process.tables.maintained_table import RegisteredTable
 from hudisql.service_process.tables.run_services import (
     REFRESH_SECONDS,
+    RegisteredTable,
     ServedTables,
     TableRegistry,
     run_services,
@@ -29,8 +29,8 @@ from hudisql.services.schedule.due_services import Service
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.service_process.tables.test_table_watch import CountingStorage
 from tests.services.schedule.test_service_loop import Lines
-from tests.services.schedule.test_table_watch import CountingStorage
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]

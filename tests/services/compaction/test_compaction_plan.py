@@ -18,10 +18,10 @@ from hudisql.services.compaction.compaction_action import (
     CompactionTrigger,
     is_compaction_due,
 )
-from hudisql.services.compaction.compaction_partitions import partitions_to_compact
 from hudisql.services.compaction.compaction_plan import (
     CompactionPlan,
     parse_compaction_plan,
+    partitions_to_compact,
     plan_compaction,
     read_compaction_plan,
     slice_of,

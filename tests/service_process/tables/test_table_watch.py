@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.services.schedule.table_watch import TableWatch
+from hudisql.service_process.tables.run_services import TableWatch
 from hudisql.storage import FileInfo, Storage
 from tests.table.conftest import TableDirectory
 
