@@ -37,7 +37,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.timeline.archived_timeline import commits_in_archive
 from hudisql.table.timeline.completion_times import completion_times
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive

@@ -15,8 +15,7 @@ from hudisql.services.planned_run import service_name, undo_run
 from hudisql.services.rollback.rollback_action import check_nobody_writes, existing_partitions
 from hudisql.table.files.snapshot import list_file_versions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock

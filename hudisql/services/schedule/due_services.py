@@ -47,7 +47,7 @@ from hudisql.services.compaction.compaction_action import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import has_metadata_table
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.last_activity import has_expired, is_silent

@@ -26,7 +26,7 @@ from hudisql.table.timeline.completion_times import (
     first_active_completion,
 )
 from hudisql.table.timeline.instant_files import read_commits
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 
 EARLIEST = "earliest"
 """As `begin`: before the first commit."""
