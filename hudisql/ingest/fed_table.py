@@ -1,4 +1,4 @@
-"""The tables of a worker: those that are declared as of its last look, and those that it feeds or will start."""
+"""The tables of a worker: those that its last look found declared, and those that it feeds or will start."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Writers that died: when a pending instant's writer was last active, and the files that dead writers leave.
+"""Writers that died: when a pending instant's writer was last active, and what dead writers leave.
 
-The last activity is the heartbeat, or else the instant's files below `.hoodie`; a process beside writers finds
-failed writes by it. Stale files are markers and heartbeats of instants that are no longer pending: Apache Hudi
-ignores them and never deletes them. `write/transaction/commit` selects the commits that are rolled back.
+The last activity is the heartbeat, or else the instant's files below `.hoodie`: a process beside writers
+finds failed writes by it. Stale files are markers and heartbeats of instants that are no longer pending.
+Apache Hudi ignores such files and never deletes them. `write/transaction/commit` selects the commits that are
+rolled back.
 """
 
 from __future__ import annotations
