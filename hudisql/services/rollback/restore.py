@@ -44,12 +44,12 @@ from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive
 from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.lock import HeldLock, hold_lock
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
-from hudisql.write.transaction.restore_payloads import (
+from hudisql.write.transaction.timeline_files import timeline_files
+from hudisql.write.transaction.timeline_payloads import (
     RestorePlan,
     parse_restore_plan,
     render_restore_metadata,
 )
-from hudisql.write.transaction.timeline_files import timeline_files
 
 _SHOWN: Final = 3
 
