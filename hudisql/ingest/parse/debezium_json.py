@@ -34,9 +34,8 @@ from hudisql.ingest.parse.json_program import (
     JsonProgram,
     compile_program,
 )
-from hudisql.ingest.parse.json_records import RecordTexts, ScannedRecords, scan_texts, text_at
+from hudisql.ingest.parse.json_records import RecordTexts, ScannedRecords, delete_record, scan_texts, text_at
 from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
-from hudisql.ingest.parse.tombstones import delete_record
 
 Integers = npt.NDArray[np.int64]
 _NO_COLUMNS: Final = pa.schema([])
