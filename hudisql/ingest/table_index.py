@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.timeline.instant import Instant
-from hudisql.ingest.index.partition_index import PartitionIndex
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rebuild import written_keys
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.partition_split import PartitionSplit

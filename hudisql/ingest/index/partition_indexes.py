@@ -19,9 +19,8 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.timeline.instant import Instant
 from hudisql.ingest.index.index_refresh import TimelinePosition, apply_changes, changes_since, position_of
 from hudisql.ingest.index.key_index import KeyIndex
-from hudisql.ingest.index.partition_index import PartitionIndex
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.partition_time import partition_time
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.table.hudi_table import HudiTable
