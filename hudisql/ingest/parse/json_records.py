@@ -125,7 +125,8 @@ def scan_texts(
     growth = 1
     while True:
         slots = make_slots(program, count, growth)
-        new = _new_fields(_MOST_NEW_COLUMNS if take_new_columns else 0)
+        most = _MOST_NEW_COLUMNS if take_new_columns else 0
+        new = NewFields(*(np.zeros(size, np.int64) for size in (most, most, most, 1)))
         full = json_scan_kernels.scan(
             starts,
             ends,
@@ -165,10 +166,6 @@ def scan_texts(
 def text_at(start: int, end: int) -> bytes:
     """A copy of the bytes between two addresses."""
     return ctypes.string_at(start, end - start)
-
-
-def _new_fields(most: int) -> NewFields:
-    return NewFields(*(np.zeros(size, np.int64) for size in (most, most, most, 1)))
 
 
 def _new_columns(new: NewFields) -> pa.Schema:

@@ -194,15 +194,11 @@ def make_write_task(
             partition_path=partition_path,
             instant_time=write_context.instant_time,
             file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
-            write_token=write_token(number, _stage_of(write_context.instant_time), 0),
+            # A number in place of Spark's stage id, so that two writers never use the same log file name.
+            write_token=write_token(number, int(write_context.instant_time[-9:]), 0),
             task_partition_id=number,
         ),
         rows=rows,
         is_new_partition=is_new_partition,
         depth=len([part for part in partition_path.split("/") if part]),
     )
-
-
-def _stage_of(instant_time: str) -> int:
-    """A number in place of Spark's stage id, so that two writers never use the same log file name."""
-    return int(instant_time[-9:])

@@ -199,13 +199,10 @@ def render_restore_metadata(
         "timeTakenInMillis": milliseconds,
         "instantsToRollback": [instant.timestamp for instant in plan.instants],
         "hoodieRestoreMetadata": {
-            instant.timestamp: _list_of(rollbacks.get(instant.timestamp)) for instant in plan.instants
+            instant.timestamp: [rollbacks[instant.timestamp]] if instant.timestamp in rollbacks else []
+            for instant in plan.instants
         },
         "version": 1,
         "restoreInstantInfo": [instant_info(instant) for instant in plan.instants],
     }
     return load_codec("HoodieRestoreMetadata").encode(record)
-
-
-def _list_of(rollback: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
-    return [] if rollback is None else [rollback]
