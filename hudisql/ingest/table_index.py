@@ -25,7 +25,7 @@ from hudisql.ingest.index.rebuild import written_keys
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.partition_split import PartitionSplit
 from hudisql.ingest.split.table_splits import TableSplits
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import file_slices_at, list_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -159,8 +159,7 @@ def _positions(table: HudiTable, file_slice: FileSlice, wanted: pa.Array, keys: 
 
 
 def _held(table: HudiTable, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.Array]:
-    config = log_merge_config_of(table) if file_slice.has_log_files else None
-    lookup = SliceLookup(file_slice, log_merge_config=config)
+    lookup = SliceLookup(file_slice, log_merge_config=log_merge_config_for(table, [file_slice]))
     for batch in find_keys(table.storage, lookup, keys, prunes_by_footer=True):
         yield batch.column(0)
 
