@@ -33,7 +33,7 @@ def opened(log: WriteAheadLog, *tables: str, committed: int = 0) -> PushEvents:
     return events
 
 
-def values(polled: Polled) -> list[list[bytes]]:
+def values(polled: Polled) -> list[list[bytes | None]]:
     return [list(batch.values) for batch in polled.batches]
 
 
