@@ -35,7 +35,7 @@ from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.ownership import OwnsAll
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.table_feed import TableFeed
-from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
+from hudisql.ingest.watch.observer import CommittedEvents, IngestObserver
 from hudisql.ingest.worker import IngestWorker
 from hudisql.options.writer_settings import write_options_by
 from hudisql.service_process.ingest.declared_table import SHARED_BY_WRITERS
@@ -177,19 +177,13 @@ def measure(
     return Measured(table_type, flush, sent[0], cpu, wall, memory, commits, sent[1], found.num_rows)
 
 
-class _Commits:
+class _Commits(IngestObserver):
     """Counts the commits of a worker."""
 
     count = 0
 
     def committed(self, _commit: CommittedEvents) -> None:
         self.count += 1
-
-    def failed(self, _table: str) -> None:
-        """A failure shows in the worker's result."""
-
-    def looked(self, _view: WorkerView) -> None:
-        """How tables are is not counted."""
 
 
 def _work(servers: str, path: str, topic: str, table_type: str, flush: int) -> tuple[float, float, int, int]:

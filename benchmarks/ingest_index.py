@@ -25,8 +25,7 @@ from hudisql.format.keys.key_hashes import Hashes, xxhash64
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.ingest.index.key_index import UNKNOWN, KeyIndex
-from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.ingest.index.pending_keys import PendingKeys
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.rebuild import add_slices
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.index.sorted_index import SortedIndex

@@ -31,6 +31,7 @@ from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 
 _WHOLE_TABLE: Final = "insert_overwrite_table"
+_STORAGE_KEYS: Final = ("fs.", "dfs.")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ def prepare_write(
     refuse_misspelt_options(options)
     table = _open_root(storage, options)
     operation = effective_operation(table, _operation_of(options, overwrite=overwrite))
-    given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
+    given = read_frame_options(
+        operation, {k: v for k, v in options.items() if not k.lower().startswith(_STORAGE_KEYS)}
+    )
     check_agreement(given, table, table.name)
     check_writable(table)
     columns = _columns_of(table, schema)
@@ -110,10 +113,6 @@ def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:
             f"{path} lies in the Hudi table at {table.base_path}", hint="save to the table itself"
         )
     return table
-
-
-def _is_of_storage(name: str) -> bool:
-    return name.lower().startswith(("fs.", "dfs."))
 
 
 def _columns_of(table: HudiTable, schema: StructType) -> list[str]:

@@ -123,7 +123,8 @@ class TableBuffer:
             # Most of a thousand tables are, at each look.
             return 0
         rows: int = sum(row.nbytes for row in self._rows)
-        return rows + self._bytes_of_bad()
+        bad = sum(len(part) for each in self.bad for part in (each.key, each.value) if part is not None)
+        return rows + bad
 
     def keep(self, choose: Callable[[pa.Table], pa.Table]) -> pa.Table | None:
         """Replace the rows, in order of arrival, by those that `choose` gives; None without rows."""
@@ -133,9 +134,6 @@ class TableBuffer:
         self._rows = [pa.concat_tables(self._rows, promote_options="default").combine_chunks()]
         self._rows = [choose(self._rows[0])]
         return self._rows[0]
-
-    def _bytes_of_bad(self) -> int:
-        return sum(len(part) for each in self.bad for part in (each.key, each.value) if part is not None)
 
     def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
         """The offsets of the table once the rows are committed."""

@@ -1,30 +1,37 @@
 """Finds the file groups of a flush's keys by the indexes in memory, and adds the written keys to these.
 
-In partitions that are split the hash of a key is its file group. Keys of other partitions without an index
-are looked up in the partition's file slices, by their bloom filters, as in other writes.
+In partitions that are split the hash of a key is its file group. Merge-on-read then needs no look-up: rows go
+to the bucket's log files, where keys may be that no base file has. Copy-on-write looks for the keys in their
+bucket's file, by its bloom filter, since its rows are merged when they are written. Keys that other writers
+put into file groups of their own are looked up in these. Keys of other partitions without an index are looked
+up in the partition's file slices, by their bloom filters, as in other writes.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.format.timeline.instant import Instant
-from hudisql.ingest.index.partition_index import PartitionIndex
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rebuild import written_keys
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
+from hudisql.ingest.split.partition_split import PartitionSplit
 from hudisql.ingest.split.table_splits import TableSplits
-from hudisql.ingest.split.tag_by_hash import tag_by_hash
-from hudisql.table.files.snapshot import file_slices_at
+from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import file_slices_at, list_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
+from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 
 INDEX_BYTES_KEY = "hudisql.ingest.index_bytes"
 """Key of the extra metadata: what the indexes of the commit's partitions take, by path."""
@@ -122,3 +129,42 @@ class TableIndex:
         slices = file_slices_at(table, [path])
         size = sum(file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None)
         return size // _LEAST_ROW_BYTES * _BYTES_PER_KEY > self._limits.memory_bytes
+
+
+def tag_by_hash(table: HudiTable, split: PartitionSplit, keys: pa.Array) -> KeyLocations:
+    """The file group of each of the distinct keys. Raises StorageError."""
+    file_ids = split.file_ids_of(keys, table.properties.record_key_fields)
+    if table.is_merge_on_read and not split.foreign:
+        return KeyLocations(file_ids)
+    is_stored = np.full(len(keys), table.is_merge_on_read)
+    for file_slice in list_file_slices(table, [split.path], None):
+        if file_slice.file_id in split.foreign:
+            at = _positions(table, file_slice, keys, keys)
+            is_stored[at] = True
+            file_ids = pc.replace_with_mask(
+                file_ids, pa.array(_mask(at, len(keys))), pa.repeat(pa.scalar(file_slice.file_id), len(at))
+            )
+        elif not table.is_merge_on_read:
+            own = keys.filter(pc.equal(file_ids, file_slice.file_id))
+            is_stored[_positions(table, file_slice, own, keys)] = True
+    return KeyLocations(file_ids, is_stored)
+
+
+def _positions(table: HudiTable, file_slice: FileSlice, wanted: pa.Array, keys: pa.Array) -> np.ndarray:
+    """The positions in `keys` of the `wanted` keys that the slice holds."""
+    found = [np.array([], np.int64)]
+    if len(wanted):
+        found += [pc.index_in(each, value_set=keys).to_numpy() for each in _held(table, file_slice, wanted)]
+    return np.sort(np.concatenate(found)).astype(np.int64)
+
+
+def _held(table: HudiTable, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.Array]:
+    lookup = SliceLookup(file_slice, log_merge_config=log_merge_config_for(table, [file_slice]))
+    for batch in find_keys(table.storage, lookup, keys, prunes_by_footer=True):
+        yield batch.column(0)
+
+
+def _mask(at: np.ndarray, length: int) -> np.ndarray:
+    mask = np.zeros(length, dtype=bool)
+    mask[at] = True
+    return mask

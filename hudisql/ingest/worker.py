@@ -15,9 +15,8 @@ from typing import Final
 
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, KafkaError
-from hudisql.ingest.declared_tables import DeclaredTables
 from hudisql.ingest.event_source import EventSource, Polled
-from hudisql.ingest.fed_table import FedTable, IngestTable, WaitingTable
+from hudisql.ingest.fed_table import DeclaredTables, FedTable, IngestTable, WaitingTable
 from hudisql.ingest.kafka.kafka_source import KafkaSource
 from hudisql.ingest.ownership import Ownership
 from hudisql.ingest.source_readers import SourceReaders

@@ -21,8 +21,7 @@ from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.properties.written_versions import check_written
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.conflicts import FileGroup

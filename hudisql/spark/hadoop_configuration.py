@@ -6,7 +6,6 @@ changes by SET. Only the keys that `Storage` reads are copied; they hold secrets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from hudisql.spark.jvm import session_state
@@ -24,14 +23,10 @@ def hadoop_configuration(spark: SparkSession) -> dict[str, str]:
     collected = {
         prefix + str(suffix): str(value)
         for prefix in _PREFIXES
-        for suffix, value in _entries(java_configuration.getPropsWithPrefix(prefix))
+        for suffix, value in java_configuration.getPropsWithPrefix(prefix).items()
     }
     for key in _KEYS:
         value = java_configuration.get(key)
         if value is not None:
             collected[key] = str(value)
     return collected
-
-
-def _entries(java_map: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(key, java_map[key]) for key in java_map]

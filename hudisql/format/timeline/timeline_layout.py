@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from hudisql.format.timeline.instant import (
     ACTIONS,
@@ -76,53 +76,31 @@ def archive_directory(base_path: str, name: str) -> str:
     return join(base_path, METADATA_DIRECTORY, name)
 
 
-class TimelineLayout(Protocol):
-    """One version of the layout."""
-
-    @property
-    def version(self) -> int:
-        """Hudi's `hoodie.timeline.layout.version`."""
-
-    @property
-    def has_completion_times(self) -> bool:
-        """True if the names of completed actions have their completion times.
-
-        File slices then follow these times, and the name of a log file has the instant of the commit that
-        wrote it, not that of its base file.
-        """
-
-    def timeline_directory(self, base_path: str) -> str:
-        """The directory of the active timeline."""
-
-    def file_name(self, instant: Instant) -> str:
-        """The name of the file that stands for the instant in its state."""
-
-    def parse_file_name(self, name: str) -> Instant | None:
-        """The instant of a file in the timeline's directory, or None for other files."""
-
-    def __hash__(self) -> int:
-        """Layouts are values."""
-
-    def avro_record(self, instant: Instant) -> str | None:
-        """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
-
-    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
-        """Orders instants from the oldest to the newest."""
-
-
 @dataclass(frozen=True, slots=True)
-class TimelineLayoutV1:
-    """Each state of an action is a file `<instant>.<action>[.requested|.inflight]` in `.hoodie` itself."""
+class TimelineLayout:
+    """Version 1 of the layout, and the base of later ones.
 
-    version: int = 1
-    has_completion_times: bool = False
+    Each state of an action is a file `<instant>.<action>[.requested|.inflight]` in `.hoodie` itself.
+    """
+
+    version: ClassVar[int] = 1
+    """Hudi's `hoodie.timeline.layout.version`."""
+    has_completion_times: ClassVar[bool] = False
+    """True if the names of completed actions have their completion times.
+
+    File slices then follow these times, and the name of a log file has the instant of the commit that wrote
+    it, not that of its base file.
+    """
 
     def timeline_directory(self, base_path: str) -> str:
         """The directory of the active timeline."""
         return metadata_directory(base_path)
 
     def file_name(self, instant: Instant) -> str:
-        """The name of the file; a completed compaction is named after the commit that it makes."""
+        """The name of the file that stands for the instant in its state.
+
+        A completed compaction is named after the commit that it makes.
+        """
         if instant.state is InstantState.COMPLETED:
             return f"{instant.timestamp}.{instant.completed_action}"
         if instant.state is InstantState.INFLIGHT and instant.action == COMMIT:
@@ -130,20 +108,20 @@ class TimelineLayoutV1:
         return f"{instant.timestamp}.{instant.action}.{instant.state.name.lower()}"
 
     def parse_file_name(self, name: str) -> Instant | None:
-        """The instant of a file's name, or None for other files."""
+        """The instant of a file in the timeline's directory, or None for other files."""
         return _instant_of(name)
 
     def avro_record(self, instant: Instant) -> str | None:
-        """Plans and rollbacks are Avro containers, commits JSON."""
+        """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
         return _AVRO_RECORDS.get((instant.action, instant.state))
 
     def sort_key(self, instant: Instant) -> tuple[str, str, int]:
-        """By the time at which an action was requested."""
+        """Orders instants from the oldest to the newest, by the time at which an action was requested."""
         return instant.timestamp, instant.action, instant.state
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineLayoutV2:
+class TimelineLayoutV2(TimelineLayout):
     """A completed action is a file `<instant>_<completion time>.<action>` in `.hoodie/timeline`.
 
     Pending states are named as in layout 1, but a pending clustering is an action of its own. Completed names
@@ -153,8 +131,8 @@ class TimelineLayoutV2:
 
     directory: str = DEFAULT_TIMELINE_DIRECTORY
     history: str = DEFAULT_HISTORY_DIRECTORY
-    version: int = 2
-    has_completion_times: bool = True
+    version: ClassVar[int] = 2
+    has_completion_times: ClassVar[bool] = True
 
     def timeline_directory(self, base_path: str) -> str:
         """The directory of the active timeline."""
@@ -188,10 +166,6 @@ class TimelineLayoutV2:
             return record if instant.completion_time else None
         return LAYOUT_V1.avro_record(instant)
 
-    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
-        """By the time at which an action was requested, as in layout 1."""
-        return LAYOUT_V1.sort_key(instant)
-
 
 _COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
 
@@ -221,7 +195,7 @@ _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (RESTORE, InstantState.REQUESTED): "HoodieRestorePlan",
     (RESTORE, InstantState.COMPLETED): "HoodieRestoreMetadata",
 }
-LAYOUT_V1: Final[TimelineLayout] = TimelineLayoutV1()
+LAYOUT_V1: Final = TimelineLayout()
 """The layout of table version 6, and of all new tables."""
 
 

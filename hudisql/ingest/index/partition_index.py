@@ -1,4 +1,9 @@
-"""The index of one partition: a `KeyIndex` and the numbers by which it knows the partition's file groups."""
+"""The index of one partition, and the new keys of a flush, which it learns once the flush is committed.
+
+The index is a `KeyIndex` and the numbers by which it knows the partition's file groups. If it knew the keys
+of a flush before the commit, a failed one would leave keys in it that no file holds, and rows of them would
+be written as updates of nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.keys.key_hashes import Hashes
+from hudisql.format.keys.key_hashes import Hashes, xxhash64
 from hudisql.ingest.index.key_index import MOST_GROUPS, UNKNOWN, Groups, KeyIndex
 
 
@@ -85,6 +90,39 @@ def too_many_groups(path: str) -> UnsupportedTableError:
     )
 
 
-def encoded_file_ids(file_ids: pa.Array) -> pa.DictionaryArray:
-    """File ids as a dictionary array."""
-    return file_ids if pa.types.is_dictionary(file_ids.type) else pc.dictionary_encode(file_ids)
+class PendingKeys:
+    """Keys and their file ids, collected for one partition; dropping it leaves the index as it is."""
+
+    def __init__(self, index: PartitionIndex) -> None:
+        self.index = index
+        self._parts: list[tuple[Hashes, pa.DictionaryArray]] = []
+
+    def __len__(self) -> int:
+        return sum(len(hashes) for hashes, _ in self._parts)
+
+    def add(self, hashes: Hashes, file_ids: pa.Array) -> None:
+        """Collect keys: the hash of each and the id of the file group that its row was written to."""
+        encoded = file_ids if pa.types.is_dictionary(file_ids.type) else pc.dictionary_encode(file_ids)
+        self._parts.append((hashes, encoded))
+
+    def add_written(self, keys: Iterable[pa.Array], file_id: str) -> None:
+        """Collect the keys of a file that the index does not know in its file group.
+
+        A hash may be known in another one: of another key, or of this one before it was deleted there.
+        """
+        group = self.index.group_of(file_id)
+        for batch in keys:
+            hashes = xxhash64(batch)
+            found = self.index.keys.look_up(hashes)
+            new = hashes[(found == UNKNOWN) | (found != group)]
+            self.add(new, pa.repeat(pa.scalar(file_id), len(new)))
+
+    def publish(self) -> None:
+        """Let the index know the keys, after the commit.
+
+        Raises UnsupportedTableError if there are too many file groups; the index then lacks keys and must be
+        dropped.
+        """
+        parts, self._parts = self._parts, []
+        for hashes, file_ids in parts:
+            self.index.add_keys(hashes, file_ids)

@@ -19,9 +19,8 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.timeline.instant import Instant
 from hudisql.ingest.index.index_refresh import TimelinePosition, apply_changes, changes_since, position_of
 from hudisql.ingest.index.key_index import KeyIndex
-from hudisql.ingest.index.partition_index import PartitionIndex
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.partition_time import partition_time
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.table.hudi_table import HudiTable
@@ -88,7 +87,8 @@ class PartitionIndexes:
         """
         if position_of(table.timeline) != self._position:
             self.refresh(table, now)
-        if self._without.get(path) is NoIndexReason.MEMORY and self._has_room(path):
+        needed = self.nbytes + self._bytes_dropped.get(path, 0)
+        if self._without.get(path) is NoIndexReason.MEMORY and needed <= self._limits.memory_bytes:
             del self._without[path]
         if path in self._without:
             return None
@@ -185,9 +185,6 @@ class PartitionIndexes:
                 continue
             self._on_disk.add(path)
             self._rebuild(table, path)
-
-    def _has_room(self, path: str) -> bool:
-        return self.nbytes + self._bytes_dropped.get(path, 0) <= self._limits.memory_bytes
 
     def _is_expired(self, table: HudiTable, path: str, now: datetime) -> bool:
         if self._limits.index_days is None:

@@ -72,11 +72,7 @@ def _moment(year: int, month: int, day: int, hour: int) -> datetime | None:
 
 
 def _first_commit(table: HudiTable, path: str) -> datetime | None:
-    marker = (
-        join(table.base_path, path, PARTITION_METADATA_FILE)
-        if path
-        else join(table.base_path, PARTITION_METADATA_FILE)
-    )
+    marker = join(table.base_path, path, PARTITION_METADATA_FILE)
     try:
         commit_time = parse_partition_metadata(table.storage.read(marker)).commit_time
     except NoSuchPathError:

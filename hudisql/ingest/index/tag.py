@@ -19,7 +19,7 @@ from hudisql.errors import NoSuchStateError
 from hudisql.format.keys.key_hashes import Hashes, repeated_hashes, xxhash64
 from hudisql.ingest.index.key_index import AMBIGUOUS, UNKNOWN, Groups, significant_bits
 from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
@@ -93,9 +93,7 @@ def find_in_partition(table: HudiTable, path: str) -> FindKeys:
     @cache
     def lookups() -> dict[str, SliceLookup]:
         slices = file_slices_at(table, [path])
-        config = (
-            log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
-        )
+        config = log_merge_config_for(table, slices)
         return {file_slice.file_id: SliceLookup(file_slice, log_merge_config=config) for file_slice in slices}
 
     def find(file_id: str, keys: pa.StringArray) -> list[pa.Array]:

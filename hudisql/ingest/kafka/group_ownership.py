@@ -16,8 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from hudisql.errors import KafkaError
-from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
-from hudisql.ingest.kafka.client_log import client_logger
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings, client_logger
 from hudisql.ingest.kafka.group_state import SLOTS, control_topic, slot_of, slot_text
 from hudisql.ingest.ownership import DeclaredName, HandOver
 

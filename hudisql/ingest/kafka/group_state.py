@@ -20,8 +20,7 @@ from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient
 
 from hudisql.errors import KafkaError
-from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
-from hudisql.ingest.kafka.client_log import client_logger
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings, client_logger
 from hudisql.retry import retry
 
 SLOTS: Final = 256

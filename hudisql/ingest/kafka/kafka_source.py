@@ -24,8 +24,7 @@ from confluent_kafka import KafkaError as ClientError
 from hudisql.errors import EventsLostError, KafkaError
 from hudisql.ingest.declaration import EARLIEST, LATEST, IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
-from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
-from hudisql.ingest.kafka.client_log import client_logger
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings, client_logger
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
 

@@ -24,9 +24,8 @@ from hudisql.ingest.parse.avro_resolution import (
     type_of_semantic,
 )
 from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, compile_program
-from hudisql.ingest.parse.json_records import scan_values
+from hudisql.ingest.parse.json_records import delete_record, scan_values
 from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
-from hudisql.ingest.parse.tombstones import delete_record
 
 Integers = npt.NDArray[np.int64]
 _HEADER: Final = 5

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.parse.avro_records import (
+    AvroParser,
     AvroRows,
-    Schemas,
     WriterRows,
     bad_values,
     batch_of_parts,
@@ -37,20 +36,11 @@ _WITH_SOURCE: Final = _FIELDS | {"source", "ts_ms"}
 
 
 @dataclass(frozen=True)
-class DebeziumAvroParser:
+class DebeziumAvroParser(AvroParser):
     """Parses Debezium's Avro; for `key_column` see `DebeziumJsonParser`.
 
     `parse` raises SchemaRegistryError if it cannot get a writer schema.
     """
-
-    schema: pa.Schema
-    registry: Schemas
-    key_column: str | None = None
-    take_new_columns: bool = False
-
-    def __post_init__(self) -> None:
-        if self.key_column is not None and self.key_column not in self.schema.names:
-            raise InvalidArgumentError(f"the record key '{self.key_column}' is not a column of the table")
 
     def parse(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None

@@ -6,10 +6,11 @@ counts is read by the table's schema. How columns are sent follows from the `sch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.parse.avro_records import AvroRows, batch_of_parts, with_delete_field, with_new_columns
-from hudisql.ingest.parse.connect_schema import column_encodings
+from hudisql.ingest.parse.avro_resolution import EPOCHS
 from hudisql.ingest.parse.debezium import (
     META_COLUMNS,
     Changes,
@@ -33,12 +34,13 @@ from hudisql.ingest.parse.json_program import (
     JsonProgram,
     compile_program,
 )
-from hudisql.ingest.parse.json_records import RecordTexts, ScannedRecords, scan_texts, text_at
+from hudisql.ingest.parse.json_records import RecordTexts, ScannedRecords, delete_record, scan_texts, text_at
 from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
-from hudisql.ingest.parse.tombstones import delete_record
 
 Integers = npt.NDArray[np.int64]
 _NO_COLUMNS: Final = pa.schema([])
+
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 
 
 @dataclass(frozen=True)
@@ -213,3 +215,33 @@ def _places(found: pa.Array) -> tuple[Integers, Integers]:
     words = np.frombuffer(found.buffers()[1], np.int64)[2 * found.offset : 2 * (found.offset + len(found))]
     starts = np.where(np.asarray(found.is_valid()), words[0::2], 0)
     return starts, np.where(starts == 0, 0, starts + words[1::2])
+
+
+def column_encodings(schema_text: bytes, default: Encoding) -> Mapping[str, Encoding]:
+    """The encodings of the row's columns, by the schema of an envelope's `after`; `default` for others."""
+    try:
+        document = json.loads(schema_text)
+    except ValueError:
+        return {}
+    return {
+        str(column["field"]): Encoding(
+            EPOCHS.get(str(column.get("name")), default.epoch_unit), _decimal_scale(column, default)
+        )
+        for column in _row_fields(document)
+        if isinstance(column, dict) and "field" in column
+    }
+
+
+def _row_fields(document: Any) -> list[Any]:
+    fields = document.get("fields") if isinstance(document, dict) else None
+    for image in fields or []:
+        if isinstance(image, dict) and image.get("field") == "after":
+            return list(image.get("fields") or [])
+    return []
+
+
+def _decimal_scale(column: Mapping[str, Any], default: Encoding) -> int | None:
+    if column.get("name") != _DECIMAL:
+        return None if column.get("type") in ("string", "double") else default.decimal_scale
+    parameters = column.get("parameters") or {}
+    return int(parameters.get("scale", 0))

@@ -7,6 +7,7 @@ empty values in it shift nothing.
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,8 @@ _MOST_NEW_COLUMNS: Final = 1_000
 _PADDING: Final = 64
 NO_COLUMNS: Final = pa.schema([])
 NO_KEY: Final = "no value, and no key of one column to delete by"
+
+_NO_RECORD: Final = b""
 
 
 class NewFields(NamedTuple):
@@ -73,8 +76,6 @@ class JsonParser:
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
     ) -> ParsedBatch:
         """The rows and bad records of a batch. Raises InvalidArgumentError for more than 2 GiB of values."""
-        from hudisql.ingest.parse.tombstones import with_tombstones
-
         whole = with_tombstones(values, keys, self.schema, self.key_column)
         scanned = scan_values(self._program, whole, take_new_columns=self.take_new_columns)
         return batch_of(self.schema, scanned)
@@ -124,7 +125,8 @@ def scan_texts(
     growth = 1
     while True:
         slots = make_slots(program, count, growth)
-        new = _new_fields(_MOST_NEW_COLUMNS if take_new_columns else 0)
+        most = _MOST_NEW_COLUMNS if take_new_columns else 0
+        new = NewFields(*(np.zeros(size, np.int64) for size in (most, most, most, 1)))
         full = json_scan_kernels.scan(
             starts,
             ends,
@@ -166,10 +168,6 @@ def text_at(start: int, end: int) -> bytes:
     return ctypes.string_at(start, end - start)
 
 
-def _new_fields(most: int) -> NewFields:
-    return NewFields(*(np.zeros(size, np.int64) for size in (most, most, most, 1)))
-
-
 def _new_columns(new: NewFields) -> pa.Schema:
     from hudisql.ingest.parse.json_scan_kernels import NEW_BOOLEAN, NEW_INTEGER, NEW_NUMBER
 
@@ -205,3 +203,48 @@ def _reason(program: JsonProgram, code: int, node: int, place: int) -> str:
         kernels.BAD_NAME: f"a new field whose name no column can have, at byte {place}",
     }
     return str(texts[code])
+
+
+def with_tombstones(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    schema: pa.Schema,
+    key_column: str | None,
+) -> Sequence[bytes]:
+    """The values, with a JSON record that deletes the key in place of null and empty ones.
+
+    Without keys, or without a key column, the empty values stay, and the parser refuses them.
+    """
+    if all(values):
+        return values  # type: ignore[return-value]
+    whole = []
+    for position, value in enumerate(values):
+        key = keys[position] if keys is not None and not value else None
+        whole.append(value or delete_record(key, schema, key_column))
+    return whole
+
+
+def delete_record(key: bytes | None, schema: pa.Schema, key_column: str | None) -> bytes:
+    """A JSON record with the key alone; empty without a key.
+
+    A key is a JSON object with the key column (or Connect's wrapper of one), a JSON value, or plain text.
+    """
+    if not key or key_column is None:
+        return _NO_RECORD
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return _NO_RECORD
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    if isinstance(found, dict):
+        found = found.get("payload", found)
+    if isinstance(found, dict):
+        found = found.get(key_column)
+    elif pa.types.is_string(schema.field(key_column).type) and not isinstance(found, str):
+        found = text
+    if found is None:
+        return _NO_RECORD
+    return json.dumps({key_column: found, DELETE_FIELD: True}).encode()

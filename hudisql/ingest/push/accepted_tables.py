@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import PushRefusedError
-from hudisql.ingest.push.event_checks import TableCheck
+from hudisql.ingest.push.event_checks import RowCheck
 
 FindOwner = Callable[[str], Mapping[str, str] | None]
 """Where the owner of a table takes pushes, by protocol (`http`, `flight`); None if none is known."""
@@ -24,18 +24,18 @@ class AcceptedTables:
     def __init__(self, find_owner: FindOwner = lambda _table: None) -> None:
         self.find_owner = find_owner
         self._paused: Mapping[str, bool] = {}
-        self._checks: dict[str, TableCheck] = {}
+        self._checks: dict[str, RowCheck] = {}
         self._open: frozenset[str] = frozenset()
 
     def declare(self, paused: Mapping[str, bool]) -> None:
         """These tables are declared for pushes now, and paused or not."""
         self._paused = paused
 
-    def offer(self, table: str, check: TableCheck) -> None:
+    def offer(self, table: str, check: RowCheck) -> None:
         """Use this check for the table's rows from now on."""
         self._checks[table] = check
 
-    def check_of(self, table: str) -> TableCheck | None:
+    def check_of(self, table: str) -> RowCheck | None:
         """The current check of the table's rows."""
         return self._checks.get(table)
 
@@ -47,7 +47,7 @@ class AcceptedTables:
         """Refuse pushes to the table."""
         self._open -= {table}
 
-    def find(self, table: str) -> TableCheck | PushRefusedError | None:
+    def find(self, table: str) -> RowCheck | PushRefusedError | None:
         """The check of a table that takes pushes here, or why it does not; None for unknown ones."""
         paused = self._paused.get(table)
         if paused is None:

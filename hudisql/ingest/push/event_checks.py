@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,35 +35,11 @@ class CheckedRows:
     bad_rows: tuple[tuple[int, str], ...] = ()
 
 
-class TableCheck(Protocol):
-    """Checks the rows for a table; any thread may call."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that rows may have."""
-
-    @property
-    def takes_bad_rows(self) -> bool:
-        """True if bad JSON rows are acknowledged with the others, for the dead-letter table."""
-
-    def is_of(self, schema: pa.Schema, *, takes_bad_rows: bool) -> bool:
-        """True if it is a check of these columns and of this answer to bad rows."""
-
-    def check_ndjson(self, payload: bytes) -> CheckedRows:
-        """The rows of a body of JSON objects, one a line; blank lines are skipped."""
-
-    def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
-        """The rows of a batch whose schema fits."""
-
-
-# None for tables that are unknown or take no pushes, a refusal for those that take none here or now.
-FindCheck = Callable[[str], TableCheck | PushRefusedError | None]
-
-
 class RowCheck:
-    """Checks rows of a table: strict types, no unknown columns, and what `refuse` finds.
+    """Checks rows of a table: strict types, no unknown columns, and what `refuse` finds. Any thread may call.
 
-    Raises UnsupportedTableError for columns that JSON has no values for.
+    With `takes_bad_rows` bad JSON rows are acknowledged with the others, for the dead-letter table. Raises
+    UnsupportedTableError for columns that JSON has no values for.
     """
 
     def __init__(
@@ -82,7 +58,7 @@ class RowCheck:
         return self.takes_bad_rows == takes_bad_rows and bool(self.table_schema.equals(schema))
 
     def check_ndjson(self, payload: bytes) -> CheckedRows:
-        """The rows of a body; lines are counted with the blank ones."""
+        """The rows of a body of JSON objects, one a line; blank lines are skipped, but counted in numbers."""
         lines = payload.split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -97,7 +73,7 @@ class RowCheck:
         return CheckedRows(len(rows), named)
 
     def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
-        """The rows of a batch."""
+        """The rows of a batch whose schema fits."""
         parsed = rows_of_batch(batch, self.table_schema, np.arange(batch.num_rows))
         bad = sorted(self._refuse(parsed), key=lambda each: each.position)
         named = tuple((each.position + 1, each.reason) for each in bad[:NAMED_BAD_ROWS])
@@ -122,6 +98,10 @@ class RowCheck:
         half = len(rows) // 2
         self._find_unknown_columns(rows[:half], first, found)
         self._find_unknown_columns(rows[half:], first + half, found)
+
+
+FindCheck = Callable[[str], RowCheck | PushRefusedError | None]
+"""None for tables that are unknown or take no pushes, a refusal for those that take none here or now."""
 
 
 def schema_problems(sent: pa.Schema, table: pa.Schema) -> list[str]:

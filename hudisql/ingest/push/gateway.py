@@ -18,7 +18,7 @@ from typing import Final
 
 from hudisql.errors import PushRefusedError, WriteAheadLogError
 from hudisql.ingest.push.bearer_tokens import TableTokens
-from hudisql.ingest.push.event_checks import CheckedRows, FindCheck, TableCheck
+from hudisql.ingest.push.event_checks import CheckedRows, FindCheck, RowCheck
 from hudisql.ingest.push.frames import MAXIMUM_KEY_BYTES, PayloadFormat
 from hudisql.ingest.push.push_limits import Admission, AdmittedRequest, PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
@@ -72,7 +72,7 @@ class PushGateway:
         self._keys: OrderedDict[tuple[str, str], _RememberedKey] = OrderedDict()
         self._remember_keys_of_the_log()
 
-    def begin(self, table: str, authorization: str | None) -> tuple[AdmittedRequest, TableCheck]:
+    def begin(self, table: str, authorization: str | None) -> tuple[AdmittedRequest, RowCheck]:
         """Admit a push. Raises PushRefusedError: 307, 401, 403, 404, 421, 429 or 503."""
         try:
             self.tokens.authorize(table, authorization)
@@ -92,7 +92,7 @@ class PushGateway:
             raise check
         return self._admission.admit(table), check
 
-    def check_ndjson(self, table: str, check: TableCheck, payload: bytes) -> CheckedRows:
+    def check_ndjson(self, table: str, check: RowCheck, payload: bytes) -> CheckedRows:
         """Check a body's rows. Raises PushRefusedError: 400 for bad rows or none, 413 for too many."""
         checked = check.check_ndjson(payload)
         self.check_row_count(table, checked.rows)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError, PushRefusedError
-from hudisql.ingest.push.event_checks import TableCheck
+from hudisql.ingest.push.event_checks import RowCheck
 from hudisql.ingest.push.frames import PayloadFormat
 from hudisql.ingest.push.gateway import PushGateway, describe_refusal, refusal_of
 from hudisql.ingest.push.push_limits import AdmittedRequest
@@ -110,7 +110,7 @@ class PushApplication:
         return json.dumps(answer).encode()
 
     def _decode_and_check(
-        self, table: str, admitted: AdmittedRequest, check: TableCheck, payload: bytes, encoding: str
+        self, table: str, admitted: AdmittedRequest, check: RowCheck, payload: bytes, encoding: str
     ) -> tuple[bytes, Any]:
         payload = decompress(payload, encoding, admitted)
         return payload, self._gateway.check_ndjson(table, check, payload)

@@ -48,7 +48,8 @@ class ManifestFile:
     def write(self, manifest: Manifest) -> None:
         """Make `manifest` the current one, durably."""
         following = replace(manifest, generation=self.current.generation + 1)
-        self._files.write(self._descriptor, [_encode_slot(following)], _slot_offset(following))
+        offset = following.generation % 2 * _SLOT_BYTES
+        self._files.write(self._descriptor, [_encode_slot(following)], offset)
         self._files.sync(self._descriptor)
         self.current = following
 
@@ -96,10 +97,6 @@ def _create_manifest(files: LogFiles) -> ManifestFile:
         file.close()
         raise
     return file
-
-
-def _slot_offset(manifest: Manifest) -> int:
-    return manifest.generation % 2 * _SLOT_BYTES
 
 
 def _encode_slot(manifest: Manifest) -> bytes:

@@ -7,19 +7,18 @@ to a table of that name before, and are not in its commits, belong to a table th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 import numpy as np
 
-from hudisql.errors import HudisqlError
+from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.ingest.declaration import PUSH, IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.push.accepted_tables import AcceptedTables
-from hudisql.ingest.push.frames import PayloadFormat
-from hudisql.ingest.push.push_source import LogPushSource, PushedBatch
-from hudisql.ingest.push.pushed_rows import lines_of
+from hudisql.ingest.push.frames import Frame, PayloadFormat
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from hudisql.ingest.table_buffer import EventBatch
 
@@ -36,19 +35,18 @@ class PushEvents:
         self, log: WriteAheadLog, accepted: AcceptedTables, stop_servers: Callable[[], None] = lambda: None
     ) -> None:
         self._log = log
-        self._pushes = LogPushSource(log)
         self._accepted = accepted
         self._stop_servers = stop_servers
-        self._tables: dict[SourcePartition, str] = {}
+        self._polled: dict[SourcePartition, int] = {}
         self._not_ended: set[SourcePartition] = set()
-        self._turns: dict[str, int] = {}
+        self._turns: dict[SourcePartition, int] = {}
         self._turn = 0
         self._found_at_start = max(log.tables().values(), default=0)
 
     @property
     def assigned(self) -> Collection[SourcePartition]:
         """The partitions that are read."""
-        return self._tables
+        return self._polled
 
     def all_partitions(self) -> Mapping[str, Collection[int]]:
         """None: each table has one partition."""
@@ -75,21 +73,23 @@ class PushEvents:
         return StartOffsets({partition: self._found_at_start + 1}, True, (warning,) if left else ())
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """Begin with the tables of these partitions; from now on clients may push to them."""
+        """Begin with the tables of these partitions; from now on clients may push to them.
+
+        Raises CorruptWriteAheadLogError if the log ends before an offset.
+        """
         for partition, offset in offsets.items():
             table = self._table(partition)
-            self._pushes.open_table(table, offset - 1)
-            self._tables[partition] = table
+            self._log.check_committed(table, offset - 1)
+            self._polled[partition] = offset - 1
+            self._log.release(table, offset - 1)
             self._not_ended.add(partition)
             self._accepted.open(table)
 
     def unassign(self, sources: Collection[SourcePartition]) -> None:
         """Read these tables no longer; clients may push to them until `last_events`."""
         for partition in sources:
-            table = self._tables.pop(partition, None)
+            self._polled.pop(partition, None)
             self._not_ended.discard(partition)
-            if table is not None:
-                self._pushes.close_table(table)
 
     def events_left(self, source: SourcePartition, offset: int) -> int | None:  # noqa: ARG002
         """The rows of a table that the log has: those before the offset are released."""
@@ -97,39 +97,49 @@ class PushEvents:
 
     def poll(self, timeout: float) -> Polled:
         """The next pushes, of many tables together at most about 32 MiB."""
-        ready = self._pushes.ready()
+        ready = self._ready()
         if not ready:
-            self._pushes.wait(timeout)
-            ready = self._pushes.ready()
+            self._log.wait(timeout)
+            ready = self._ready()
         batches: list[EventBatch] = []
         failed: dict[SourcePartition, HudisqlError] = {}
         size = 0
-        for table in sorted(ready, key=lambda each: self._turns.get(each, 0)):
+        for partition in sorted(ready, key=lambda each: self._turns.get(each, 0)):
             if size >= _POLL_BYTES:
                 break
             self._turn += 1
-            self._turns[table] = self._turn
+            self._turns[partition] = self._turn
             try:
-                polled = self._pushes.poll(table, _BATCH_BYTES)
+                frames = self._read(partition)
             except HudisqlError as error:
-                failed[self._partition(table)] = error
+                failed[partition] = error
                 continue
-            size += sum(len(each.payload) for each in polled)
-            batches += [self._batch(each) for each in polled]
-        ended = self._not_ended - {self._partition(table) for table in ready}
+            size += sum(len(frame.payload) for frame in frames)
+            batches += _batches_of(partition, frames)
+        ended = self._not_ended.difference(ready)
         self._not_ended -= ended
         return Polled(tuple(batches), tuple(ended), failed=failed)
 
     def committed(self, offsets: Mapping[SourcePartition, int]) -> None:
-        """Delete what the log has of the tables before these offsets."""
+        """Delete what the log has of the tables before these offsets.
+
+        Raises InvalidArgumentError for events that were not polled.
+        """
         for partition, offset in offsets.items():
-            if partition in self._tables:
-                self._pushes.committed(self._tables[partition], offset - 1)
+            if partition not in self._polled:
+                continue
+            table, polled = self._table(partition), self._polled[partition]
+            if offset - 1 > polled:
+                raise InvalidArgumentError(
+                    f"sequence {offset - 1} of {table} cannot be committed: {polled} was polled last"
+                )
+            self._log.release(table, offset - 1)
 
     def last_events(self, table: str) -> Iterable[EventBatch]:
         """Refuse further pushes to the table; what is in the log and was not polled."""
         self._accepted.close(table)
-        return self._rest(table) if self._partition(table) in self._tables else ()
+        partition = self._partition(table)
+        return self._rest(partition) if partition in self._polled else ()
 
     def discard(self, table: str) -> int:
         """Delete what the log has of a table that is gone; the rows."""
@@ -145,9 +155,20 @@ class PushEvents:
     def close(self) -> None:
         """Do nothing: the log is closed after the servers."""
 
-    def _rest(self, table: str) -> Iterator[EventBatch]:
-        while polled := self._pushes.poll(table, _BATCH_BYTES):
-            yield from map(self._batch, polled)
+    def _ready(self) -> list[SourcePartition]:
+        """The partitions with durable rows that were not polled yet."""
+        last = self._log.tables()
+        return [each for each, polled in self._polled.items() if last.get(self._table(each), 0) > polled]
+
+    def _read(self, partition: SourcePartition) -> list[Frame]:
+        frames = self._log.read(self._table(partition), self._polled[partition], _BATCH_BYTES)
+        if frames:
+            self._polled[partition] = frames[-1].sequence
+        return frames
+
+    def _rest(self, partition: SourcePartition) -> Iterator[EventBatch]:
+        while frames := self._read(partition):
+            yield from _batches_of(partition, frames)
 
     def _partition(self, table: str) -> SourcePartition:
         return f"{PUSH}/{self._log.log_id}/{table}", 0
@@ -155,16 +176,33 @@ class PushEvents:
     def _table(self, partition: SourcePartition) -> str:
         return partition[0].split("/", 2)[2]
 
-    def _batch(self, pushed: PushedBatch) -> EventBatch:
-        """The events of the pushes: one a line, or one an Arrow stream."""
-        is_json = pushed.format is PayloadFormat.NDJSON
-        values = lines_of(pushed.payload) if is_json else [pushed.payload]
-        rows = [count if is_json else 1 for _, count in pushed.pushes]
-        return EventBatch(
-            self._partition(pushed.table),
+
+def _batches_of(partition: SourcePartition, frames: Sequence[Frame]) -> Iterator[EventBatch]:
+    """The events of the pushes, in order: one a line of NDJSON, or one an Arrow stream."""
+
+    def kind(frame: Frame) -> int:
+        # Two Arrow streams cannot be read as one.
+        return 0 if frame.header.format is PayloadFormat.NDJSON else frame.sequence
+
+    for _, group in groupby(frames, key=kind):
+        joined = list(group)
+        is_json = joined[0].header.format is PayloadFormat.NDJSON
+        values = (
+            [line for frame in joined for line in _lines_of(frame.payload)]
+            if is_json
+            else [joined[0].payload]
+        )
+        rows = [frame.header.rows if is_json else 1 for frame in joined]
+        yield EventBatch(
+            partition,
             values,
             [None] * len(values),
-            np.repeat(np.array([sequence for sequence, _ in pushed.pushes], np.int64), rows),
-            np.full(len(values), pushed.first_arrival_ms, np.int64),
-            pushed.last_sequence + 1,
+            np.repeat(np.array([frame.sequence for frame in joined], np.int64), rows),
+            np.full(len(values), joined[0].header.arrival_ms, np.int64),
+            joined[-1].sequence + 1,
         )
+
+
+def _lines_of(payload: bytes) -> list[bytes]:
+    """The lines of a body that are not blank: a row each."""
+    return [line for line in payload.split(b"\n") if line.strip()]

@@ -77,11 +77,6 @@ def rows_of_batch(batch: pa.RecordBatch, schema: pa.Schema, positions: npt.NDArr
     return ParsedBatch(rows, positions, is_deleted, (), NO_COLUMNS)
 
 
-def lines_of(payload: bytes) -> list[bytes]:
-    """The lines of a body that are not blank: a row each."""
-    return [each for each in payload.split(b"\n") if each.strip()]
-
-
 def _joined(
     marks: Sequence[npt.NDArray[np.bool_] | None], counts: Sequence[int]
 ) -> npt.NDArray[np.bool_] | None:

@@ -52,7 +52,7 @@ class Arrivals:
 
     def ages(self, now: datetime) -> dict[str, int]:
         """Whole days since each partition's first write; `now` is in the time zone of the timeline."""
-        second = _epoch_seconds(now)
+        second = int(now.replace(tzinfo=UTC).timestamp())
         return {path: max(0, second - min(seconds)) // _SECONDS_A_DAY for path, seconds in self._known()}
 
     def _known(self) -> Iterator[tuple[str, dict[int, int]]]:
@@ -111,7 +111,3 @@ def _arrived(stat: WriteStat) -> int:
     counted = (stat.num_inserts or 0) + (stat.num_update_writes or 0) + (stat.num_deletes or 0)
     is_log = parse_log_file_name((stat.path or "").rpartition("/")[2]) is not None
     return counted or (stat.num_writes if is_log else 0) or 0
-
-
-def _epoch_seconds(moment: datetime) -> int:
-    return int(moment.replace(tzinfo=UTC).timestamp())

@@ -24,7 +24,7 @@ from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.split.partition_split import bucket_count
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.files.conform import conform_batch
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.merge.precombine import newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.services.planned_run import pending_file_groups
@@ -125,7 +125,7 @@ def _add_rows(
         file_slice,
         schema,
         dict(zip(names, partition.values, strict=True)),
-        log_merge_config=log_merge_config_of(table) if file_slice.has_log_files else None,
+        log_merge_config=log_merge_config_for(table, [file_slice]),
     )
     for batch in read_file_slice(table.storage, read):
         rows = conform_batch(batch, schema)

@@ -14,14 +14,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hudisql.ingest.watch.observer import CommittedEvents, FeedState, WorkerView
+from hudisql.ingest.watch.observer import CommittedEvents, FeedState, IngestObserver, WorkerView
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _TABLE = ("table",)
 _COMMIT_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60)
 
 
-class WorkerMetrics(Collector):
+class WorkerMetrics(Collector, IngestObserver):
     """An observer whose page Prometheus reads."""
 
     def __init__(self) -> None:

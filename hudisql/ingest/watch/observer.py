@@ -1,11 +1,10 @@
-"""The events and views that a worker gives its observers, and the protocol of these."""
+"""The events and views that a worker gives its observers, and the base of these."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import BufferedEvents
@@ -63,8 +62,11 @@ class WorkerView:
     is_settled: bool = False
 
 
-class IngestObserver(Protocol):
-    """Gets what a worker does, in the worker's thread: its methods must return quickly."""
+class IngestObserver:
+    """Gets what a worker does, in the worker's thread: its methods must return quickly.
+
+    Here they do nothing.
+    """
 
     def committed(self, commit: CommittedEvents) -> None:
         """A commit was made."""
@@ -76,7 +78,7 @@ class IngestObserver(Protocol):
         """The worker has these tables now; called every few seconds, and soon after changes."""
 
 
-class Observers:
+class Observers(IngestObserver):
     """Calls several observers."""
 
     def __init__(self, observers: Iterable[IngestObserver]) -> None:

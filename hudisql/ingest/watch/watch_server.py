@@ -13,13 +13,13 @@ from typing import Final
 
 from hudisql.ingest.uvicorn_thread import Receive, Scope, Send, UvicornThread, host_and_port, send_answer
 from hudisql.ingest.watch.metrics import WorkerMetrics
-from hudisql.ingest.watch.observer import CommittedEvents, FeedState, WorkerView
+from hudisql.ingest.watch.observer import CommittedEvents, FeedState, IngestObserver, WorkerView
 
 LIVE_SECONDS: Final = 900.0
 """The longest time in which a worker that lives looks at its tables: Kafka's group waits as long."""
 
 
-class WorkerHealth:
+class WorkerHealth(IngestObserver):
     """An observer that knows whether the worker lives and is ready."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -90,7 +90,7 @@ def _last_of(table: HudiTable, service: Service) -> Instant | None:
     """The last completed instant of the service on the active timeline."""
     from hudisql.format.timeline.instant import CLEAN, COMMIT, REPLACE_COMMIT, ROLLBACK
     from hudisql.services.schedule.due_services import Service
-    from hudisql.table.timeline.requested_replace import is_clustering
+    from hudisql.table.timeline.requested_plans import is_clustering
 
     action = {
         Service.ROLLBACK: ROLLBACK,

@@ -176,7 +176,7 @@ def _file_groups(
 def _planned_slices(table: HudiTable) -> dict[tuple[str, str], str]:
     """The instant time of the pending compaction of each file group, by partition path and file id."""
     from hudisql.format.timeline.instant import COMPACTION
-    from hudisql.table.timeline.planned_file_groups import planned_file_groups
+    from hudisql.table.timeline.requested_plans import planned_file_groups
 
     return {
         group: instant.timestamp

@@ -122,7 +122,8 @@ class ParquetRows:
             if not self._leaves:
                 for rows in wanted:
                     count = min(rows.stop, group.stop) - max(rows.start, group.start)
-                    yield self._null_batch(count)
+                    nulls = [pa.nulls(count, field.type) for field in self._schema]
+                    yield batch_of(nulls, self._schema, count)
                 continue
             position, last = group.start, wanted[-1].stop
             for batch in self._file.iter_batches(
@@ -151,9 +152,6 @@ class ParquetRows:
                 message = f"column '{field.name}' is {physical}, but the table has {field.type}: {error}"
                 raise pa.ArrowInvalid(message) from error
         return batch_of(arrays, self._schema, batch.num_rows)
-
-    def _null_batch(self, rows: int) -> pa.RecordBatch:
-        return batch_of([pa.nulls(rows, field.type) for field in self._schema], self._schema, rows)
 
     def _row_group_ranges(self) -> list[RowRange]:
         ranges, start = [], 0

@@ -7,6 +7,7 @@ strategies and modes are refused, since they would give other rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow as pa
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.table_properties import MERGER_STRATEGY, TableProperties
 from hudisql.read.files.conform import find_field
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
@@ -115,6 +117,14 @@ def log_merge_config_of(
         only=only,
     )
     return LogMergeConfig(instant_range, merge_mode)
+
+
+def log_merge_config_for(table: HudiTable, slices: Iterable[FileSlice]) -> LogMergeConfig | None:
+    """`log_merge_config_of` the table, which readers of slices without log files do not need: None for these.
+
+    Raises UnsupportedTableError.
+    """
+    return log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
 
 
 def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:

@@ -85,13 +85,10 @@ class IncrementalRead:
             chosen = [
                 file_slice
                 for file_slice in slices
-                if file_slice.file_id in self._versions(file_slice.partition_path)
+                if file_slice.file_id in self.groups.versions.get(file_slice.partition_path, {})
             ]
             self._check_files(table, partitions, chosen)
         return [each for each in chosen if _matches(each, self.path_glob)]
-
-    def _versions(self, partition: str) -> Collection[str]:
-        return self.groups.versions.get(partition, {})
 
     def _check_files(
         self, table: HudiTable, partitions: Sequence[str], slices: Collection[FileSlice]

@@ -19,11 +19,10 @@ from hudisql.ingest.kafka.group_ownership import GroupOwnership
 from hudisql.ingest.kafka.kafka_source import KafkaSource
 from hudisql.ingest.ownership import Ownership, OwnershipBySource
 from hudisql.ingest.push.push_service import PushOptions, PushService
-from hudisql.ingest.watch.commit_log import CommitLog
-from hudisql.ingest.watch.group_reports import GroupReports
 from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import IngestObserver, Observers
 from hudisql.ingest.watch.watch_server import WorkerHealth, watch_server
+from hudisql.ingest.watch.worker_reports import CommitLog, GroupReports
 from hudisql.ingest.worker import IngestWorker
 from hudisql.service_process.ingest.background_syncs import BackgroundSyncs
 from hudisql.service_process.ingest.declared_table import DeclaredTable, WorkerParts, declared_tables

@@ -73,7 +73,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.space_filling_curves import has_position

@@ -28,7 +28,7 @@ from hudisql.format.avro.avro_container import load_codec
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline.requested_replace import read_requested_replace
+from hudisql.table.timeline.requested_plans import read_requested_replace
 
 PartitionFilter = Literal["NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"]
 Layout = Literal["linear", "z-order", "hilbert"]

@@ -33,8 +33,7 @@ from hudisql.table.history.past_state import DOWNGRADED_LOGS, groups_without_bas
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.timeline.archived_timeline import archived_commits, commits_in_archive
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups

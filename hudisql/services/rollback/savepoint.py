@@ -30,7 +30,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import ARCHIVE, check_written
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.instant_files import read_instant
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.table.timeline.savepoint_files import SavepointMetadata, parse_savepoint_metadata
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.lock import hold_lock

@@ -47,10 +47,10 @@ from hudisql.services.compaction.compaction_action import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import has_metadata_table
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.last_activity import has_expired, is_silent
+from hudisql.write.transaction.dead_writers import has_expired, is_silent
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, rollbacks_of_failed_writes
 from hudisql.write.transaction.timeline_files import now_on_timeline
 

@@ -44,7 +44,7 @@ from hudisql.table.properties.version_properties import (
 )
 from hudisql.table.properties.written_versions import ANY_CHANGE, check_written
 from hudisql.table.timeline.archived_timeline import list_archive_files
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes

@@ -23,7 +23,7 @@ from hudisql.read.changes.row_multisets import equal_row_numbers
 from hudisql.read.files.conform import conform_batch
 from hudisql.read.files.few_batches import few_batches
 from hudisql.read.files.predicates import InSet, IsNull, Or, Predicate
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import calendar_settings, read_plan
 from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.spark.few_rows import with_stored_types
@@ -195,15 +195,13 @@ def _may_be_stored(scope: StatementScope, rows: pa.Table) -> bool:
     candidates = [(each, some) for each, some in wanted if len(some)]
     if sum(each.length for each, _ in candidates) > refresh_driver_bytes(scope):
         return True
-    config = log_merge_config_of(table) if any(each.has_log_files for each, _ in candidates) else None
-    lookups = [
-        (SliceLookup(each, log_merge_config=config if each.has_log_files else None), some)
-        for each, some in candidates
-    ]
+    config = log_merge_config_for(table, [each for each, _ in candidates])
     return any(
         batch.num_rows
-        for each, some in lookups
-        for batch in find_keys(table.storage, each, some, prunes_by_footer=False)
+        for each, some in candidates
+        for batch in find_keys(
+            table.storage, SliceLookup(each, log_merge_config=config), some, prunes_by_footer=False
+        )
     )
 
 

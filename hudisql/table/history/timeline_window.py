@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError
 from hudisql.format.paths.file_names import is_log_file, parse_base_file_name, parse_log_file_name
-from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.table.history.past_state import is_archived, state_gone_error
 from hudisql.table.hudi_table import HudiTable
@@ -26,7 +25,7 @@ from hudisql.table.timeline.completion_times import (
     first_active_completion,
 )
 from hudisql.table.timeline.instant_files import read_commits
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 
 EARLIEST = "earliest"
 """As `begin`: before the first commit."""
@@ -227,11 +226,7 @@ def _without_hollow_commits(
 
 
 def _first_pending_commit(table: HudiTable) -> Instant | None:
-    for instant in _pending_commits(table.timeline):
-        if not is_clustering(table, instant):
+    for instant in table.timeline.pending:
+        if instant.action in COMMIT_ACTIONS and not is_clustering(table, instant):
             return instant
     return None
-
-
-def _pending_commits(timeline: Timeline) -> list[Instant]:
-    return [instant for instant in timeline.pending if instant.action in COMMIT_ACTIONS]

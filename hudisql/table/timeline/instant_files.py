@@ -18,10 +18,11 @@ from hudisql.format.timeline.commit_metadata import (
     replaced_file_ids_in,
 )
 from hudisql.format.timeline.instant import Instant
+from hudisql.retry import retry
 from hudisql.table.meta_client import TableMetaClient
 
 _READ_AT_ONCE: Final = 256
-_LISTINGS: Final = 10
+_PAUSES: Final = (0.0,) * 9
 
 
 def read_instant(table: TableMetaClient, instant: Instant) -> bytes:
@@ -84,7 +85,10 @@ def _read_anywhere(table: TableMetaClient, instant: Instant) -> bytes:
     try:
         return table.storage.read(path)
     except NoSuchPathError as error:
-        content = _read_archived_again(table, instant)
+        # Others may merge the files of the archive after they were listed.
+        content = retry(
+            lambda: _read_archived(table, instant), lambda gone: isinstance(gone, NoSuchPathError), _PAUSES
+        )
         if content is None:
             raise TimelineChangedError(
                 f"{path} has gone since the timeline was listed, and is not in the archive: another writer "
@@ -92,16 +96,6 @@ def _read_anywhere(table: TableMetaClient, instant: Instant) -> bytes:
                 hint="run the statement again: it then works on the table as it is now",
             ) from error
         return content
-
-
-def _read_archived_again(table: TableMetaClient, instant: Instant) -> bytes | None:
-    """As `_read_archived`; lists the archive again if others merge its files meanwhile."""
-    for _ in range(_LISTINGS - 1):
-        try:
-            return _read_archived(table, instant)
-        except NoSuchPathError:
-            continue
-    return _read_archived(table, instant)
 
 
 def _read_archived(table: TableMetaClient, instant: Instant) -> bytes | None:

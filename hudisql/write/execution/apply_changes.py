@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import RepeatedKeysError, WriteRefusedError
-from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.scan.arrow_scan import calendar_settings, spark_struct
 from hudisql.spark.cached_rows import CachedRows, cache_many_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows
@@ -181,15 +180,7 @@ def _write_files(
     slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
     check_slices_found(table, slices, counted.changed)
     plan = _plan(table, slices, counted, of_values, options)
-    write_context = make_write_context(
-        commit,
-        options,
-        schema,
-        calendar_settings(spark),
-        log_merge_config=log_merge_config_of(table)
-        if any(file_slice.has_log_files for file_slice in slices)
-        else None,
-    )
+    write_context = make_write_context(commit, options, schema, calendar_settings(spark), slices=slices)
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
         bucket.number: pickle.dumps(

@@ -175,10 +175,8 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
         return rows.orderBy(*partition, *keys)
     if options.sort_mode == "local" and (partition or keys):
         return rows.sortWithinPartitions(*partition, *keys)
-    if options.sort_mode == "partition" and (partition or _estimated_bytes(rows) < _FEW_BYTES):
+    if options.sort_mode == "partition" and (
+        partition or int(optimized_plan(rows).stats().sizeInBytes()) < _FEW_BYTES
+    ):
         rows = rebalance(rows, partition)
     return rows.sortWithinPartitions(*partition) if partition else rows
-
-
-def _estimated_bytes(rows: DataFrame) -> int:
-    return int(optimized_plan(rows).stats().sizeInBytes())

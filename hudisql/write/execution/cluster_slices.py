@@ -21,7 +21,6 @@ from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import FILE_NAME, RECORD_KEY
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch, with_dictionaries
-from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.scan.arrow_scan import calendar_settings, spark_struct
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -268,14 +267,8 @@ def _make_job(
     paths = {each.partition_path for each in groups}
     names = [column.name for column in table.partition_columns]
     values = {path: dict(zip(names, partition_of(table, path).values, strict=True)) for path in paths}
-    merges = any(file_slice.has_log_files for group in groups for file_slice in group.slices)
-    context = make_write_context(
-        commit,
-        options,
-        table.schema,
-        calendar_settings(spark),
-        log_merge_config=log_merge_config_of(table) if merges else None,
-    )
+    slices = [file_slice for group in groups for file_slice in group.slices]
+    context = make_write_context(commit, options, table.schema, calendar_settings(spark), slices=slices)
     return _Job(
         replace(context, appends=False),
         tuple(groups),

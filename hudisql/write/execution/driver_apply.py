@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from hudisql.format.keys.bucket_id import bucket_ids
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
 from hudisql.read.files.conform import conform_batch
-from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -152,14 +151,7 @@ def write_few_changes(
     """
     table = commit.table
     slices, plan = plan_few_changes(table, few, options, paths)
-    merges = any(file_slice.has_log_files for file_slice in slices)
-    write_context = make_write_context(
-        commit,
-        options,
-        schema,
-        calendars,
-        log_merge_config=log_merge_config_of(table) if merges else None,
-    )
+    write_context = make_write_context(commit, options, schema, calendars, slices=slices)
     tasks = {
         bucket.number: make_bucket_task(write_context, bucket, paths, few.values.get(bucket.partition_path))
         for bucket in plan.buckets

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.merge.precombine import newest_order
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -175,7 +175,7 @@ def tag_few_rows(
     of_path: Mapping[str, list[FileSlice]] = defaultdict(list)
     for each in slices:
         of_path[each.partition_path].append(each)
-    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = log_merge_config_for(table, slices)
     found = [change_schema(table.schema).empty_table()]
     for path in pc.unique(rows.column(PARTITION)).to_pylist():
         incoming = rows.filter(pc.equal(rows.column(PARTITION), path)).combine_chunks()
@@ -183,9 +183,7 @@ def tag_few_rows(
         is_deleted = _deleted(incoming, deletes=deletes)
         is_known = np.zeros(len(keys), dtype=bool)
         for file_slice in of_path[path]:
-            lookup = SliceLookup(
-                file_slice, log_merge_config=log_merge_config if file_slice.has_log_files else None
-            )
+            lookup = SliceLookup(file_slice, log_merge_config=log_merge_config)
             prunes = options.index.prunes_by_footer
             for batch in find_keys(table.storage, lookup, keys, prunes_by_footer=prunes):
                 at = pc.index_in(batch.column(0), value_set=keys).to_numpy()

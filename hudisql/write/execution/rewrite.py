@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -91,16 +90,13 @@ def rewrite_slices(
     table = commit.table
     paths = {file_slice.partition_path for file_slice in slices}
     values = {path: partition_of(table, path).values for path in paths}
-    log_merge_config = (
-        log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
-    )
     write_context = replace(
         make_write_context(
             commit,
             options,
             table.schema,
             DEFAULT_CALENDARS if spark is None else calendar_settings(spark),
-            log_merge_config=log_merge_config,
+            slices=slices,
         ),
         appends=False,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from hudisql.format.timeline.commit_metadata import LogWriteStat
 from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
-from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.execution.writer_config import WriteOptions
@@ -141,9 +141,9 @@ def make_write_context(
     schema: pa.Schema,
     calendars: CalendarSettings,
     *,
-    log_merge_config: LogMergeConfig | None = None,
+    slices: Iterable[FileSlice] = (),
 ) -> WriteContext:
-    """The context of all tasks of this commit."""
+    """The context of all tasks of this commit, which read the `slices`. Raises UnsupportedTableError."""
     table = commit.table
     return WriteContext(
         storage=table.storage,
@@ -160,7 +160,7 @@ def make_write_context(
         ordering_fields=options.ordering_fields,
         bytes_per_row=options.sizing.bytes_per_row,
         calendars=calendars,
-        log_merge_config=log_merge_config,
+        log_merge_config=log_merge_config_for(table, slices),
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         log_file_config=options.log_file_config,
@@ -194,15 +194,11 @@ def make_write_task(
             partition_path=partition_path,
             instant_time=write_context.instant_time,
             file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
-            write_token=write_token(number, _stage_of(write_context.instant_time), 0),
+            # A number in place of Spark's stage id, so that two writers never use the same log file name.
+            write_token=write_token(number, int(write_context.instant_time[-9:]), 0),
             task_partition_id=number,
         ),
         rows=rows,
         is_new_partition=is_new_partition,
         depth=len([part for part in partition_path.split("/") if part]),
     )
-
-
-def _stage_of(instant_time: str) -> int:
-    """A number in place of Spark's stage id, so that two writers never use the same log file name."""
-    return int(instant_time[-9:])

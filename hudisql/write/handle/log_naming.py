@@ -8,73 +8,49 @@ delta commit, whose instant is in its name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.handle.log_file import next_log_version
 
 
-class LogNaming(Protocol):
-    """The names of one layout."""
-
-    @property
-    def is_new_file(self) -> bool:
-        """True if a log file is created (marker CREATE, deleted by rollbacks), False if it is appended to."""
-
-    def instant(self, file_slice: FileSlice, instant_time: str, /) -> str:
-        """The instant in the names of the log files that the commit `instant_time` adds to the slice."""
-
-    def first_version(self, file_slice: FileSlice, /) -> int:
-        """The version of the commit's first log file."""
-
-    def base_file(self, file_slice: FileSlice, /) -> str:
-        """The base file's name in the statistics of the commit."""
-
-
 @dataclass(frozen=True, slots=True)
-class LogNamingV1:
-    """Named after the slice's base instant, or that of a pending compaction of its group."""
+class LogNaming:
+    """The names of one layout.
 
-    is_new_file: bool = False
+    `is_new_file` is true in layout 2, where a commit creates its log files (marker CREATE, deleted by
+    rollbacks), and false in layout 1, where it may append to them.
+    """
 
-    def instant(self, file_slice: FileSlice, _instant_time: str, /) -> str:
-        """The base instant."""
-        return file_slice.log_base_instant
+    is_new_file: bool
 
-    def first_version(self, file_slice: FileSlice, /) -> int:
-        """The next version after the known ones."""
-        return next_log_version(file_slice, file_slice.log_base_instant)
+    def instant(self, file_slice: FileSlice, instant_time: str) -> str:
+        """The instant in the names of the log files that the commit `instant_time` adds to the slice.
 
-    def base_file(self, file_slice: FileSlice, /) -> str:
-        """The base file's name; empty if a pending compaction has begun the slice."""
-        base_file = None if file_slice.compaction_instant else file_slice.base_file
-        return "" if base_file is None else base_file.path.rsplit("/", 1)[-1]
+        In layout 1 that of the slice's base, or of a pending compaction of its group.
+        """
+        return instant_time if self.is_new_file else file_slice.log_base_instant
 
+    def first_version(self, file_slice: FileSlice) -> int:
+        """The version of the commit's first log file: in layout 2 nobody else writes such files."""
+        return 1 if self.is_new_file else next_log_version(file_slice, file_slice.log_base_instant)
 
-@dataclass(frozen=True, slots=True)
-class LogNamingV2:
-    """Named after the delta commit itself, from version 1."""
+    def base_file(self, file_slice: FileSlice) -> str:
+        """The base file's name in the statistics of the commit.
 
-    is_new_file: bool = True
-
-    def instant(self, _file_slice: FileSlice, instant_time: str, /) -> str:
-        """The delta commit's."""
-        return instant_time
-
-    def first_version(self, _file_slice: FileSlice, /) -> int:
-        """Always 1: nobody else writes log files of the commit."""
-        return 1
-
-    def base_file(self, _file_slice: FileSlice, /) -> str:
-        """Empty: completion times determine the slice."""
-        return ""
+        Empty in layout 2, where completion times determine the slice, and if a pending compaction has begun
+        the slice.
+        """
+        if self.is_new_file or file_slice.compaction_instant or file_slice.base_file is None:
+            return ""
+        return file_slice.base_file.path.rsplit("/", 1)[-1]
 
 
-LOG_NAMING_V1: Final[LogNaming] = LogNamingV1()
+LOG_NAMING_V1: Final = LogNaming(is_new_file=False)
 """The names in tables of version 6."""
 
 
 def log_naming(layout: TimelineLayout) -> LogNaming:
     """The names in tables with this layout of the timeline."""
-    return LogNamingV2() if layout.has_completion_times else LOG_NAMING_V1
+    return LogNaming(is_new_file=layout.has_completion_times)

@@ -145,7 +145,7 @@ def merge_slice(
     )
     counts = _Counts()
     try:
-        merged = _merged_tables(storage, task, _without_file_name(schema), prepared, counts)
+        merged = _merged_tables(storage, task, schema.remove(_FILE_NAME_POSITION), prepared, counts)
         for group in _row_groups(merged):
             file.write(_with_file_name(group, task.file_name))
         _check_matched_rows(task, prepared)
@@ -347,10 +347,6 @@ def _late_arriving(
     incoming = [column.combine_chunks() for column in rows.columns]
     is_late_arriving: npt.NDArray[np.bool_] = is_newer(stored, incoming) & is_upsert
     return is_late_arriving
-
-
-def _without_file_name(schema: pa.Schema) -> pa.Schema:
-    return schema.remove(_FILE_NAME_POSITION)
 
 
 def _with_file_name(rows: pa.Table, file_name: str) -> pa.Table:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.schema.internal_columns import internal_column, internal_prefix
 from hudisql.read.files.conform import batch_of, conform_array
-from hudisql.read.merge.merge_mode import log_merge_config_of
+from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
@@ -121,16 +121,9 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
     names = [column.name for column in table.partition_columns]
     values = {partition.path: dict(zip(names, partition.values, strict=False)) for partition in partitions}
     slices = load_file_slices(table, partitions)
-    log_merge_config = (
-        log_merge_config_of(table) if any(file_slice.has_log_files for file_slice in slices) else None
-    )
+    log_merge_config = log_merge_config_for(table, slices)
     return [
-        SliceLookup(
-            file_slice,
-            values[file_slice.partition_path],
-            columns,
-            log_merge_config if file_slice.has_log_files else None,
-        )
+        SliceLookup(file_slice, values[file_slice.partition_path], columns, log_merge_config)
         for file_slice in sorted(slices, key=stored_bytes, reverse=True)
     ]
 

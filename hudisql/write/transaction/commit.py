@@ -43,7 +43,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
@@ -52,6 +52,7 @@ from hudisql.write.transaction.conflicts import (
     check_no_conflict,
     touched_file_groups,
 )
+from hudisql.write.transaction.dead_writers import delete_stale_files
 from hudisql.write.transaction.heartbeat import (
     Heartbeat,
     delete_heartbeat,
@@ -71,7 +72,6 @@ from hudisql.write.transaction.pending_rollbacks import (
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
-from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files

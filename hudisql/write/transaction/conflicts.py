@@ -20,7 +20,7 @@ from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMM
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.instant_files import read_commit
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.requested_plans import planned_file_groups
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""

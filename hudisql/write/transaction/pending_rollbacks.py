@@ -22,7 +22,7 @@ from hudisql.format.timeline.instant import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 

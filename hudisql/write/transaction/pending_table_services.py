@@ -15,8 +15,7 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.timeline.instant import COMPACTION, Instant
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
-from hudisql.table.timeline.requested_replace import is_clustering
+from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
 
 _SHOWN = 3
 

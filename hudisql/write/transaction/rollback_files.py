@@ -17,7 +17,7 @@ from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_
 from hudisql.format.timeline.instant import COMPACTION, Instant
 from hudisql.storage import join, parent_of
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline.planned_file_groups import planned_file_groups
+from hudisql.table.timeline.requested_plans import planned_file_groups
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import marked_files, recorded_data_path
 from hudisql.write.transaction.timeline_files import completed_path

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from hudisql.errors import PathExistsError
 from hudisql.format.timeline.active_timeline import load_timeline
@@ -34,38 +34,21 @@ class InstantStates:
     completed: Instant | None
 
 
-class TimelineFiles(Protocol):
-    """The timeline files of one layout."""
-
-    def workload_profile(self, profile: CommitMetadata, /) -> bytes:
-        """The content of an inflight commit."""
-
-    def commit_content(self, metadata: CommitMetadata) -> bytes:
-        """The content of a completed commit."""
-
-    def complete(self, table: HudiTable, instant: Instant, content: bytes, *, awaits_clocks: bool) -> Instant:
-        """Create the completed file of a pending action, which makes it visible; returns its instant.
-
-        `awaits_clocks` is true if other writers may request instants only by their clock, as Apache Hudi's
-        do. Raises PathExistsError if it is complete, StorageError.
-        """
-
-    def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
-        """Whether the action is inflight, and completed. Raises StorageError."""
-
-
 @dataclass(frozen=True, slots=True)
-class TimelineFilesV1:
-    """JSON commits; the name of a completed file is known in advance."""
+class TimelineFiles:
+    """The timeline files of layout 1, and the base of later ones.
+
+    Commits are JSON as Jackson prints it; the name of a completed file is known in advance.
+    """
 
     layout: TimelineLayout
 
-    def workload_profile(self, profile: CommitMetadata, /) -> bytes:
-        """The metadata without files."""
+    def workload_profile(self, profile: CommitMetadata) -> bytes:
+        """The content of an inflight commit: the metadata without files."""
         return profile.to_json()
 
     def commit_content(self, metadata: CommitMetadata) -> bytes:
-        """JSON as Jackson prints it."""
+        """The content of a completed commit."""
         return metadata.to_json()
 
     def complete(
@@ -74,27 +57,29 @@ class TimelineFilesV1:
         instant: Instant,
         content: bytes,
         *,
-        awaits_clocks: bool = False,  # noqa: ARG002
+        awaits_clocks: bool,  # noqa: ARG002
     ) -> Instant:
-        """Create the file."""
+        """Create the completed file of a pending action, which makes it visible; returns its instant.
+
+        `awaits_clocks` is true if other writers may request instants only by their clock, as Apache Hudi's
+        do. Raises PathExistsError if it is complete, StorageError.
+        """
         completed = instant.in_state(InstantState.COMPLETED)
         table.storage.create(table.instant_path(completed), content)
         return completed
 
     def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
-        """Check both names."""
+        """Whether the action is inflight, and completed. Raises StorageError."""
         states = [instant.in_state(each) for each in (InstantState.INFLIGHT, InstantState.COMPLETED)]
         inflight, done = storage.infos([instant_path(base_path, self.layout, state) for state in states])
         return InstantStates(inflight is not None, None if done is None else states[1])
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineFilesV2:
+class TimelineFilesV2(TimelineFiles):
     """Avro commits; a completed file's name has the completion time."""
 
-    layout: TimelineLayout
-
-    def workload_profile(self, _profile: CommitMetadata, /) -> bytes:
+    def workload_profile(self, profile: CommitMetadata) -> bytes:  # noqa: ARG002
         """Empty: nobody reads Hudi's profile."""
         return b""
 
@@ -136,7 +121,7 @@ class TimelineFilesV2:
 
 def timeline_files(layout: TimelineLayout) -> TimelineFiles:
     """The files of this layout."""
-    return TimelineFilesV2(layout) if layout.has_completion_times else TimelineFilesV1(layout)
+    return TimelineFilesV2(layout) if layout.has_completion_times else TimelineFiles(layout)
 
 
 def completed_instant(table: HudiTable, instant: Instant) -> Instant | None:

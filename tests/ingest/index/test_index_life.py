@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from hudisql.format.timeline.instant import Instant, InstantState
+from hudisql.ingest.index.partition_index import PendingKeys
 from hudisql.ingest.index.partition_indexes import PartitionIndexes
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.storage import Storage

@@ -12,8 +12,8 @@ from hudisql.errors import StorageError
 from hudisql.format.keys.key_hashes import xxhash64
 from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.ingest.index import partition_index, partition_indexes
+from hudisql.ingest.index.partition_index import PendingKeys
 from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
-from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from tests.ingest.index.test_rebuild import KEYS, groups_of
 from tests.ingest.small_tables import SmallTable, instant_time

@@ -14,8 +14,7 @@ from hypothesis import strategies as some
 from hudisql.errors import NoSuchStateError
 from hudisql.format.keys.key_hashes import xxhash64
 from hudisql.ingest.index.key_index import KeyIndex
-from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.ingest.index.pending_keys import PendingKeys
+from hudisql.ingest.index.partition_index import PartitionIndex, PendingKeys
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.ingest.index.tag import find_in_partition, tag_keys

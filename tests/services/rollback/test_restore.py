@@ -29,7 +29,7 @@ from hudisql.storage import join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.commit import begin_commit, rollback_commit
-from hudisql.write.transaction.restore_payloads import RestorePlan
+from hudisql.write.transaction.timeline_payloads import RestorePlan
 from tests.oracle.line_process import LineProcess
 from tests.services.copied_tables import STORAGE, Copy, again, rows_of, rows_without
 from tests.soak import parameters

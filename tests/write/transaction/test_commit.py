@@ -40,12 +40,12 @@ from hudisql.write.transaction.commit import (
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites, default_lock
+from hudisql.write.transaction.dead_writers import delete_stale_files
 from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
 from hudisql.write.transaction.process_identity import this_process
-from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 
 STORAGE = Storage()

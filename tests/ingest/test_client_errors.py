@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from hudisql.ingest.kafka.client_log import SILENCE_SECONDS, RepeatedMessages, client_logger
+from hudisql.ingest.kafka.client_errors import SILENCE_SECONDS, RepeatedMessages, client_logger
 
 
 class _Clock:

@@ -1,5 +1,7 @@
-"""Stale files of dead writers: markers and heartbeats of instants that are no longer pending.
+"""Writers that died: when a pending instant's writer was last active, and what dead writers leave.
 
+The last activity is the heartbeat, or else the instant's files below `.hoodie`: a process beside writers
+finds failed writes by it. Stale files are markers and heartbeats of instants that are no longer pending.
 Apache Hudi ignores such files and never deletes them. `write/transaction/commit` selects the commits that are
 rolled back.
 """
@@ -13,9 +15,10 @@ from typing import Final
 from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.format.timeline.active_timeline import Timeline, load_timeline
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
+from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
-from hudisql.write.transaction.markers import delete_markers, marked_instants
+from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, heartbeat_path, is_alive
+from hudisql.write.transaction.markers import delete_markers, marked_instants, marker_directory
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
 
@@ -72,3 +75,29 @@ def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: st
             return
         named |= named_files(table.base_path, metadata)
     delete_unnamed_files(table.storage, table.base_path, instant_time, named, table.timeline.layout)
+
+
+def has_expired(table: HudiTable, instant: Instant, before_ms: float) -> bool | None:
+    """True if the instant's last heartbeat is older than that time (epoch ms), None if it has none.
+
+    Raises StorageError.
+    """
+    beat = table.storage.info(heartbeat_path(table.base_path, instant.timestamp))
+    return None if beat is None else beat.modification_time_ms < before_ms
+
+
+def is_silent(table: HudiTable, instant: Instant, before_ms: float) -> bool:
+    """True if neither the instant's files nor its markers have changed since that time (epoch ms).
+
+    Markers are only listed for an instant that is older. Raises StorageError.
+    """
+    storage = table.storage
+    states = [instant.in_state(state) for state in (InstantState.REQUESTED, InstantState.INFLIGHT)]
+    found = storage.infos([table.instant_path(each) for each in states])
+    if any(each is not None and each.modification_time_ms >= before_ms for each in found):
+        return False
+    try:
+        markers = storage.list_files(marker_directory(table.base_path, instant.timestamp))
+    except NoSuchPathError:
+        return True
+    return all(marker.modification_time_ms < before_ms for marker in markers)

@@ -1,0 +1,72 @@
+"""Requested files of pending actions: the file groups in their plans, and the kind of a replacecommit.
+
+Follows `HoodieCompactionPlan`, `HoodieClusteringPlan` and `HoodieRequestedReplaceMetadata` of Hudi 0.15 and
+1.2. The requested file of an overwrite is empty, that of a clustering names it; with timeline layout 2 a
+clustering is requested as an action of its own, and completed as a replacecommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, Instant, InstantState
+from hudisql.table.meta_client import TableMetaClient
+
+
+def read_requested_replace(table: TableMetaClient, instant_time: str) -> tuple[bytes, str] | None:
+    """Content and path of the requested file of a replacecommit or a clustering; None if it is not there.
+
+    Raises StorageError.
+    """
+    actions = (
+        (CLUSTERING, REPLACE_COMMIT) if table.timeline.layout.has_completion_times else (REPLACE_COMMIT,)
+    )
+    for action in actions:
+        path = table.instant_path(Instant(instant_time, action, InstantState.REQUESTED))
+        try:
+            return table.storage.read(path), path
+        except NoSuchPathError:
+            continue
+    return None
+
+
+def is_clustering(table: TableMetaClient, instant: Instant) -> bool:
+    """True if the replacecommit, completed or not, was requested as a clustering and not as an overwrite.
+
+    Raises CorruptTableError, StorageError.
+    """
+    if instant.completed_action != REPLACE_COMMIT:
+        return False
+    found = read_requested_replace(table, instant.timestamp)
+    if found is None or not found[0]:
+        return False
+    return load_codec("HoodieRequestedReplaceMetadata").decode(*found).get("operationType") == "CLUSTER"
+
+
+def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[tuple[str, str]]:
+    """The file groups that a pending compaction or clustering is going to rewrite.
+
+    As (partition path, file id); empty for other replacecommits. Raises CorruptTableError, StorageError.
+    """
+    plan = _read_plan(table, instant) or {}
+    if instant.action == COMPACTION:
+        slices = plan.get("operations") or []
+    else:
+        groups = (plan.get("clusteringPlan") or {}).get("inputGroups") or []
+        slices = [each for group in groups for each in group.get("slices") or []]
+    return frozenset((file_slice["partitionPath"] or "", file_slice["fileId"]) for file_slice in slices)
+
+
+def _read_plan(table: TableMetaClient, instant: Instant) -> Mapping[str, Any] | None:
+    """The Avro record of the requested instant; None if its file is gone or empty."""
+    requested = instant.in_state(InstantState.REQUESTED)
+    path = table.instant_path(requested)
+    try:
+        content = table.storage.read(path)
+    except NoSuchPathError:
+        return None
+    record = table.timeline.layout.avro_record(requested)
+    return load_codec(record).decode(content, path) if content and record else None
