@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from hudisql.cli.arguments import brokers_option
 from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import Console, open_console
@@ -16,12 +15,39 @@ from hudisql.console import Console, open_console
 if TYPE_CHECKING:
     from hudisql.session import Session
 
+_HIGHEST_PORT: Final = 0xFFFF
+
+
+def address_option(name: str, help_text: str) -> Any:
+    """An option that takes `HOST:PORT`, and gives the text."""
+    return typer.Option(name, metavar="HOST:PORT", help=help_text, parser=_checked_address)
+
+
+def _checked_address(text: str) -> str:
+    _, separator, port = text.rpartition(":")
+    if not (separator and port.isascii() and port.isdecimal() and int(port) <= _HIGHEST_PORT):
+        raise typer.BadParameter(f"'{text}' is not HOST:PORT with a port from 0 to {_HIGHEST_PORT}")
+    return text
+
+
+def _checked_brokers(text: str) -> str:
+    for address in text.split(","):
+        if ":" in address:
+            _checked_address(address)
+    return text
+
+
 GroupOption = Annotated[
     str, typer.Option("--group", metavar="NAME", help="Group of workers that share the tables.")
 ]
 CoordinatorOption = Annotated[
     str | None,
-    brokers_option("--coordinator", "Kafka brokers that know the group."),
+    typer.Option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="Kafka brokers that know the group.",
+        parser=_checked_brokers,
+    ),
 ]
 TableOption = Annotated[
     list[str] | None, typer.Option("--table", metavar="DB.NAME", help="Only this table (repeatable).")

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.arguments import address_option
 from hudisql.cli.ingest_session import (
     ConfOption,
     CoordinatorOption,
     GroupOption,
     KafkaConfigOption,
+    address_option,
     run_in_session,
 )
 from hudisql.config.settings import parse_key_values

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.arguments import port_option
 from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
 def serve(
     context: typer.Context,
     host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, port_option("--port", "Port to listen on; 0: any.")] = 10000,
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", help="Port to listen on; 0: any.", min=0, max=0xFFFF),
+    ] = 10000,
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="Users with hashed passwords.")
     ] = None,
