@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hudisql.cli.command_end import end_with
 from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole, open_console
 from hudisql.errors import InvalidArgumentError
@@ -49,21 +48,18 @@ def check_scripts(
     from hudisql.check.script_findings import FORMATS, render
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
-    def run() -> int:
-        settings: Settings = context.obj
-        for value, allowed, option in ((level, LEVELS, "--level"), (form, FORMATS, "--format")):
-            if value not in allowed:
-                raise InvalidArgumentError(f"{option} {value}: it must be one of {', '.join(allowed)}")
-        files = read_files(paths)
-        schemas = [] if schema is None else read_files([schema])
-        findings = _find(settings, files, level, schemas, is_offline=schema is not None)
-        sys.stdout.write(render(findings, form))
-        counted = f"{len(findings)} {'finding' if len(findings) == 1 else 'findings'}"
-        said = counted if findings else "nothing found"
-        print(f"{said} in {len(files)} {'file' if len(files) == 1 else 'files'}", file=sys.stderr, flush=True)
-        return EXIT_FAILED if findings else EXIT_OK
-
-    end_with(run)
+    settings: Settings = context.obj
+    for value, allowed, option in ((level, LEVELS, "--level"), (form, FORMATS, "--format")):
+        if value not in allowed:
+            raise InvalidArgumentError(f"{option} {value}: it must be one of {', '.join(allowed)}")
+    files = read_files(paths)
+    schemas = [] if schema is None else read_files([schema])
+    findings = _find(settings, files, level, schemas, is_offline=schema is not None)
+    sys.stdout.write(render(findings, form))
+    counted = f"{len(findings)} {'finding' if len(findings) == 1 else 'findings'}"
+    said = counted if findings else "nothing found"
+    print(f"{said} in {len(files)} {'file' if len(files) == 1 else 'files'}", file=sys.stderr, flush=True)
+    raise typer.Exit(EXIT_FAILED if findings else EXIT_OK)
 
 
 def _find(

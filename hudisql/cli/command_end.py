@@ -1,20 +1,17 @@
-"""How long-running commands end: by signals, and with an exit code for what failed."""
+"""How signals end long-running commands."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
-
-import typer
+from typing import TYPE_CHECKING
 
 from hudisql.config.settings import Settings
 from hudisql.console import Console
-from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,21 +19,6 @@ if TYPE_CHECKING:
     from hudisql.session import Session
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-def end_with(run: Callable[[], int]) -> NoReturn:
-    """End the command with the exit code that `run` returns; print a HudisqlError that it raises."""
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
-
-    try:
-        code = run()
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        code = EXIT_USAGE
-    except HudisqlError as error:
-        print_error(error)
-        code = EXIT_FAILED
-    raise typer.Exit(code)
 
 
 @contextmanager

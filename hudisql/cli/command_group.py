@@ -10,6 +10,8 @@ import errno
 import importlib.metadata
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
@@ -27,15 +29,22 @@ class CommandGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; ends with an exit code and one line for an error that it did not catch."""
-        try:
+        with exit_after_errors():
             return super().invoke(ctx)
-        except (HudisqlError, ImportError, OSError) as error:
-            described = _describe(error)
-            if described is None:
-                raise
-            message, code = described
-            print(f"ERROR: {message}", file=sys.stderr, flush=True)
-            raise typer.Exit(code) from None
+
+
+@contextmanager
+def exit_after_errors() -> Iterator[None]:
+    """Print an error that is not a bug of hudisql as one line, and raise `typer.Exit` with its exit code."""
+    try:
+        yield
+    except (HudisqlError, ImportError, OSError) as error:
+        described = _describe(error)
+        if described is None:
+            raise
+        message, code = described
+        print(f"ERROR: {message}", file=sys.stderr, flush=True)
+        raise typer.Exit(code) from None
 
 
 def _describe(error: HudisqlError | ImportError | OSError) -> tuple[str, int] | None:

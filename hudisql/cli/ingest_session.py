@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.cli.command_end import stoppable_session
 from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import Console, open_console
 
@@ -69,11 +69,9 @@ def run_in_session(
     """Run a command in a session; the exit code is 0 if `work` returns True."""
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
-    def run() -> int:
-        settings: Settings = context.obj
-        options = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
-        settings = settings.with_layer(options, "command line")
-        with stoppable_session(settings, console or open_console()) as (session, stop):
-            return EXIT_OK if work(session, stop) else EXIT_FAILED
-
-    end_with(run)
+    settings: Settings = context.obj
+    options = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
+    settings = settings.with_layer(options, "command line")
+    with stoppable_session(settings, console or open_console()) as (session, stop):
+        code = EXIT_OK if work(session, stop) else EXIT_FAILED
+    raise typer.Exit(code)

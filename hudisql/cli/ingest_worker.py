@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hudisql.cli.command_group import exit_after_errors
 from hudisql.cli.ingest_session import (
     ConfOption,
     CoordinatorOption,
@@ -159,7 +160,8 @@ def work(
 
     console = JsonConsole() if log_format is LogFormat.JSON else open_console()
     try:
-        run_in_session(context, feed, kafka_config, conf, console)
+        with exit_after_errors():
+            run_in_session(context, feed, kafka_config, conf, console)
     except typer.Exit as end:
         if push_log is not None:
             _end_without_waiting_for_clients(end.exit_code)

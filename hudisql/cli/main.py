@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,6 @@ from hudisql.config.settings import (
     parse_key_values,
 )
 from hudisql.console import open_console
-from hudisql.errors import HudisqlError, SettingsError
 
 app = typer.Typer(
     name="hudisql",
@@ -105,21 +104,17 @@ def _run(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    try:
-        given: dict[str, Any] = {
-            "conf": parse_key_values(conf or [], "--conf"),
-            "hiveconf": parse_key_values(hiveconf or [], "--hiveconf"),
-            "hivevar": parse_key_values(hivevar or [], "--hivevar"),
-            "database": database,
-            "master": master,
-            "metastore": metastore,
-            "warehouse": warehouse,
-            "format": form,
-        }
-        settings = load_settings(given)
-    except SettingsError as error:
-        _fail_usage(error)
-    context.obj = settings
+    given: dict[str, Any] = {
+        "conf": parse_key_values(conf or [], "--conf"),
+        "hiveconf": parse_key_values(hiveconf or [], "--hiveconf"),
+        "hivevar": parse_key_values(hivevar or [], "--hivevar"),
+        "database": database,
+        "master": master,
+        "metastore": metastore,
+        "warehouse": warehouse,
+        "format": form,
+    }
+    settings = context.obj = load_settings(given)
     if context.invoked_subcommand is not None:
         return
     raise typer.Exit(_run_statements(settings, execute, file, init, silent, verbose, force))
@@ -137,25 +132,20 @@ def _run_statements(
     from hudisql.cli.batch import (
         EXIT_FAILED,
         EXIT_INTERRUPTED,
-        EXIT_USAGE,
         BatchOptions,
         Script,
         discard_output,
-        print_error,
         run_scripts,
         script_of,
     )
     from hudisql.cli.script_files import read_standard_input
 
     interactive = not execute and not files and sys.stdin.isatty()
-    try:
-        scripts = [script_of(path, shows_results=False) for path in inits or []]
-        scripts += [Script(text, "-e") for text in execute or []]
-        scripts += [script_of(path) for path in files or []]
-        if not execute and not files and not interactive:
-            scripts.append(Script(read_standard_input(), "standard input"))
-    except SettingsError as error:
-        _fail_usage(error)
+    scripts = [script_of(path, shows_results=False) for path in inits or []]
+    scripts += [Script(text, "-e") for text in execute or []]
+    scripts += [script_of(path) for path in files or []]
+    if not execute and not files and not interactive:
+        scripts.append(Script(read_standard_input(), "standard input"))
     options = BatchOptions(settings.format, silent, verbose, force)
     console = open_console(silent=silent)
     try:
@@ -173,12 +163,6 @@ def _run_statements(
                     run_shell(session, options)
             end_at_once()
             return code
-    except SettingsError as error:
-        print_error(error)
-        return EXIT_USAGE
-    except HudisqlError as error:
-        print_error(error)
-        return EXIT_FAILED
     except BrokenPipeError:
         # Standard error is closed: the remaining messages cannot be shown.
         discard_output()
@@ -228,26 +212,13 @@ def _show_metastore(context: typer.Context, warehouse: _WarehouseOption = None) 
 
 
 def _print_status(action: Any, context: typer.Context, given: str | None) -> None:
-    try:
-        warehouse = _warehouse_of(context, given)
-        status = action(warehouse)
-    except HudisqlError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+    from hudisql.storage import Storage
+
+    settings: Settings = context.obj
+    warehouse = Storage().qualify(settings.warehouse if given is None else given)
+    status = action(warehouse)
     if not status.running:
         print(f"not running  {warehouse}")
         return
     kept = "until it is stopped" if status.kept else "until its last user leaves"
     print(f"running  {status.uri}  {warehouse}  ({kept})")
-
-
-def _warehouse_of(context: typer.Context, given: str | None) -> str:
-    from hudisql.storage import Storage
-
-    settings: Settings = context.obj
-    return Storage().qualify(settings.warehouse if given is None else given)
-
-
-def _fail_usage(error: HudisqlError) -> NoReturn:
-    print(f"ERROR: {error}", file=sys.stderr)
-    raise typer.Exit(2)

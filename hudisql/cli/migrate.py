@@ -114,6 +114,7 @@ def run_verb(
 ) -> int:
     """Open a session, run the subcommand, write the report; the exit code. Errors are printed, not raised."""
     from hudisql.cli.interrupts import clean_interrupts
+    from hudisql.migrations.script_history import History
     from hudisql.migrations.scripts import load_scripts
     from hudisql.session import connect
 
@@ -123,16 +124,10 @@ def run_verb(
     def run() -> int:
         scripts = load_scripts(directory)
         with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
-            return verb(Migration(session, open_history(session, history), scripts, terminal))
+            table = History(session, *session.context.qualify_table_name(history))
+            return verb(Migration(session, table, scripts, terminal))
 
     return reported_run(run, "migrate", report, lambda: terminal.outcomes)
-
-
-def open_history(session: Session, name: str) -> History:
-    """The history table of that name. Raises InvalidArgumentError."""
-    from hudisql.migrations.script_history import History
-
-    return History(session, *session.context.qualify_table_name(name))
 
 
 def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:
@@ -342,13 +337,7 @@ def make_project(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
 ) -> None:
     """Create a project of migrations: scripts, jobs, and a workflow for CI."""
-    from hudisql.cli.batch import EXIT_USAGE, print_error
     from hudisql.migrations.new_project import make_project as make
 
-    try:
-        files = make(directory)
-    except InvalidArgumentError as error:
-        print_error(error)
-        raise typer.Exit(EXIT_USAGE) from None
-    for file in files:
+    for file in make(directory):
         print(file)

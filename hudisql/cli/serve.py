@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.cli.command_end import stoppable_session
 from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, SettingsError
@@ -83,28 +83,24 @@ def serve(
     ] = None,
 ) -> None:
     """Serve SQL to beeline, JDBC, ODBC and Python clients (HiveServer2's protocol)."""
+    if new_user is not None:
+        _print_user(new_user)
+        return
+    from hudisql.server.thrift_limits import ServerLimits
 
-    def run() -> int:
-        if new_user is not None:
-            _print_user(new_user)
-            return 0
-        from hudisql.server.thrift_limits import ServerLimits
-
-        limits = ServerLimits(
-            sessions=most_sessions,
-            connections=2 * most_sessions,
-            idle_seconds=idle,
-            statement_seconds=statement,
-            result_bytes=result,
-            drain_seconds=drain,
-        )
-        checks = _user_checks(users, ldap_url, ldap_user_dn)
-        tls = _tls_context(tls_certificate, tls_key)
-        settings: Settings = context.obj
-        settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-        return _run(settings, host, port, limits, checks, tls)
-
-    end_with(run)
+    limits = ServerLimits(
+        sessions=most_sessions,
+        connections=2 * most_sessions,
+        idle_seconds=idle,
+        statement_seconds=statement,
+        result_bytes=result,
+        drain_seconds=drain,
+    )
+    checks = _user_checks(users, ldap_url, ldap_user_dn)
+    tls = _tls_context(tls_certificate, tls_key)
+    settings: Settings = context.obj
+    settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
+    raise typer.Exit(_run(settings, host, port, limits, checks, tls))
 
 
 def _run(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hudisql.cli.command_end import end_with, stoppable_session
+from hudisql.cli.command_end import stoppable_session
 from hudisql.config.settings import Settings, parse_key_values
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError
@@ -50,22 +50,19 @@ def _run_services(
     from hudisql.cli.batch import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
     from hudisql.service_process.tables.run_services import ServedTables, run_services
 
-    def run() -> int:
-        if table and database:
-            raise InvalidArgumentError("give --table or --database, not both")
-        settings: Settings = context.obj
-        settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-        with stoppable_session(settings, open_console()) as (session, stop):
-            succeeded = run_services(
-                session.context,
-                ServedTables(tuple(table or ()), database),
-                stop,
-                once=once,
-                interval=interval,
-                parallelism=parallelism,
-            )
-            if once and stop.is_set():
-                return EXIT_INTERRUPTED
-            return EXIT_OK if succeeded else EXIT_FAILED
-
-    end_with(run)
+    if table and database:
+        raise InvalidArgumentError("give --table or --database, not both")
+    settings: Settings = context.obj
+    settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
+    with stoppable_session(settings, open_console()) as (session, stop):
+        succeeded = run_services(
+            session.context,
+            ServedTables(tuple(table or ()), database),
+            stop,
+            once=once,
+            interval=interval,
+            parallelism=parallelism,
+        )
+        if once and stop.is_set():
+            raise typer.Exit(EXIT_INTERRUPTED)
+    raise typer.Exit(EXIT_OK if succeeded else EXIT_FAILED)
