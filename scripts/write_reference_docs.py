@@ -20,8 +20,7 @@ from typer.main import get_command
 from hudisql import errors
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
 from hudisql.catalog.sync_settings import SYNC_PREFIX, SYNC_SETTINGS
-from hudisql.cli.batch import EXIT_CODES
-from hudisql.cli.commands import HELP
+from hudisql.cli.batch import EXIT_CODES, HELP
 from hudisql.cli.ingest import ingest_app
 from hudisql.cli.layers import layers_app
 from hudisql.cli.main import app

@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.check.script_findings import ScriptFinding, finding_of
-from hudisql.errors import HudisqlError, InvalidArgumentError, SqlSyntaxError
+from hudisql.errors import HudisqlError, SqlSyntaxError
 from hudisql.sql.dispatch import check_head
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
-from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
+from hudisql.sql.text.script import (
+    ScriptStatement,
+    Variables,
+    read_script,
+    split_script,
+    substitute_variables,
+)
 from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
 
 if TYPE_CHECKING:
@@ -41,16 +47,10 @@ def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
 
     Raises InvalidArgumentError.
     """
-    found = []
+    found: list[ScriptFile] = []
     for path in paths:
         files = sorted(path.rglob("*.sql"), key=_order) if path.is_dir() else [path]
-        for file in files:
-            try:
-                found.append(ScriptFile(str(file), file.read_text(encoding="utf-8-sig")))
-            except OSError as error:
-                raise InvalidArgumentError(f"cannot read {file}: {error.strerror}") from error
-            except UnicodeDecodeError as error:
-                raise InvalidArgumentError(f"{file} is not UTF-8 text: {error}") from error
+        found += [ScriptFile(str(file), read_script(file)) for file in files]
     return found
 
 

@@ -7,6 +7,7 @@ statements do must not depend on the reader.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -17,13 +18,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hudisql.cli.commands import CommandLine, ShellCommand, find_shell_command, run_shell_command
 from hudisql.cli.interrupts import is_interrupt, statement_jobs
 from hudisql.cli.job_progress import job_progress
 from hudisql.cli.output import Output, fetch_rows, write_rows
-from hudisql.cli.script_files import read_script
-from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError, SettingsError
-from hudisql.sql.text.script import ScriptStatement, split_script
+from hudisql.errors import (
+    BootstrapBlockedError,
+    HudisqlError,
+    InvalidArgumentError,
+    RollbackRefusedError,
+    SettingsError,
+)
+from hudisql.sql.text.script import SCRIPT_ENCODING, ScriptStatement, read_script, split_script
+from hudisql.sql.text.shell_commands import CommandLine, ShellCommand, find_shell_command
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -51,6 +57,19 @@ EXIT_CODES: Final[Mapping[int, str]] = {
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
 _BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
+HELP: Final = """\
+Statements end with ';' and may span several lines. BEGIN … END is one statement.
+  quit, exit        leave the shell; in a script, end the script (Control-D leaves the shell, too)
+  help              this text
+  clear             clear the screen
+  source FILE       run the statements of a file
+  \\l                databases        \\c DATABASE    use a database
+  \\d                tables           \\d TABLE       columns of a table, \\d+ TABLE with its properties
+  \\df               procedures       \\df NAME       parameters and output of a procedure
+  \\x                one column a line, on or off (in the shell)
+  CALL help()       list the procedures; CALL help(cmd => 'bootstrap_table') explains one
+  SHOW TABLES, DESCRIBE t, EXPLAIN …   as in Spark SQL
+Documentation: README.md and docs/ (docs/limits.md lists what is not supported)."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,7 @@ class Script:
 
 
 def script_of(path: Path, *, shows_results: bool = True, sources: tuple[Path, ...] = ()) -> Script:
-    """The script of a file that is included from `sources`. Raises SettingsError."""
+    """The script of a file that is included from `sources`. Raises InvalidArgumentError."""
     return Script(read_script(path), str(path), shows_results, (*sources, path.resolve()))
 
 
@@ -159,7 +178,10 @@ def _run_command(
     if line.command is ShellCommand.VERTICAL:
         print_error("\\x works in the shell only; --format vertical does the same for scripts", place)
         return EXIT_FAILED
-    run_shell_command(line.command)
+    if line.command is ShellCommand.HELP:
+        print(HELP, flush=True)
+    elif line.command is ShellCommand.CLEAR and sys.stdout.isatty():
+        print("\x1b[H\x1b[2J", end="", flush=True)
     return EXIT_OK
 
 
@@ -178,7 +200,7 @@ def _run_source(
         return EXIT_FAILED
     try:
         inner = script_of(path, shows_results=script.shows_results, sources=script.sources)
-    except SettingsError as error:
+    except InvalidArgumentError as error:
         print_error(error, place)
         return EXIT_FAILED
     return run_script(session, inner, options, open_output).code
@@ -283,3 +305,14 @@ class _Output:
         except BrokenPipeError as error:
             discard_output()
             raise _ReaderLeftError from error
+
+
+def read_standard_input() -> str:
+    """The script on standard input. Raises SettingsError if it is not UTF-8."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # UTF-8 as for files, not the locale's encoding, so that a script means the same either way.
+        sys.stdin.reconfigure(encoding=SCRIPT_ENCODING, errors="strict")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"standard input is not UTF-8 text: {error}") from error

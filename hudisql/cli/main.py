@@ -135,10 +135,10 @@ def _run_statements(
         BatchOptions,
         Script,
         discard_output,
+        read_standard_input,
         run_scripts,
         script_of,
     )
-    from hudisql.cli.script_files import read_standard_input
 
     interactive = not execute and not files and sys.stdin.isatty()
     scripts = [script_of(path, shows_results=False) for path in inits or []]

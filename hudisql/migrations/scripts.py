@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError
-from hudisql.sql.text.script import ScriptStatement, split_script
+from hudisql.sql.text.script import ScriptStatement, read_script, split_script
 from hudisql.sql.text.shell_commands import find_shell_command
 
 _NAME: Final = re.compile(
@@ -156,12 +156,7 @@ def _load(directory: Path, path: Path) -> MigrationScript:
     if match["kind"] is not None:
         kind = ScriptKind.VERSIONED if match["kind"] == "V" else ScriptKind.UNDO
     version = None if match["version"] is None else Version.parse(match["version"])
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{path} is not UTF-8 text: {error}") from error
-    except OSError as error:
-        raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
+    text = read_script(path)
     name = path.relative_to(directory).as_posix()
     return MigrationScript(path, name, kind, version, match["text"].replace("_", " "), text)
 

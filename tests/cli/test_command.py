@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from typer.testing import Result as CliResult
 
 from hudisql import __version__
-from hudisql.cli.commands import HELP
+from hudisql.cli.batch import HELP
 from hudisql.cli.main import app
 
 Run = Callable[..., CliResult]

@@ -13,9 +13,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
-from hudisql.cli.commands import find_shell_command
 from hudisql.cli.interactive.completion import Names, StatementCompleter
 from hudisql.sql.text.script import is_complete
+from hudisql.sql.text.shell_commands import find_shell_command
 
 
 def open_prompt(names: Names, status: Callable[[], str | None]) -> PromptSession[str]:

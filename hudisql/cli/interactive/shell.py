@@ -12,13 +12,13 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from hudisql import __version__
 from hudisql.cli.batch import BatchOptions, Script, print_error, run_script, standard_output
-from hudisql.cli.commands import ShellCommand, find_shell_command
 from hudisql.cli.interactive.background_start import BackgroundStart
 from hudisql.cli.interactive.catalog_names import CatalogNames
 from hudisql.cli.interactive.pager import is_paged, paged_output
 from hudisql.cli.interactive.prompt import open_prompt
 from hudisql.cli.output import Output
 from hudisql.errors import HudisqlError
+from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
 
 if TYPE_CHECKING:
     from hudisql.session import Session

@@ -1,4 +1,4 @@
-"""Scripts: splitting text into statements at `;`, and substituting `${variables}`.
+"""Scripts: reading a file, splitting its text into statements at `;`, and substituting `${variables}`.
 
 Follows the lexical rules of Spark SQL (strings with backslash escapes, raw strings, backticked names, `--`
 and nested bracketed comments), so that a `;` or `${` inside them has no effect. Pure text: knows no SQL
@@ -11,14 +11,17 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from hudisql.errors import SqlSyntaxError, UndefinedVariableError
+from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UndefinedVariableError
 from hudisql.sql.text.blocks import BlockScanner
 from hudisql.sql.text.tokens import STRINGS, end_of_comment
 
 PieceKind = Literal["code", "string", "name", "comment", "semicolon"]
 _VARIABLE = re.compile(r"\$\{(?:(?P<namespace>\w+):)?(?P<name>[^{}$]+)\}")
+SCRIPT_ENCODING = "utf-8-sig"
+"""UTF-8; editors on Windows write a byte order mark at the start."""
 _MAX_SUBSTITUTIONS = 40  # as Hive's and Spark's VariableSubstitution
 
 
@@ -60,6 +63,16 @@ class _Piece:
     kind: PieceKind
     start: int
     end: int
+
+
+def read_script(path: Path) -> str:
+    """The text of a script file. Raises InvalidArgumentError if it cannot be read or is not UTF-8."""
+    try:
+        return path.read_text(encoding=SCRIPT_ENCODING)
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is not UTF-8 text: {error}") from error
 
 
 def split_script(text: str) -> list[ScriptStatement]:
