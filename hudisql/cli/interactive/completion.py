@@ -7,13 +7,21 @@ rarely complete.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+
+from hudisql.errors import HudisqlError
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.context import Context
+
 
 _KEYWORDS: Final = """
 ADD ALL ALTER ANALYZE AND ANTI AS ASC BEGIN BETWEEN BY CACHE CALL CASCADE CASE CAST CLUSTER COLUMN
@@ -41,23 +49,7 @@ _REFERENCE: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMANDS: Final = ("\\l", "\\c", "\\d", "\\d+", "\\df", "\\i", "\\x", "\\q")
-
-
-class Names(Protocol):
-    """Source of the names of databases, tables and columns."""
-
-    @property
-    def current_database(self) -> str:
-        """The database of unqualified names."""
-
-    def databases(self) -> Sequence[str]:
-        """All databases."""
-
-    def tables(self, database: str) -> Sequence[str]:
-        """The tables of a database."""
-
-    def columns(self, database: str, table: str) -> Sequence[str]:
-        """The columns of a table."""
+_KEPT_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ class Candidate:
 class StatementCompleter(Completer):
     """Completes the word before the cursor."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: CatalogNames) -> None:
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
@@ -82,7 +74,7 @@ class StatementCompleter(Completer):
             yield Completion(candidate.text, start_position=-len(word), display_meta=candidate.kind)
 
 
-def candidates(before: str, text: str, names: Names) -> list[Candidate]:
+def candidates(before: str, text: str, names: CatalogNames) -> list[Candidate]:
     """The completions of the last word of `before`, the part of `text` that ends at the cursor."""
     word = _word_of(before)
     tokens = _tokens_of_last_statement(before[: len(before) - len(word)])
@@ -111,7 +103,7 @@ def _tokens_of_last_statement(before: str) -> list[str]:
     return tokens
 
 
-def _possible(word: str, tokens: list[str], statement: str, names: Names) -> Iterator[Candidate]:
+def _possible(word: str, tokens: list[str], statement: str, names: CatalogNames) -> Iterator[Candidate]:
     if not tokens:
         yield from (Candidate(each, "command") for each in _COMMANDS if word.startswith("\\"))
         yield from (Candidate(each, "keyword") for each in _FIRST_WORDS.split())
@@ -136,7 +128,7 @@ def _is_open_string(token: str) -> bool:
     return token[0] in "'\"" and (len(token) == 1 or token[-1] != token[0])
 
 
-def _tables(word: str, names: Names) -> Iterator[Candidate]:
+def _tables(word: str, names: CatalogNames) -> Iterator[Candidate]:
     database, dot, _ = word.rpartition(".")
     if dot:
         yield from (Candidate(f"{database}.{table}", "table") for table in names.tables(database.strip("`")))
@@ -145,7 +137,7 @@ def _tables(word: str, names: Names) -> Iterator[Candidate]:
     yield from (Candidate(f"{each}.", "database") for each in names.databases())
 
 
-def _columns(word: str, statement: str, names: Names) -> Iterator[Candidate]:
+def _columns(word: str, statement: str, names: CatalogNames) -> Iterator[Candidate]:
     qualifier, dot, _ = word.rpartition(".")
     for table, alias in _REFERENCE.findall(statement):
         database, _, name = table.replace("`", "").rpartition(".")
@@ -156,7 +148,7 @@ def _columns(word: str, statement: str, names: Names) -> Iterator[Candidate]:
             yield from (Candidate(f"{qualifier}.{column}", "column") for column in columns)
 
 
-def _of_call(word: str, tokens: list[str], names: Names) -> Iterator[Candidate]:
+def _of_call(word: str, tokens: list[str], names: CatalogNames) -> Iterator[Candidate]:
     procedures = _procedures()
     if len(tokens) == 1:
         yield from (Candidate(f"{procedure}(", "procedure") for procedure in procedures)
@@ -180,3 +172,47 @@ def _procedures() -> dict[str, Iterable[str]]:
         name: [parameter.name for parameter in declared.parameters]
         for name, declared in load_procedures().items()
     }
+
+
+class CatalogNames:
+    """Databases, tables and columns of the session's metastore; empty while that does not answer."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._kept: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
+
+    @property
+    def current_database(self) -> str:
+        """The database of unqualified names."""
+        return self._context.current_database
+
+    def databases(self) -> Sequence[str]:
+        """All databases."""
+        return self._names(("databases",), lambda client: client.list_databases())
+
+    def tables(self, database: str) -> Sequence[str]:
+        """The tables and views of a database."""
+        return self._names(("tables", database.lower()), lambda client: client.list_tables(database))
+
+    def columns(self, database: str, table: str) -> Sequence[str]:
+        """The columns of a table, partition columns last; none if there is no such table."""
+
+        def found(client: MetastoreClient) -> Sequence[str]:
+            entry = client.get_table(database, table)
+            return () if entry is None else [each.name for each in (*entry.columns, *entry.partition_columns)]
+
+        return self._names(("columns", database.lower(), table.lower()), found)
+
+    def _names(self, key: tuple[str, ...], ask: Callable[[MetastoreClient], Sequence[str]]) -> Sequence[str]:
+        kept = self._kept.get(key)
+        if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
+            return kept[1]
+        client = self._context.started_metastore
+        if client is None:
+            return ()
+        try:
+            names = tuple(ask(client))
+        except HudisqlError:
+            return ()
+        self._kept[key] = time.monotonic(), names
+        return names

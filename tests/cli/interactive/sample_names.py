@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from hudisql.cli.interactive.completion import CatalogNames
+
 _COLUMNS: Final = {
     ("lake", "orders"): ("order_id", "amount", "dt"),
     ("lake", "customers"): ("customer_id", "name"),
@@ -12,10 +14,16 @@ _COLUMNS: Final = {
 }
 
 
-class SampleNames:
+class SampleNames(CatalogNames):
     """The names of `lake.orders`, `lake.customers` and `raw.events`; `lake` is the current database."""
 
-    current_database = "lake"
+    def __init__(self) -> None:
+        """Needs no context."""
+
+    @property
+    def current_database(self) -> str:
+        """Its name."""
+        return "lake"
 
     def databases(self) -> Sequence[str]:
         """Both."""

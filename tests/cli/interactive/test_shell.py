@@ -18,8 +18,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from hudisql.cli.batch import HELP, BatchOptions
-from hudisql.cli.interactive.prompt import open_history, open_prompt
-from hudisql.cli.interactive.shell import run_shell
+from hudisql.cli.interactive.shell import open_history, open_prompt, run_shell
 from hudisql.cli.interrupts import clean_interrupts
 from hudisql.sql.text.shell_commands import CommandLine, ShellCommand, find_shell_command
 from tests.cli.interactive.sample_names import SampleNames
