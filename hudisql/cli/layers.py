@@ -22,8 +22,7 @@ from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, MetastoreError
 
 if TYPE_CHECKING:
-    from hudisql.layers.model_run import ProjectRun
-    from hudisql.layers.outcomes import RunOutcome
+    from hudisql.layers.model_run import ProjectRun, RunOutcome
     from hudisql.layers.project import Project
     from hudisql.result import LocalResult
     from hudisql.session import Session
@@ -108,12 +107,12 @@ class Invocation:
         """Run the chosen models once."""
         from hudisql.layers.model_run import ProjectRun
 
-        is_stopping = self.stop.is_set
-        return ProjectRun(self.session, self.project, self.chosen, self.terminal, parallelism, is_stopping)
+        ended, is_stopping = self.terminal.ended, self.stop.is_set
+        return ProjectRun(self.session, self.project, self.chosen, ended, parallelism, is_stopping)
 
     def show_outcomes(self) -> None:
         """Write the rows of the outcomes of a run."""
-        from hudisql.layers.outcomes import OUTCOME_COLUMNS
+        from hudisql.layers.model_run import OUTCOME_COLUMNS
         from hudisql.result import LocalResult
 
         rows = [outcome.row for outcome in self.terminal.outcomes]

@@ -203,8 +203,8 @@ def _info(context: typer.Context, directory: _Directory, history: _HistoryOption
     """Show each script with its state."""
 
     def verb(migration: Migration) -> int:
-        from hudisql.migrations.info import INFO_COLUMNS, info_rows
         from hudisql.migrations.preview import read_plan
+        from hudisql.migrations.script_plan import INFO_COLUMNS, info_rows
         from hudisql.result import LocalResult
 
         plan = read_plan(migration.history, migration.scripts)

@@ -17,7 +17,6 @@ from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.model_files import Model
 from hudisql.layers.model_state import CREATE, ModelState, state_of
-from hudisql.layers.outcomes import MODEL, TEST, RunListener, RunOutcome
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import Project
 from hudisql.layers.schedule import Piece, Schedule
@@ -29,17 +28,34 @@ if TYPE_CHECKING:
     from hudisql.session import Session
 
 _ROWS_SHOWN: Final = 5
-_COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted", "files_written")
+MODEL: Final = "model"
+TEST: Final = "test"
+OUTCOME_COLUMNS: Final = (
+    ("name", "string"),
+    ("kind", "string"),
+    ("state", "string"),
+    ("way", "string"),
+    ("reason", "string"),
+    ("instant", "string"),
+    ("rows_inserted", "bigint"),
+    ("rows_updated", "bigint"),
+    ("rows_deleted", "bigint"),
+    ("seconds", "double"),
+)
+_ROW_COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted")
 
 
 @dataclass
 class ProjectRun:
-    """One run over the chosen models and their tests, each in its own session on the same Spark."""
+    """One run over the chosen models and their tests, each in its own session on the same Spark.
+
+    `on_end` receives the outcome of each model and test, from any thread.
+    """
 
     session: Session
     project: Project
     chosen: Sequence[str]
-    listener: RunListener
+    on_end: Callable[[RunOutcome], None]
     parallelism: int
     is_stopping: Callable[[], bool]
 
@@ -113,13 +129,13 @@ class ProjectRun:
             outcome = _failed(blank, HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}"))
         milliseconds = int((time.monotonic() - started) * 1000)
         timed = replace(outcome, statement=replace(outcome.statement, milliseconds=milliseconds))
-        self.listener.ended(timed)
+        self.on_end(timed)
         return timed.statement.state != "failed"
 
     def _skip(self, piece: Piece, failed: Piece) -> None:
         kind, name = piece
         blank = self._blank_test(self.project.tests[name]) if kind == TEST else self._blank_model(name)
-        self.listener.ended(_left_out(blank, f"{failed[1]} failed"))
+        self.on_end(_left_out(blank, f"{failed[1]} failed"))
 
     def _blank_model(self, name: str) -> RunOutcome:
         model = self.project.models[name]
@@ -145,7 +161,7 @@ def _refreshed(session: Session, model: Model, blank: RunOutcome) -> RunOutcome:
         _alter(session, model, state)
         result = session.execute(blank.statement.statement)
     row: dict[str, Any] = result.rows[0].asDict()
-    counts = {name: row[name] for name in _COUNTS} | {"way": row["way"]}
+    counts = {name: row[name] for name in (*_ROW_COUNTS, "files_written")} | {"way": row["way"]}
     instants = () if row["instant"] is None else (f"{model.name}@{row['instant']}",)
     statement = replace(blank.statement, counts=counts, instants=instants)
     return replace(blank, statement=statement, way=row["way"], reason=row["reason"], instant=row["instant"])
@@ -187,3 +203,31 @@ def _found(test: DataTest, rows: Sequence[Any]) -> DataTestFailedError:
         f"{test.name}: the query found {count} {'row' if count == '1' else 'rows'}:\n{shown}",
         hint=f"{test.place} has the test: fix the rows, or the test",
     )
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a model's refresh or a test ended: `state` is done, failed or skipped.
+
+    `way` and `instant` describe the refresh; a test has none.
+    """
+
+    name: str
+    kind: str
+    statement: StatementOutcome
+    way: str | None = None
+    reason: str | None = None
+    instant: str | None = None
+
+    @property
+    def has_changed(self) -> bool:
+        """False if nothing had to be done."""
+        return self.instant is not None or self.statement.state == "failed"
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """The values of OUTCOME_COLUMNS."""
+        said = self.statement
+        counts = (said.counts.get(name) for name in _ROW_COUNTS)
+        seconds = round(said.milliseconds / 1000, 2)
+        return (self.name, self.kind, said.state, self.way, self.reason, self.instant, *counts, seconds)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hudisql.errors import HudisqlError
 from hudisql.migrations.scripts import MigrationScript
+from hudisql.result import LocalResult, Result
 from hudisql.sql.text.script import ScriptStatement
 
 if TYPE_CHECKING:
     from hudisql.result import Result
+
+
+_COUNTS: Final = ("rows", "files", "bytes", "written_bytes", "seconds", "partitions")
+_CHANGES: Final = ("rows_inserted", "rows_updated", "rows_deleted", "rows_moved", "files_written")
 
 
 class ReportedFile(Protocol):
@@ -66,3 +71,14 @@ class Listener(Protocol):
 
     def note(self, text: str) -> None:
         """Any other message."""
+
+
+def counts_of(result: Result) -> Mapping[str, Any]:
+    """The counts of the statement by name; empty for a query."""
+    if not isinstance(result, LocalResult) or not result.values:
+        return {}
+    names = result.names
+    wanted = _CHANGES if "rows_inserted" in names else _COUNTS if "files" in names else ()
+    # A bootstrap's total is its last row.
+    row = dict(zip(names, result.values[-1], strict=True))
+    return {name: row[name] for name in wanted if isinstance(row.get(name), int | float)}

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import BootstrapBlockedError, HudisqlError
 from hudisql.migrations.apply_scripts import ApplyOptions, up_to
-from hudisql.migrations.listener import Listener, StatementOutcome
+from hudisql.migrations.listener import Listener, StatementOutcome, counts_of
 from hudisql.migrations.recovery import Effect, effect_of
 from hudisql.migrations.run_checkpoint import CheckpointState
 from hudisql.migrations.script_history import History
 from hudisql.migrations.script_plan import MigrationPlan, plan_migrations
 from hudisql.migrations.scripts import MigrationScript, MigrationScripts, identity_of, refuse_shell_commands
-from hudisql.migrations.statement_counts import counts_of
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.database_names import created_database, used_database
 from hudisql.sql.text.parser import parse_statement

@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
-from hudisql.errors import HudisqlError
+from hudisql.errors import HudisqlError, MigrationConflictError, NoSuchTableError
 from hudisql.format.timeline.instant import COMMIT_ACTIONS
 from hudisql.options.table_call import location_of, open_session_table
+from hudisql.sql.ddl.create_table import drop_incomplete_table, register_table_as
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
@@ -24,6 +25,7 @@ from hudisql.sql.text.script import ScriptStatement
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import read_archived_entries
 from hudisql.table.timeline.instant_files import read_extra_metadata
+from hudisql.write.transaction.commit import roll_back_failed_writes
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -225,3 +227,33 @@ def _open(context: Context, name: st.TableName) -> HudiTable | None:
         return open_session_table(context, context.storage.qualify(location_of(entry)))
     except HudisqlError:
         return None
+
+
+def settle_made_table(
+    context: Context, statement: st.CreateTableAsStatement, path: str, mark: str, checksum: str
+) -> FoundCommit | None:
+    """Register the table of a killed CREATE TABLE AS SELECT; its commit, None if the table is removed.
+
+    The checkpoint has `path`, written before the statement created anything there. A commit with the
+    statement's mark says that the rows are complete; without one the files are an unfinished attempt.
+    `mark` and `checksum` are those of the statement. Files without a commit are removed. Raises
+    MigrationConflictError if others have committed to the table, StorageError, SyncFailedError.
+    """
+    try:
+        table = open_session_table(context, path)
+    except NoSuchTableError:
+        return None
+    found = marked_commit(table, mark)
+    if found is not None and found.checksum == checksum:
+        register_table_as(context, statement, table)
+        return found
+    if found is not None or table.timeline.commits:
+        raise MigrationConflictError(
+            f"CREATE TABLE {statement.table} was interrupted, and the table at {path} has a commit that is "
+            "not the statement's",
+            hint="look at the table; then hudisql migrate repair DIR --done (it has happened), or remove it "
+            "and run this again",
+        )
+    roll_back_failed_writes(table)
+    drop_incomplete_table(context, table)
+    return None

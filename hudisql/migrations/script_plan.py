@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from hudisql.errors import MigrationConflictError
 from hudisql.migrations.run_checkpoint import CheckpointState
@@ -17,6 +17,18 @@ from hudisql.migrations.scripts import (
     Version,
     checksum_of,
     identity_of,
+)
+
+INFO_COLUMNS: Final = (
+    ("version", "string"),
+    ("description", "string"),
+    ("type", "string"),
+    ("state", "string"),
+    ("statements", "int"),
+    ("done", "int"),
+    ("installed_on", "string"),
+    ("installed_by", "string"),
+    ("commits", "int"),
 )
 
 
@@ -234,3 +246,25 @@ def _conflicts(statuses: Sequence[ScriptStatus]) -> list[str]:
             name = source.name if isinstance(source, MigrationScript) else source.script
             conflicts.append(f"{name} {said[status.state]}")
     return conflicts
+
+
+def info_rows(plan: MigrationPlan) -> Iterator[tuple[object, ...]]:
+    """A row for each script, and for each applied one that is missing, in their order."""
+    run = plan.open_run
+    for status in plan.statuses:
+        script, row = status.script, status.row
+        statements = None if script is None else len(script.statements)
+        done = 0 if row is None else row.statements
+        if script is not None and run is not None and (run["type"], run["label"]) == identity_of(script):
+            done = sum(statement["state"] == "done" for statement in run["statements"])
+        yield (
+            str(script.version) if script and script.version else (row.version if row else None),
+            script.description if script is not None else (row.description if row else None),
+            script.kind.value if script is not None else (row.type if row else None),
+            status.state.value,
+            statements,
+            done,
+            None if row is None else f"{row.installed_on:%Y-%m-%d %H:%M:%S}",
+            None if row is None else row.installed_by,
+            None if row is None else len(row.instants),
+        )

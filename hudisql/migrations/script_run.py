@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
-from hudisql.migrations.listener import Listener, StatementOutcome
-from hudisql.migrations.made_tables import settle_made_table
+from hudisql.migrations.listener import Listener, StatementOutcome, counts_of
 from hudisql.migrations.recovery import (
     MARK,
     Effect,
@@ -22,6 +21,7 @@ from hudisql.migrations.recovery import (
     effect_of,
     find_marked_commit,
     has_happened,
+    settle_made_table,
     sync_target,
     targets_before,
 )
@@ -31,7 +31,6 @@ from hudisql.migrations.scripts import (
     MigrationScript,
     checksum_of,
 )
-from hudisql.migrations.statement_counts import counts_of
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement

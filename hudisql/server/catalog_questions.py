@@ -7,12 +7,13 @@ from the metastore and, for columns and keys, from Hudi tables; temporary views 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
 from hudisql.server.column_bytes import WireType
-from hudisql.server.jdbc_types import JDBC_TYPES, jdbc_type
 from hudisql.server.name_pattern import name_matcher
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.table_columns import columns_of_tables, columns_of_view
@@ -34,6 +35,8 @@ _NULLABLE: Final = 1
 # Hive's own table types, which `hive.server2.table.type.mapping=HIVE` shows and some clients request.
 _HIVE_TABLE_TYPES: Final = {"MANAGED_TABLE": "TABLE", "EXTERNAL_TABLE": "TABLE", "VIRTUAL_VIEW": "VIEW"}
 _FUNCTION_OF_UNKNOWN_RESULT: Final = 0
+_ARGUMENTS: Final = re.compile(r"\((\d+)(?:,\s*(\d+))?\)")
+_LONGEST: Final = 2_147_483_647
 
 
 def _columns(texts: str, **others: WireType) -> tuple[ResultColumn, ...]:
@@ -258,3 +261,51 @@ def _column_row(
         *(kind.digits, kind.radix, _NULLABLE, column.comment, None, None, None, None, position, "YES"),
         *(None, None, None, None, "NO"),
     )
+
+
+@dataclass(frozen=True)
+class JdbcType:
+    """`number` is that of `java.sql.Types`; `size` and `digits` are None where they do not apply."""
+
+    number: int
+    size: int | None = None
+    digits: int | None = None
+    radix: int | None = None
+    is_text: bool = False
+    is_nested: bool = False
+
+
+JDBC_TYPES: Final = {
+    "void": JdbcType(0),
+    "boolean": JdbcType(16, 1),
+    "tinyint": JdbcType(-6, 3, 0, 10),
+    "smallint": JdbcType(5, 5, 0, 10),
+    "int": JdbcType(4, 10, 0, 10),
+    "bigint": JdbcType(-5, 19, 0, 10),
+    "float": JdbcType(6, 7, 7, 10),
+    "double": JdbcType(8, 15, 15, 10),
+    "string": JdbcType(12, _LONGEST, is_text=True),
+    "varchar": JdbcType(12, is_text=True),
+    "char": JdbcType(1, is_text=True),
+    "date": JdbcType(91, 10),
+    "timestamp": JdbcType(93, 29, 9),
+    "binary": JdbcType(-2, _LONGEST),
+    "decimal": JdbcType(3, 38, 18, 10),
+    "array": JdbcType(2003, is_nested=True),
+    "map": JdbcType(2000, is_nested=True),
+    "struct": JdbcType(2002, is_nested=True),
+}
+_OTHER: Final = JdbcType(1111)
+_SYNONYMS: Final = {"integer": "int", "timestamp_ntz": "timestamp", "long": "bigint", "short": "smallint"}
+
+
+def jdbc_type(text: str) -> JdbcType:
+    """The JDBC type of a type's text: `decimal(12,2)`, `array<int>`."""
+    name = re.split(r"[(<\s]", text.strip().lower(), maxsplit=1)[0]
+    name = _SYNONYMS.get(name, name)
+    known = JDBC_TYPES.get(name, _OTHER)
+    arguments = _ARGUMENTS.search(text)
+    if arguments is None or name not in ("decimal", "varchar", "char"):
+        return known
+    scale = int(arguments[2] or 0) if name == "decimal" else None
+    return JdbcType(known.number, int(arguments[1]), scale, known.radix, known.is_text)

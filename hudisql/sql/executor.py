@@ -19,11 +19,9 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
-from hudisql.sql.ddl.database_statements import drop_database
-from hudisql.sql.ddl.drop_table import plan_drop, run_drop
+from hudisql.sql.ddl.drop_table import drop_database, plan_drop, run_drop
 from hudisql.sql.dml.dml_execution import run_dml
-from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
-from hudisql.sql.explain_query import explain_statement
+from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_statement
 from hudisql.sql.incremental_tables import incremental_statements as incremental
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.query import query_plan

@@ -9,8 +9,8 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.layers.lineage import Lineage, waits_for_tests
-from hudisql.layers.lineage_picture import lineage_picture
 from hudisql.layers.schedule import Piece, Schedule
+from hudisql.layers.table_pages import lineage_picture
 
 SHOP = Lineage(
     {

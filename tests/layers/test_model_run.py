@@ -16,7 +16,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.metastore_table import MetastoreDatabase
 from hudisql.cli.layers import Terminal
 from hudisql.errors import MetastoreUnavailableError
-from hudisql.layers.outcomes import RunOutcome
+from hudisql.layers.model_run import RunOutcome
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import load_project
 from tests.layers.conftest import PAID, SALES, LayerProject

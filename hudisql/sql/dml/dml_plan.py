@@ -1,7 +1,7 @@
 """The plan of an INSERT, UPDATE, DELETE, MERGE or DataFrame write on a Hudi table.
 
 text → clauses → one SELECT (`dml_rewrite`) → changes with the table's types. `dml_execution` runs the plan,
-`explain_dml` shows it. Casts follow Spark's ANSI store assignment; the statements follow standard SQL where
+`explain` shows it. Casts follow Spark's ANSI store assignment; the statements follow standard SQL where
 Hudi's own differ from it.
 """
 

@@ -1,8 +1,9 @@
-"""EXPLAIN of INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT on Hudi tables: nothing is written.
+"""EXPLAIN of changes of Hudi tables, and of statements that read them: nothing is written.
 
-Shows the plan that running the statement would execute (`dml_plan`); for it the source of a MERGE is
-computed. The first block describes the commit and its query, the second the reads of Hudi tables, the rest is
-Spark's plan of the rows.
+Scans are planned as for running the statement. For INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT
+the plan is the one that running would execute (`dml_plan`); for it the source of a MERGE is computed. The
+first block describes the commit and its query, the next the reads of Hudi tables, the rest is Spark's plan.
+Statements without Hudi tables get Spark's answer unchanged.
 """
 
 from __future__ import annotations
@@ -19,10 +20,17 @@ from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
-from hudisql.sql.explain_query import describe_scans, inner_source
-from hudisql.sql.query.query_plan import PreparedQuery
+from hudisql.sql.query.query_plan import (
+    PlannedRelation,
+    PreparedQuery,
+    bound_errors,
+    planned_scans,
+    prepare_query,
+    run_query,
+)
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.script import position_at
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -44,6 +52,7 @@ _MATCHED: Final = {
 }
 
 Fact = tuple[str, str]
+_TABLES_HEADING: Final = "== Hudi Tables =="
 
 
 def explain_dml(
@@ -205,3 +214,42 @@ def _as_result(
     plan = str(utils.explainString(query_execution(frame), mode.lower() or "simple"))
     blocks.append(prepared.bound.restore_names(plan))
     return LocalResult(context.spark, (("plan", "string"),), [("\n\n".join(blocks),)])
+
+
+def explain_statement(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
+    """One row with the plan as text, as Spark's EXPLAIN gives it."""
+    inner = inner_source(statement, source)
+    prepared = prepare_query(context, statement.explained, inner, count_all=True)
+    if not prepared.scans:
+        return Result(run_query(context, statement.text, source))
+    text = f"{describe_scans(prepared)}\n\n{_explain_by_spark(context, prepared, statement.mode)}"
+    return LocalResult(context.spark, (("plan", "string"),), [(text,)])
+
+
+def inner_source(statement: st.ExplainStatement, source: SourceText) -> SourceText:
+    """The explained statement with its position in the script."""
+    inner = statement.explained.text
+    line, column = position_at(source.text, len(statement.text) - len(inner), source.line, source.column)
+    return SourceText(inner, line, column)
+
+
+def describe_scans(prepared: PreparedQuery) -> str:
+    """A block of text for each reference to a Hudi table, in the order of the statement."""
+    blocks = [_describe_scan(position, scan) for position, scan in enumerate(prepared.scans, start=1)]
+    return "\n".join([_TABLES_HEADING, *blocks])
+
+
+def _describe_scan(position: int, scan: PlannedRelation) -> str:
+    entry = scan.relation.entry
+    heading = f"({position}) {entry.database}.{entry.name}"
+    if scan.plan is None:
+        return f"{heading}\n    not read: the result does not depend on its rows"
+    facts = scan.plan.describe()
+    width = max(len(label) for label, _ in facts)
+    return "\n".join([heading, *(f"    {label.ljust(width)}  {text}" for label, text in facts)])
+
+
+def _explain_by_spark(context: Context, prepared: PreparedQuery, mode: str) -> str:
+    with planned_scans(context, prepared, runs_jobs=False), bound_errors(prepared.bound):
+        row = context.spark.sql(f"EXPLAIN {mode} {prepared.bound.text}").head()
+    return prepared.bound.restore_names(str(row[0])) if row is not None else ""
