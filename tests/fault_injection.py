@@ -369,7 +369,7 @@ def _apply_layers(context: Any, directory: Path) -> None:
 
     session = Session(context, borrows=True)
     project = load_project(session, directory)
-    run = ProjectRun(session, project, project.lineage.order, Terminal(), 2, lambda: False)
+    run = ProjectRun(session, project, project.lineage.order, Terminal().ended, 2, lambda: False)
     assert run.apply(), "a model or a test failed"
 
 
