@@ -10,15 +10,15 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.console import PlainConsole, Progress
+from hudisql.console import PlainConsole
 from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError, SqlSyntaxError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
-from hudisql.server.operation import Operation, cancel_tagged_jobs
+from hudisql.server.operation import Operation
 from hudisql.spark.current_user import set_current_user
 from hudisql.spark.versions import set_active_session
 from hudisql.sql.text.script import ScriptStatement
@@ -38,35 +38,17 @@ _SECONDS_BETWEEN_FETCHES: Final = 5.0
 EXECUTE_STATEMENT: Final = 0
 
 
-class SessionConsole:
+class SessionConsole(PlainConsole):
     """Writes notes and progress of the session's running statement into its log."""
 
     def __init__(self) -> None:
+        super().__init__(seconds_between_lines=1.0)
         self.operation: Operation | None = None
-        self._lines = PlainConsole(stream=self, seconds_between_lines=1.0)  # type: ignore[arg-type]
-
-    def write(self, text: str) -> int:
-        """Write a line into the log."""
-        if self.operation is not None and text.strip():
-            self.operation.log.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: lines are written at once."""
 
     def info(self, text: str) -> None:
-        """Write a note."""
-        self._lines.info(text)
-
-    def warning(self, text: str) -> None:
-        """Write a warning."""
-        self._lines.warning(text)
-
-    @contextmanager
-    def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
-        """Write a line every second."""
-        with self._lines.progress(label, total_units) as running:
-            yield running
+        """Write the lines of a note into the log."""
+        if self.operation is not None and text.strip():
+            self.operation.log.write(text)
 
 
 class ClientSession:
@@ -152,7 +134,7 @@ class ClientSession:
 
     def cancel(self, operation: Operation, **how: Any) -> None:
         """Cancel a statement (`Operation.cancel`)."""
-        operation.cancel(cancel_tagged_jobs(self.session.spark), **how)
+        operation.cancel(self.session.spark.sparkContext.cancelJobsWithTag, **how)
 
     def close_operation(self, operation: Operation) -> None:
         """Remove an operation; a running one is cancelled."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import HudisqlError, StatementCancelledError
 from hudisql.server.statement_kind import StatementKind
@@ -208,8 +208,3 @@ def as_hudisql_error(error: BaseException) -> HudisqlError:
     if isinstance(error, HudisqlError):
         return error
     return HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}")
-
-
-def cancel_tagged_jobs(spark: Any) -> Callable[[str], None]:
-    """A function that cancels the jobs of a tag."""
-    return lambda tag: spark.sparkContext.cancelJobsWithTag(tag)
