@@ -12,7 +12,6 @@ from hudisql.errors import BootstrapBlockedError, HudisqlError
 from hudisql.migrations.apply_scripts import ApplyOptions, up_to
 from hudisql.migrations.listener import Listener, StatementOutcome, counts_of
 from hudisql.migrations.recovery import Effect, effect_of
-from hudisql.migrations.run_checkpoint import CheckpointState
 from hudisql.migrations.script_history import History
 from hudisql.migrations.script_plan import MigrationPlan, plan_migrations
 from hudisql.migrations.scripts import MigrationScript, MigrationScripts, identity_of, refuse_shell_commands
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 
 def read_plan(history: History, scripts: MigrationScripts, *, out_of_order: bool = False) -> MigrationPlan:
     """The current plan, without the lock. Raises HudisqlError."""
-    path = history.base_path()
-    state = CheckpointState() if path is None else history.checkpoint(path).read()
-    return plan_migrations(scripts, history.read(), state, out_of_order=out_of_order)
+    return plan_migrations(scripts, history.read(), history.state(), out_of_order=out_of_order)
 
 
 def preview(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.metastore_table import is_hudi_table
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.migrations.run_checkpoint import RunCheckpoint
+from hudisql.migrations.run_checkpoint import CheckpointState, RunCheckpoint
 from hudisql.options.table_call import location_of
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
@@ -121,6 +121,11 @@ class History:
     def checkpoint(self, base_path: str) -> RunCheckpoint:
         """The checkpoint in the table's directory."""
         return RunCheckpoint(self.session.context.storage, join(base_path, _CHECKPOINTS))
+
+    def state(self) -> CheckpointState:
+        """The state in the checkpoint, read without its lock. Raises HudisqlError."""
+        path = self.base_path()
+        return CheckpointState() if path is None else self.checkpoint(path).read()
 
     def read(self) -> list[HistoryRow]:
         """All runs in their order; empty if there is no table. Raises HudisqlError."""

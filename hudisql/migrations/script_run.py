@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
@@ -149,7 +149,7 @@ class ScriptRunner:
                 self.listener.result(result)
             counts = counts_of(result)
         milliseconds = round((time.monotonic() - started) * 1000)
-        commits = [list(asdict_values(commit)) for commit in annotations.commits]
+        commits = [list(astuple(commit)) for commit in annotations.commits]
         if result.error is not None:
             self._record(number, statement, FAILED, before=before, ms=milliseconds, commits=commits)
             return replace(
@@ -261,11 +261,6 @@ class ScriptRunner:
         self.run["statements"][number - 1 : number] = [record]
         # A copy: the recorded state must not change with the run.
         self.checkpoint.advance(json.loads(json.dumps(self.run)))
-
-
-def asdict_values(value: Any) -> tuple[Any, ...]:
-    """The values of a dataclass's fields, in their order."""
-    return tuple(asdict(value).values())
 
 
 def _instants(record: Mapping[str, Any]) -> tuple[str, ...]:

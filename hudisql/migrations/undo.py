@@ -72,7 +72,7 @@ def undo_migrations(
     """
     undoing = _Undoing(session, history, scripts, options, listener)
     if options.dry_run:
-        return undoing.run(_read_checkpoint(history), None)
+        return undoing.run(history.state(), None)
     with locked_checkpoint(history, options.wait_seconds, listener) as checkpoint:
         return undoing.run(checkpoint.state, checkpoint)
 
@@ -112,11 +112,6 @@ def _check_no_other_run(plan: MigrationPlan) -> None:
             f"{plan.open_run['script']} has begun and not ended",
             hint="apply it to its end first, or hudisql migrate repair DIR --discard forgets that it began",
         )
-
-
-def _read_checkpoint(history: History) -> CheckpointState:
-    path = history.base_path()
-    return CheckpointState() if path is None else history.checkpoint(path).read()
 
 
 def _chosen(rows: Sequence[HistoryRow], target: Version | None) -> Iterator[tuple[Version, HistoryRow]]:
