@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -143,7 +144,9 @@ def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
 
     Commands are planned and never run.
     """
-    return list(_executions(spark, plan))
+    execution = session_state(spark).executePlan(plan, _not_running_commands(spark))
+    inner = (plan_without_running(spark, each) for each in _queries_held_apart(execution.executedPlan()))
+    return [execution, *chain.from_iterable(inner)]
 
 
 def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
@@ -157,13 +160,6 @@ def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
 
 def _not_running_commands(spark: SparkSession) -> Any:
     return java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
-
-
-def _executions(spark: Any, logical_plan: Any) -> Iterator[Any]:
-    execution = session_state(spark).executePlan(logical_plan, _not_running_commands(spark))
-    yield execution
-    for query in _queries_held_apart(execution.executedPlan()):
-        yield from _executions(spark, query)
 
 
 def _queries_held_apart(plan: Any) -> Iterator[Any]:

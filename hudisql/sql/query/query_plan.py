@@ -7,10 +7,11 @@ dropped when a function returns; DataFrames work without them.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -42,7 +43,6 @@ from hudisql.sql.query.function_rows import function_rows, function_schema
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.query.small_tables import plan_whole_table
-from hudisql.sql.query.table_functions import FunctionCall
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
@@ -65,25 +65,16 @@ class PlannedRelation:
 
 
 @dataclass(frozen=True)
-class PlannedCall:
-    """One call of a table function that does not scan its table."""
-
-    view_name: str
-    call: FunctionCall
-    table: HudiTable
-    session: SparkSession
-
-
-@dataclass(frozen=True)
 class PreparedQuery:
     """A statement bound and planned: Spark runs `bound.text` over the scans and calls.
 
+    `called` are the tables of calls of table functions that do not scan them, by the calls' view names.
     `unchecked_by` still has to search the analyzed plan for Hudi tables that are read without their scans.
     """
 
     bound: BoundText
     scans: tuple[PlannedRelation, ...]
-    calls: tuple[PlannedCall, ...] = ()
+    called: Mapping[str, HudiTable] = field(default_factory=dict)
     unchecked_by: TableBinder | None = None
 
 
@@ -125,9 +116,7 @@ def prepare_query(
     states = {each.view_name: binder.state_of(each) for each in scanned}
     if is_query and (whole := _plan_whole_tables(context, bound, states)) is not None:
         return PreparedQuery(bound, whole, unchecked_by=binder)
-    partition_columns: dict[str, list[str]] = {
-        hudi_relation.view_name: [] for hudi_relation in bound.hudi_relations
-    }
+    partition_columns: dict[str, list[str]] = {each.view_name: [] for each in bound.hudi_relations}
     for name, state in states.items():
         partition_columns[name] = [column.name for column in state.table.partition_columns]
     with placeholders(context, binder, bound), bound_errors(bound, source):
@@ -152,17 +141,8 @@ def prepare_query(
         )
         for each in scanned
     )
-    calls = tuple(
-        PlannedCall(
-            hudi_relation.view_name,
-            hudi_relation.call,
-            binder.open(hudi_relation.entry),
-            hudi_relation.session,
-        )
-        for hudi_relation in bound.hudi_relations
-        if hudi_relation.call is not None and not hudi_relation.is_scan
-    )
-    return PreparedQuery(bound, scans, calls)
+    called = {each.view_name: binder.open(each.entry) for each in bound.hudi_relations if not each.is_scan}
+    return PreparedQuery(bound, scans, called)
 
 
 def analyzed_query(
@@ -367,17 +347,16 @@ def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool 
     `runs_jobs` is that of `scan_to_dataframe`.
     """
     by_name = {scan.relation.view_name: scan for scan in prepared.scans}
-    calls = {call.view_name: call for call in prepared.calls}
 
     def scan_relation(relation: HudiRelation) -> DataFrame:
-        if (planned := calls.get(relation.view_name)) is not None:
-            return function_rows(planned.session, planned.table, planned.call)
+        if relation.call is not None and not relation.is_scan:
+            return function_rows(relation.session, prepared.called[relation.view_name], relation.call)
         scan = by_name[relation.view_name]
         if scan.plan is not None:
             return scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
         from pyspark.sql.types import StructType
 
-        schema = StructType.fromJson(_json(spark_json_from_arrow(scan.table.full_schema)))
+        schema = StructType.fromJson(json.loads(spark_json_from_arrow(scan.table.full_schema)))
         return context.spark.createDataFrame([], schema)
 
     with ExitStack() as stack:
@@ -412,9 +391,3 @@ def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator
         error.message = bound.restore_names(error.message)
         error.args = (error.message, *error.args[1:])
         raise
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)

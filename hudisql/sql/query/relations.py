@@ -8,7 +8,7 @@ current database). Nothing is read and no view is registered here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -116,14 +116,10 @@ class BoundText:
     @cached_property
     def hudi_relations(self) -> tuple[HudiRelation, ...]:
         """Every reference to a Hudi table, those inside views too."""
-        return tuple(self._all_hudi_relations())
-
-    def _all_hudi_relations(self) -> Iterator[HudiRelation]:
+        found: list[HudiRelation] = []
         for relation in self.relations:
-            if isinstance(relation, ViewRelation):
-                yield from relation.body.hudi_relations
-            else:
-                yield relation
+            found += relation.body.hudi_relations if isinstance(relation, ViewRelation) else [relation]
+        return tuple(found)
 
     @cached_property
     def view_relations(self) -> tuple[ViewRelation, ...]:
