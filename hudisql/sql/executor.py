@@ -198,17 +198,10 @@ def _cache(context: Context, statement: st.CacheTableStatement, source: SourceTe
     return _run_query(context, statement, source)
 
 
-def _uncache(context: Context, statement: st.UncacheTableStatement, source: SourceText) -> Result:
+def _drop_cache(context: Context, statement: st.TableStatement, source: SourceText) -> Result:
     if find_hudi_entry(context, statement.table) is None:
         return _run_query(context, statement, source)
-    # A Hudi table is never cached under its own name.
-    return _nothing(context)
-
-
-def _refresh(context: Context, statement: st.RefreshTableStatement, source: SourceText) -> Result:
-    if find_hudi_entry(context, statement.table) is None:
-        return _run_query(context, statement, source)
-    # Every statement reads the timeline again: there is no cache to refresh.
+    # A Hudi table is never cached under its own name, and every statement reads its timeline again.
     return _nothing(context)
 
 
@@ -282,7 +275,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.QueryStatement: _run_query,
     st.DescribeQueryStatement: _run_query,
     st.CacheTableStatement: _cache,
-    st.UncacheTableStatement: _uncache,
+    st.UncacheTableStatement: _drop_cache,
     st.UseStatement: _run_query,
     st.ExplainStatement: _explain,
     st.CreateViewStatement: _create_view,
@@ -301,7 +294,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.DropTableStatement: _drop_table,
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,
-    st.RefreshTableStatement: _refresh,
+    st.RefreshTableStatement: _drop_cache,
     st.BlockStatement: _run_block,
     st.ExecuteImmediateStatement: _execute_immediate,
     st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),

@@ -219,7 +219,7 @@ class _Parser(StatementCursor):
             return st.PassThroughStatement(self.text, f"CREATE {self.word()}")
         if_not_exists = self.skip("IF", "NOT", "EXISTS")
         table = self.table_name()
-        like = self._after("LIKE", self.at)
+        like = self.table_name() if self.skip("LIKE") else None
         using = self._depth_zero("USING")
         provider = "" if using is None else self._dotted_text(using + 1).lower()
         query = self._query_start()
@@ -231,12 +231,6 @@ class _Parser(StatementCursor):
     def _dotted_text(self, index: int) -> str:
         self.at = index
         return str(self.table_name())
-
-    def _after(self, word: str, index: int) -> st.TableName | None:
-        if index < len(self.tokens) and self.word(index - self.at) == word:
-            self.at = index + 1
-            return self.table_name()
-        return None
 
     def _depth_zero(self, *words: str) -> int | None:
         """The index of the next of these words outside of brackets, before a query."""
@@ -328,15 +322,6 @@ class _Parser(StatementCursor):
         self.skip("TABLE")
         return st.RefreshTableStatement(self.text, self.table_name())
 
-    def use(self) -> st.Statement:
-        return st.UseStatement(self.text)
-
-    def block(self) -> st.Statement:
-        return st.BlockStatement(self.text)
-
-    def execute(self) -> st.Statement:
-        return st.ExecuteImmediateStatement(self.text)
-
 
 _CHANGES: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "INSERT": _Parser.insert,
@@ -364,7 +349,7 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "CACHE": _Parser.cache,
     "UNCACHE": _Parser.uncache,
     "REFRESH": _Parser.refresh,
-    "USE": _Parser.use,
-    "BEGIN": _Parser.block,
-    "EXECUTE": _Parser.execute,
+    "USE": lambda parser: st.UseStatement(parser.text),
+    "BEGIN": lambda parser: st.BlockStatement(parser.text),
+    "EXECUTE": lambda parser: st.ExecuteImmediateStatement(parser.text),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 from hudisql.sql.text.tokens import Token, tokenize
 
@@ -204,10 +205,12 @@ class RefreshIncrementalTableStatement(TableStatement):
 class ChangeStatement(TableStatement):
     """A statement that changes the rows, files or definition of its table."""
 
+    _verb: ClassVar[str] = "CHANGE"
+
     @property
     def verb(self) -> str:
         """The name of the statement in SQL."""
-        return "CHANGE"
+        return self._verb
 
 
 @dataclass(frozen=True)
@@ -227,60 +230,42 @@ class InsertStatement(ChangeStatement):
 class UpdateStatement(ChangeStatement):
     """`UPDATE t SET …`."""
 
-    @property
-    def verb(self) -> str:
-        """UPDATE."""
-        return "UPDATE"
+    _verb: ClassVar[str] = "UPDATE"
 
 
 @dataclass(frozen=True)
 class DeleteStatement(ChangeStatement):
     """`DELETE FROM t …`."""
 
-    @property
-    def verb(self) -> str:
-        """DELETE."""
-        return "DELETE"
+    _verb: ClassVar[str] = "DELETE"
 
 
 @dataclass(frozen=True)
 class MergeStatement(ChangeStatement):
     """`MERGE INTO t USING …`."""
 
-    @property
-    def verb(self) -> str:
-        """MERGE INTO."""
-        return "MERGE INTO"
+    _verb: ClassVar[str] = "MERGE INTO"
 
 
 @dataclass(frozen=True)
 class TruncateStatement(ChangeStatement):
     """`TRUNCATE TABLE t …`."""
 
-    @property
-    def verb(self) -> str:
-        """TRUNCATE TABLE."""
-        return "TRUNCATE TABLE"
+    _verb: ClassVar[str] = "TRUNCATE TABLE"
 
 
 @dataclass(frozen=True)
 class AlterTableStatement(ChangeStatement):
     """`ALTER TABLE t …`."""
 
-    @property
-    def verb(self) -> str:
-        """ALTER TABLE."""
-        return "ALTER TABLE"
+    _verb: ClassVar[str] = "ALTER TABLE"
 
 
 @dataclass(frozen=True)
 class CommentOnStatement(ChangeStatement):
     """`COMMENT ON {TABLE|COLUMN} … IS …`; of a column, `table` is the table that it belongs to."""
 
-    @property
-    def verb(self) -> str:
-        """COMMENT ON."""
-        return "COMMENT ON"
+    _verb: ClassVar[str] = "COMMENT ON"
 
 
 @dataclass(frozen=True)
