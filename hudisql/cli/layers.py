@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,42 +120,36 @@ class Invocation:
         self.show(LocalResult(lambda: self.session.spark, OUTCOME_COLUMNS, rows))
 
 
-def _run_verb(
-    context: typer.Context,
-    directory: Path,
-    selections: list[str] | None,
-    verb: Callable[[Invocation], int],
-    report: Path | None = None,
-) -> int:
+@contextmanager
+def _open_project(
+    context: typer.Context, directory: Path, selections: list[str] | None, report: Path | None = None
+) -> Iterator[Invocation]:
+    """Open a session for the block of a subcommand; afterwards write the report, and raise `typer.Exit`."""
+    from hudisql.layers.project import load_project
+
     settings: Settings = context.obj
     terminal = Terminal()
-
-    def run() -> int:
-        from hudisql.layers.project import load_project
-
-        with stoppable_session(settings, open_console()) as (session, stop):
-            project = load_project(session, directory)
-            chosen = project.lineage.select(selections or [])
-            return verb(Invocation(session, project, chosen, terminal, stop, settings.format))
-
-    return reported_run(run, "run", report, lambda: [outcome.statement for outcome in terminal.outcomes])
+    with (
+        reported_run("run", report, lambda: [outcome.statement for outcome in terminal.outcomes]),
+        stoppable_session(settings, open_console()) as (session, stop),
+    ):
+        project = load_project(session, directory)
+        chosen = project.lineage.select(selections or [])
+        yield Invocation(session, project, chosen, terminal, stop, settings.format)
 
 
 @layers_app.command("plan")
 def _plan(context: typer.Context, directory: _Directory, select: _SelectOption = None) -> None:
     """Show what apply would do with each model, and how many rows it would write; write nothing."""
+    from hudisql.cli.batch import EXIT_BLOCKED, EXIT_OK
+    from hudisql.layers.model_plan import BLOCKED, PLAN_COLUMNS, plan_project
+    from hudisql.result import LocalResult
 
-    def verb(invocation: Invocation) -> int:
-        from hudisql.cli.batch import EXIT_BLOCKED, EXIT_OK
-        from hudisql.layers.model_plan import BLOCKED, PLAN_COLUMNS, plan_project
-        from hudisql.result import LocalResult
-
+    with _open_project(context, directory, select) as invocation:
         session = invocation.session
         plans = plan_project(session, invocation.project, invocation.chosen)
         invocation.show(LocalResult(lambda: session.spark, PLAN_COLUMNS, [plan.row for plan in plans]))
-        return EXIT_BLOCKED if any(plan.action == BLOCKED for plan in plans) else EXIT_OK
-
-    raise typer.Exit(_run_verb(context, directory, select, verb))
+        raise typer.Exit(EXIT_BLOCKED if any(plan.action == BLOCKED for plan in plans) else EXIT_OK)
 
 
 @layers_app.command("apply")
@@ -170,15 +165,12 @@ def _apply(
     report: ReportOption = None,
 ) -> None:
     """Create, change and refresh the models in order, and run their tests."""
-
-    def verb(invocation: Invocation) -> int:
+    with _open_project(context, directory, select, report) as invocation:
         if watch is not None and watch <= 0:
             raise InvalidArgumentError("--watch must be above 0")
         if watch is not None:
-            return _watch(invocation, parallelism, watch)
-        return _apply_once(invocation, parallelism)
-
-    raise typer.Exit(_run_verb(context, directory, select, verb, report))
+            raise typer.Exit(_watch(invocation, parallelism, watch))
+        raise typer.Exit(_apply_once(invocation, parallelism))
 
 
 def _apply_once(invocation: Invocation, parallelism: int) -> int:
@@ -229,11 +221,8 @@ def _test(
     report: ReportOption = None,
 ) -> None:
     """Run the tests of the tables as they are, without refreshing."""
-
-    def verb(invocation: Invocation) -> int:
-        return _end(invocation, invocation.round(parallelism).test())
-
-    raise typer.Exit(_run_verb(context, directory, select, verb, report))
+    with _open_project(context, directory, select, report) as invocation:
+        raise typer.Exit(_end(invocation, invocation.round(parallelism).test()))
 
 
 @layers_app.command("docs")
@@ -245,12 +234,8 @@ def _docs(
     ),
 ) -> None:
     """Write static pages: each table with its columns, comments, tests, query and lineage."""
+    from hudisql.layers.table_pages import write_pages
 
-    def verb(invocation: Invocation) -> int:
-        from hudisql.layers.table_pages import write_pages
-
+    with _open_project(context, directory, None) as invocation:
         pages = write_pages(invocation.session.context, invocation.project, output)
         print(f"{len(pages)} pages written to {output}", file=sys.stderr, flush=True)
-        return 0
-
-    raise typer.Exit(_run_verb(context, directory, None, verb))

@@ -7,7 +7,8 @@ not agree. The scripts themselves, their checkpoint and their history are `hudis
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,14 +106,11 @@ class Migration:
     terminal: Terminal
 
 
-def run_verb(
-    context: typer.Context,
-    directory: Path,
-    history: str,
-    verb: Callable[[Migration], int],
-    report: Path | None = None,
-) -> int:
-    """Open a session, run the subcommand, write the report; the exit code. Errors are printed, not raised."""
+@contextmanager
+def open_migration(
+    context: typer.Context, directory: Path, history: str, report: Path | None = None
+) -> Iterator[Migration]:
+    """Open a session for the block of a subcommand; afterwards write the report, and raise `typer.Exit`."""
     from hudisql.cli.interrupts import clean_interrupts
     from hudisql.migrations.script_history import History
     from hudisql.migrations.scripts import load_scripts
@@ -120,14 +118,11 @@ def run_verb(
 
     settings: Settings = context.obj
     terminal = Terminal(settings.format)
-
-    def run() -> int:
+    with reported_run("migrate", report, lambda: terminal.outcomes):
         scripts = load_scripts(directory)
         with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
             table = History(session, *session.context.qualify_table_name(history))
-            return verb(Migration(session, table, scripts, terminal))
-
-    return reported_run(run, "migrate", report, lambda: terminal.outcomes)
+            yield Migration(session, table, scripts, terminal)
 
 
 def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:
@@ -150,22 +145,18 @@ def _apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="As plan: write nothing.")] = False,
 ) -> None:
     """Apply the scripts that are not applied yet."""
+    from hudisql.migrations.apply_scripts import apply_migrations, up_to
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.apply_scripts import apply_migrations, up_to
-
+    with open_migration(context, directory, history, report) as migration:
         options = apply_options(target, out_of_order, wait)
         if dry_run:
-            return _preview(migration, options)
+            raise typer.Exit(_preview(migration, options))
         session, terminal = migration.session, migration.terminal
         plan = apply_migrations(session, migration.history, migration.scripts, options, terminal)
         count = len(up_to(plan, options.target))
         terminal.note(
             f"{count} {'script' if count == 1 else 'scripts'} applied" if count else "nothing to do"
         )
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb, report))
 
 
 def _preview(migration: Migration, options: ApplyOptions) -> int:
@@ -191,28 +182,21 @@ def _plan(
     report: ReportOption = None,
 ) -> None:
     """Show the statements that apply would run, with dry runs of bootstraps; write nothing."""
-
-    def verb(migration: Migration) -> int:
-        return _preview(migration, apply_options(target, out_of_order, 0.0))
-
-    raise typer.Exit(run_verb(context, directory, history, verb, report))
+    with open_migration(context, directory, history, report) as migration:
+        raise typer.Exit(_preview(migration, apply_options(target, out_of_order, 0.0)))
 
 
 @migrate_app.command("info")
 def _info(context: typer.Context, directory: _Directory, history: _HistoryOption = _HISTORY) -> None:
     """Show each script with its state."""
+    from hudisql.migrations.preview import read_plan
+    from hudisql.migrations.script_plan import INFO_COLUMNS, info_rows
+    from hudisql.result import LocalResult
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.preview import read_plan
-        from hudisql.migrations.script_plan import INFO_COLUMNS, info_rows
-        from hudisql.result import LocalResult
-
+    with open_migration(context, directory, history) as migration:
         plan = read_plan(migration.history, migration.scripts)
         session = migration.session
         migration.terminal.result(LocalResult(lambda: session.spark, INFO_COLUMNS, info_rows(plan)))
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb))
 
 
 @migrate_app.command("validate")
@@ -223,16 +207,12 @@ def _validate(
     out_of_order: _OutOfOrderOption = False,
 ) -> None:
     """Compare the scripts with the history: exit code 4 if they do not agree."""
+    from hudisql.migrations.preview import read_plan
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.preview import read_plan
-
+    with open_migration(context, directory, history) as migration:
         plan = read_plan(migration.history, migration.scripts, out_of_order=out_of_order)
         plan.raise_if_conflicting()
         migration.terminal.note(f"{len(plan.statuses)} scripts agree with their history")
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb))
 
 
 @migrate_app.command("baseline")
@@ -252,15 +232,11 @@ def _baseline(
     wait: _WaitOption = 3600.0,
 ) -> None:
     """Record that the scripts up to a version count as applied, without running them."""
+    from hudisql.migrations.history_changes import baseline
+    from hudisql.migrations.scripts import Version
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.history_changes import baseline
-        from hudisql.migrations.scripts import Version
-
+    with open_migration(context, directory, history) as migration:
         baseline(migration.history, Version.parse(version), description, migration.terminal, wait)
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb))
 
 
 @migrate_app.command("repair")
@@ -281,10 +257,9 @@ def _repair(
     wait: _WaitOption = 3600.0,
 ) -> None:
     """Update the history to the scripts as they are now."""
+    from hudisql.migrations.history_changes import RepairOptions, repair
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.history_changes import RepairOptions, repair
-
+    with open_migration(context, directory, history) as migration:
         given = {"done": done, "again": again, "discard": discard}
         chosen = [name for name, is_given in given.items() if is_given]
         if len(chosen) > 1:
@@ -292,9 +267,6 @@ def _repair(
         options = RepairOptions(chosen[0] if chosen else None, dry_run, wait)  # type: ignore[arg-type]
         count = repair(migration.history, migration.scripts, options, migration.terminal)
         migration.terminal.note(f"{count} repaired" if count else "nothing to repair")
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb))
 
 
 @migrate_app.command("undo")
@@ -318,19 +290,15 @@ def _undo(
     report: ReportOption = None,
 ) -> None:
     """Run the U script of the latest version, or restore its tables."""
+    from hudisql.migrations.scripts import Version
+    from hudisql.migrations.undo import UndoOptions, undo_migrations
 
-    def verb(migration: Migration) -> int:
-        from hudisql.migrations.scripts import Version
-        from hudisql.migrations.undo import UndoOptions, undo_migrations
-
+    with open_migration(context, directory, history, report) as migration:
         options = UndoOptions(None if target is None else Version.parse(target), restore, dry_run, wait)
         session, scripts = migration.session, migration.scripts
         count = undo_migrations(session, migration.history, scripts, options, migration.terminal)
         verb_said = "would be undone" if dry_run else "undone"
         migration.terminal.note(f"{count} {verb_said}" if count else "nothing to undo")
-        return 0
-
-    raise typer.Exit(run_verb(context, directory, history, verb, report))
 
 
 def make_project(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,50 +21,53 @@ ReportOption = Annotated[
 ]
 
 
+@contextmanager
 def reported_run(
-    run: Callable[[], int],
-    command: str,
-    report: Path | None,
-    outcomes: Callable[[], Sequence[StatementOutcome]],
-) -> int:
-    """Run, write the report of `hudisql <command>`; the exit code. Errors are printed, not raised.
+    command: str, report: Path | None, outcomes: Callable[[], Sequence[StatementOutcome]]
+) -> Iterator[None]:
+    """Run the block, write the report of `hudisql <command>`, and raise `typer.Exit` with the exit code.
 
-    Bad usage writes no report.
+    Errors are printed, not raised; `typer.Exit` ends the block early. Bad usage writes no report.
     """
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
+    from hudisql.cli.batch import (
+        EXIT_CONFLICT,
+        EXIT_FAILED,
+        EXIT_INTERRUPTED,
+        EXIT_OK,
+        EXIT_USAGE,
+        exit_code_of,
+        print_error,
+    )
+    from hudisql.migrations.apply_scripts import StatementFailedError
     from hudisql.migrations.report import write_report
 
-    code = _exit_code(run, report)
+    code = EXIT_OK
+    try:
+        _check_report(report)
+        yield
+    except typer.Exit as end:
+        code = end.exit_code
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except MigrationConflictError as error:
+        print_error(error)
+        code = EXIT_CONFLICT
+    except StatementFailedError as failed:
+        code = exit_code_of(failed.error)
+    except HudisqlError as error:
+        print_error(error)
+        code = exit_code_of(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        code = EXIT_INTERRUPTED
     if report is not None and code != EXIT_USAGE:
         try:
             write_report(report, outcomes(), command)
         except HudisqlError as error:
             print_error(error)
             code = code or EXIT_FAILED
-    return code
-
-
-def _exit_code(run: Callable[[], int], report: Path | None) -> int:
-    from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
-    from hudisql.migrations.apply_scripts import StatementFailedError
-
-    try:
-        _check_report(report)
-        return run()
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        return EXIT_USAGE
-    except MigrationConflictError as error:
-        print_error(error)
-        return EXIT_CONFLICT
-    except StatementFailedError as failed:
-        return exit_code_of(failed.error)
-    except HudisqlError as error:
-        print_error(error)
-        return exit_code_of(error)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr, flush=True)
-        return EXIT_INTERRUPTED
+    raise typer.Exit(code)
 
 
 def _check_report(report: Path | None) -> None:
