@@ -23,8 +23,7 @@ from hudisql.sql.query.path_guard import (
 from hudisql.sql.query.query_plan import references_hudi
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.blocks import TRANSACTION_WORDS
-from hudisql.sql.text.script import split_script
+from hudisql.sql.text.script import TRANSACTION_WORDS, split_script
 from hudisql.sql.text.tokens import Token, TokenCursor
 
 if TYPE_CHECKING:

@@ -39,10 +39,10 @@ from hudisql.sql.query.catalyst import (
     restrict_predicate,
     rows_that_meet,
 )
-from hudisql.sql.query.function_rows import function_rows, function_schema
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.query.small_tables import plan_whole_table
+from hudisql.sql.query.table_functions import function_rows, function_schema
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors

@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UndefinedVariableError
-from hudisql.sql.text.blocks import BlockScanner
 from hudisql.sql.text.tokens import STRINGS, end_of_comment
 
 PieceKind = Literal["code", "string", "name", "comment", "semicolon"]
@@ -23,6 +22,9 @@ _VARIABLE = re.compile(r"\$\{(?:(?P<namespace>\w+):)?(?P<name>[^{}$]+)\}")
 SCRIPT_ENCODING = "utf-8-sig"
 """UTF-8; editors on Windows write a byte order mark at the start."""
 _MAX_SUBSTITUTIONS = 40  # as Hive's and Spark's VariableSubstitution
+TRANSACTION_WORDS: Final = frozenset({"TRANSACTION", "TRAN", "WORK"})
+_UNCOUNTED: Final = frozenset({"IF", "WHILE", "REPEAT", "FOR", "LOOP"})
+_WORD: Final = re.compile(r"\w+|[^\s\w]")
 
 
 @dataclass(frozen=True)
@@ -244,3 +246,66 @@ def _pieces_of_statements(text: str) -> Iterator[_Piece]:
     if scanner.is_open:
         offset = start + len(text[start:]) - len(text[start:].lstrip())
         raise syntax_error("this block is not closed: its END is missing", text, offset, 5)
+
+
+class BlockScanner:
+    """Scans one statement, piece by piece; `is_open` says whether it is inside a block."""
+
+    def __init__(self) -> None:
+        self._head: list[str] = []
+        self._depth = 0
+        self._previous = ""
+        self._seen_end = False
+
+    @property
+    def is_open(self) -> bool:
+        """True from the block's BEGIN to the word after its END."""
+        return self._depth > 0
+
+    def take_code(self, text: str) -> None:
+        """Scan code without strings, comments, quoted names and semicolons."""
+        if self._depth or len(self._head) < 3:
+            for word in _WORD.findall(text):
+                self._take(word.upper())
+
+    def take_name(self) -> None:
+        """Scan a quoted name or a string."""
+        self._take("`")
+
+    def take_semicolon(self) -> None:
+        """Scan a semicolon. It ends the statement if the block is not open afterwards."""
+        if self._previous == "BEGIN" and self._depth == 1:
+            # In other dialects `BEGIN;` begins a transaction.
+            self._depth = 0
+        self._take(";")
+
+    def _take(self, word: str) -> None:
+        if self._depth:
+            self._count(word)
+        elif len(self._head) < 3:
+            self._head.append(word)
+            if word == "BEGIN" and (len(self._head) == 1 or self._head[1:2] == [":"]):
+                self._depth = 1
+        self._previous = word
+
+    def _count(self, word: str) -> None:
+        if self._previous == "BEGIN" and self._depth == 1 and word in TRANSACTION_WORDS:
+            self._depth = 0
+            return
+        if self._seen_end:
+            self._seen_end = False
+            if word in _UNCOUNTED:
+                return
+            self._depth -= 1
+            if word == "CASE" or not self._depth:
+                return
+        if self._previous in (".", "AS"):
+            return
+        if word == "END":
+            self._seen_end = True
+        elif word in ("BEGIN", "CASE"):
+            self._depth += 1
+
+    def end(self) -> None:
+        """End of the text."""
+        self.take_semicolon()
