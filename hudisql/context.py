@@ -8,7 +8,7 @@ metastore client.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hudisql.config.settings import Settings
 from hudisql.console import Console, DistinctWarnings, SilentConsole
@@ -18,39 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
+    from hudisql.startup import OwnedParts
     from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
-
-
-class LiveParts(Protocol):
-    """Spark, the metastore and storage; each part starts on first use."""
-
-    @property
-    def spark(self) -> SparkSession:
-        """Spark with its catalog."""
-
-    @property
-    def spark_without_catalog(self) -> SparkSession:
-        """Spark, possibly before it has a catalog."""
-
-    @property
-    def started_spark(self) -> SparkSession | None:
-        """Spark if it runs."""
-
-    @property
-    def has_catalog(self) -> bool:
-        """True if Spark runs and has its catalog."""
-
-    @property
-    def metastore(self) -> MetastoreClient:
-        """The client of the metastore."""
-
-    @property
-    def started_metastore(self) -> MetastoreClient | None:
-        """The client of the metastore if the metastore has answered."""
-
-    @property
-    def storage(self) -> Storage:
-        """Storage with the file system settings of Spark."""
 
 
 class RunningParts:
@@ -77,14 +46,14 @@ class Context:
         console: Console | None = None,
     ) -> None:
         """Create a context of running parts; `of_parts` creates one of parts that start later."""
-        self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
+        self._parts: RunningParts | OwnedParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
         self.checkpoint: CommitCheckpoint | None = None
         self._needs_catalog = True
 
     @classmethod
-    def of_parts(cls, parts: LiveParts, settings: Settings, console: Console) -> Context:
+    def of_parts(cls, parts: OwnedParts, settings: Settings, console: Console) -> Context:
         """The context of parts that start on first use."""
         made = cls.__new__(cls)
         made._parts, made.settings, made.console = parts, settings, console
