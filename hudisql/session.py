@@ -7,6 +7,7 @@ what a statement does.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -296,7 +297,9 @@ class Session:
     def _variables(self) -> Variables:
         settings = self.context.settings
         configuration = _SparkConfiguration(self.spark, settings.hiveconf)
-        return Variables(hivevar=_Hivevars(settings.hivevar, configuration), hiveconf=configuration)
+        # Spark's SET drops the prefix of `hivevar:name`.
+        hivevar: Mapping[str, str] = ChainMap(configuration, settings.hivevar)  # type: ignore[arg-type]
+        return Variables(hivevar=hivevar, hiveconf=configuration)
 
 
 class _SparkConfiguration(Mapping[str, str]):
@@ -315,25 +318,6 @@ class _SparkConfiguration(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._hiveconf)
-
-
-class _Hivevars(Mapping[str, str]):
-    """The given variables, overridden by those of `SET hivevar:name=value`."""
-
-    def __init__(self, given: Mapping[str, str], configuration: Mapping[str, str]) -> None:
-        self._given = given
-        self._configuration = configuration
-
-    def __getitem__(self, key: str) -> str:
-        # Spark's SET drops the prefix of `hivevar:name`.
-        changed = self._configuration.get(key)
-        return self._given[key] if changed is None else changed
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
-
-    def __len__(self) -> int:
-        return len(self._given)
 
 
 def _own(settings: Settings, console: Console) -> Session:
