@@ -52,8 +52,7 @@ from hudisql.sql.query.target_table import find_hudi_root
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.clauses import SourceSpan
-from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.mapped_sql import source_from
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
@@ -116,7 +115,9 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     try:
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, settings_of(context, table, definition.properties))
-        with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
+        with query.bound_errors(
+            planned.prepared.bound, source_from(statement.query_start, statement.text, source)
+        ):
             written = bulk_insert_rows(context.spark, table, rows, options)
     except BaseException:
         drop_incomplete_table(context, table)
@@ -167,7 +168,7 @@ def plan_table_as(
     """
     check_load_operation(HudiConfig(context.setting))
     select = st.Statement(statement.text[statement.query_start :])
-    origin = _query_source(statement, source)
+    origin = source_from(statement.query_start, statement.text, source)
     prepared = query.prepare_query(context, select, origin, count_all=count_all)
     frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
@@ -184,11 +185,6 @@ def plan_table_as(
     return PlannedTable(
         definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
     )
-
-
-def _query_source(statement: st.CreateTableAsStatement, source: SourceText) -> SourceText:
-    piece = SourceSpan(statement.text[statement.query_start :], statement.query_start)
-    return MappedSql().add(piece).source(source)
 
 
 def create_table_of_rows(

@@ -39,24 +39,17 @@ class NotTraceableError(Exception):
     """The values cannot be determined; the text says why, for users."""
 
 
-@dataclass(frozen=True)
-class ChangedSource:
-    """A reference to a source that changed; `images` are its rows before and after, if they are read."""
-
-    view_name: str
-    images: DataFrame | None = None
-
-
 @dataclass
 class AffectedValues:
     """Walks one analyzed plan in which aliases `view_name` stand for the references to Hudi tables.
 
-    `changed` has those that changed; `unchanged` are the names of the others. Without images the walk only
-    finds whether values can be determined, and collects the used columns of each reference in `needed`.
+    `changed` has those that changed, with their rows before and after if they are read; `unchanged` are the
+    names of the others. Without these rows the walk only finds whether values can be determined, and collects
+    the used columns of each reference in `needed`.
     """
 
     spark: SparkSession
-    changed: Mapping[str, ChangedSource]
+    changed: Mapping[str, DataFrame | None]
     unchanged: frozenset[str]
     needed: dict[str, set[str]] = field(default_factory=dict)
     joins_back: bool = False
@@ -90,7 +83,7 @@ class AffectedValues:
     def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:
         kind = cat.class_name(node)
         if kind == "SubqueryAlias" and (name := cat.alias_of(node)) in self.changed:
-            return self._leaf(self.changed[name], attributes)
+            return self._leaf(name, attributes)
         if kind == "SubqueryAlias" and name in self.unchanged:
             return []
         if any(self.changes(plan) for plan in cat.subquery_plans(node)):
@@ -101,15 +94,16 @@ class AffectedValues:
             return self._pass(node, attributes)
         reader = _READERS.get(kind)
         if reader is None:
-            raise NotTraceableError(f"changes are not followed through {_spoken(kind)}")
+            raise NotTraceableError(f"changes are not followed through '{kind}'")
         return reader(self, node, attributes)
 
-    def _leaf(self, source: ChangedSource, attributes: list[Any]) -> list[Any]:
+    def _leaf(self, view_name: str, attributes: list[Any]) -> list[Any]:
         names = [cat.name_of(attribute) for attribute in attributes]
-        self.needed.setdefault(source.view_name, set()).update(names)
-        if source.images is None:
+        self.needed.setdefault(view_name, set()).update(names)
+        images = self.changed[view_name]
+        if images is None:
             return [None]
-        plan = cat.analyzed_plan(source.images)
+        plan = cat.analyzed_plan(images)
         found = {cat.name_of(each).lower(): each for each in cat.parts_of(plan, "output")}
         columns = [
             cat.alias_as(self.spark, found[name.lower()], each)
@@ -121,7 +115,7 @@ class AffectedValues:
         child = cat.children_of(node)[0]
         known = cat.output_of(child)
         if not {cat.attribute_id(attribute) for attribute in attributes} <= known.keys():
-            raise NotTraceableError(f"columns get a new identity in {_spoken(cat.class_name(node))}")
+            raise NotTraceableError(f"columns get a new identity in '{cat.class_name(node)}'")
         return self._cover(child, attributes)
 
     def _project(self, node: Any, attributes: list[Any]) -> list[Any]:
@@ -220,7 +214,7 @@ class AffectedValues:
                 own = _counterparts(attributes, kept, given)
                 if own is not None:
                     return self._renamed(self._cover_sides(kept, other, own, given), own, attributes)
-        raise NotTraceableError(f"the columns do not come from the side that {_spoken(kind)} keeps")
+        raise NotTraceableError(f"the columns do not come from the side that '{kind}' keeps")
 
     def _cover_sides(
         self, kept: Any, other: Any, attributes: list[Any], pairs: list[tuple[Any, Any]]
@@ -332,10 +326,6 @@ def _aggregates(expression: Any) -> bool:
     if cat.class_name(expression) == "AggregateExpression":
         return True
     return any(_aggregates(each) for each in cat.children_of(expression))
-
-
-def _spoken(kind: str) -> str:
-    return f"'{kind}'"
 
 
 _READERS: Final[Mapping[str, Callable[[AffectedValues, Any, list[Any]], list[Any]]]] = {

@@ -168,18 +168,19 @@ def alias_as(spark: SparkSession, expression: Any, attribute: Any) -> Any:
     """The expression under the identity of an attribute."""
     if is_attribute(expression) and attribute_id(expression) == attribute_id(attribute):
         return expression
-    empty = scala_object(spark, "scala.collection.immutable.Nil")
-    none = java_class(spark, "scala.Option").empty()
-    alias = java_class(spark, f"{_EXPRESSIONS}.Alias")
-    return alias(expression, attribute.name(), attribute.exprId(), empty, none, empty)
+    return _alias(spark, expression, attribute.name(), attribute.exprId())
 
 
 def alias_new(spark: SparkSession, expression: Any, name: str) -> Any:
     """The expression under a new name."""
+    new_id = scala_object(spark, f"{_EXPRESSIONS}.NamedExpression").newExprId()
+    return _alias(spark, expression, name, new_id)
+
+
+def _alias(spark: SparkSession, expression: Any, name: str, identity: Any) -> Any:
     empty = scala_object(spark, "scala.collection.immutable.Nil")
     none = java_class(spark, "scala.Option").empty()
-    new_id = scala_object(spark, f"{_EXPRESSIONS}.NamedExpression").newExprId()
-    return java_class(spark, f"{_EXPRESSIONS}.Alias")(expression, name, new_id, empty, none, empty)
+    return java_class(spark, f"{_EXPRESSIONS}.Alias")(expression, name, identity, empty, none, empty)
 
 
 def project(spark: SparkSession, columns: Iterable[Any], child: Any) -> Any:

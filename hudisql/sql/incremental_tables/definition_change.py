@@ -18,8 +18,7 @@ from hudisql.sql.query import query_plan
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.clauses import SourceSpan
-from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.mapped_sql import source_from
 from hudisql.sql.text.spark_errors import SourceText
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def definition_change(
     added: tuple[tuple[str, str], ...] = ()
     gone: set[str] = set()
     if is_other:
-        origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+        origin = source_from(statement.query_start, statement.text, source)
         frame, given = analyzed_definition(context, given, entry.full_name, origin)
         known = columns_of(entry)
         gone = known - {name.lower() for name in frame.columns}

@@ -48,8 +48,7 @@ from hudisql.sql.incremental_tables.session_settings import settings_of_session,
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.clauses import SourceSpan
-from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.mapped_sql import source_from
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable
@@ -93,7 +92,7 @@ def create_incremental_table(
             hint="CREATE INCREMENTAL TABLE IF NOT EXISTS leaves it as it is",
         )
     text = statement.text[statement.query_start :]
-    origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+    origin = source_from(statement.query_start, statement.text, source)
     settings = settings_of_session(context)
     incremental = IncrementalDefinition(
         text, context.current_database, statement.key, statement.ordering, settings
@@ -164,7 +163,7 @@ def alter_incremental_table(
     """
     entry, before = _incremental_entry(context, statement)
     text = statement.text[statement.query_start :]
-    origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+    origin = source_from(statement.query_start, statement.text, source)
     settings = settings_of_session(context)
     definition = replace(before, query=text, database=context.current_database, settings=settings)
     frame, _ = analyzed_definition(context, definition, entry.full_name, origin)

@@ -19,7 +19,7 @@ from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, collect_few_rows, local_frame, with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
-from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
+from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
 from hudisql.sql.incremental_tables.sources import QuerySources
 from hudisql.sql.incremental_tables.value_bounds import ValueBound, value_bounds
 
@@ -131,7 +131,7 @@ def _walk(
     images: Mapping[str, DataFrame] = MappingProxyType({}),
 ) -> AffectedValues:
     changed = {
-        reference.view_name: ChangedSource(reference.view_name, images.get(reference.view_name))
+        reference.view_name: images.get(reference.view_name)
         for reference in sources.references
         if reference.path in changed_paths
     }

@@ -93,7 +93,8 @@ def plan_refresh(
         checkpoint = RefreshCheckpoint(definition, places, previous, views=sources.views)
         reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
         is_settled = reason is None and previous is not None and not previous.always
-        if is_settled and previous is not None and _ends_of(previous) == sources.ends:
+        ends = None if previous is None else {path: each.until for path, each in previous.sources.items()}
+        if is_settled and ends == sources.ends:
             return RefreshPlan(scope, checkpoint, NOTHING)
         return _plan_changes(scope, definition, sources, checkpoint, reason)
 
@@ -115,10 +116,6 @@ def _reason_for_whole(
     except NoSuchStateError as error:
         return error.message
     return None
-
-
-def _ends_of(place: RefreshPlace) -> dict[str, str]:
-    return {path: each.until for path, each in place.sources.items()}
 
 
 def _plan_changes(

@@ -51,3 +51,8 @@ class MappedSql:
     def source(self, statement: SourceText) -> SourceText:
         """Maps errors about the composed text to the user's statement."""
         return SourceText(statement.text, statement.line, statement.column, self.text, self.original_offset)
+
+
+def source_from(start: int, text: str, statement: SourceText) -> SourceText:
+    """Maps errors about the statement's text from an offset on, as its query, to the user's statement."""
+    return MappedSql().add(SourceSpan(text[start:], start)).source(statement)
