@@ -1,24 +1,33 @@
-"""How signals end long-running commands."""
+"""How commands end: by signals, and with a report of their statements and an exit code."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from hudisql.config.settings import Settings
 from hudisql.console import Console
+from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudisql.migrations.listener import StatementOutcome
     from hudisql.session import Session
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
+]
 
 
 @contextmanager
@@ -58,3 +67,61 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def reported_run(
+    command: str, report: Path | None, outcomes: Callable[[], Sequence[StatementOutcome]]
+) -> Iterator[None]:
+    """Run the block, write the report of `hudisql <command>`, and raise `typer.Exit` with the exit code.
+
+    Errors are printed, not raised; `typer.Exit` ends the block early. Bad usage writes no report.
+    """
+    from hudisql.cli.batch import (
+        EXIT_CONFLICT,
+        EXIT_FAILED,
+        EXIT_INTERRUPTED,
+        EXIT_OK,
+        EXIT_USAGE,
+        exit_code_of,
+        print_error,
+    )
+    from hudisql.migrations.apply_scripts import StatementFailedError
+    from hudisql.migrations.report import write_report
+
+    code = EXIT_OK
+    try:
+        _check_report(report)
+        yield
+    except typer.Exit as end:
+        code = end.exit_code
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except MigrationConflictError as error:
+        print_error(error)
+        code = EXIT_CONFLICT
+    except StatementFailedError as failed:
+        code = exit_code_of(failed.error)
+    except HudisqlError as error:
+        print_error(error)
+        code = exit_code_of(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        code = EXIT_INTERRUPTED
+    if report is not None and code != EXIT_USAGE:
+        try:
+            write_report(report, outcomes(), command)
+        except HudisqlError as error:
+            print_error(error)
+            code = code or EXIT_FAILED
+    raise typer.Exit(code)
+
+
+def _check_report(report: Path | None) -> None:
+    if report is None:
+        return
+    if report.suffix not in (".xml", ".json"):
+        raise InvalidArgumentError(f"--report {report}: the name must end in .xml (JUnit) or .json")
+    if not report.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"--report {report}: there is no such directory")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.command_end import stoppable_session
-from hudisql.cli.reported_run import ReportOption, reported_run
+from hudisql.cli.command_end import ReportOption, reported_run, stoppable_session
 from hudisql.config.settings import Settings
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError, MetastoreError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.reported_run import ReportOption, reported_run
+from hudisql.cli.command_end import ReportOption, reported_run
 from hudisql.config.settings import Settings
 from hudisql.console import open_console
 from hudisql.errors import InvalidArgumentError

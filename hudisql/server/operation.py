@@ -1,4 +1,4 @@
-"""One statement of a client: its state, its log, its result, and how it is cancelled.
+"""One statement of a client: its kind, state, log and result, and how it is cancelled.
 
 States and their numbers are those of `TOperationState`. A statement runs in a thread of its own; Spark's jobs
 carry a tag, by which they are cancelled, also while rows are fetched.
@@ -12,11 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import HudisqlError, StatementCancelledError
-from hudisql.server.statement_kind import StatementKind
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
 
 if TYPE_CHECKING:
     from hudisql.server.result_pages import ResultPages
@@ -47,6 +48,41 @@ _ENDED: Final = frozenset(
         OperationState.ERROR,
         OperationState.TIMEDOUT,
     }
+)
+
+
+class StatementKind(Enum):
+    """Rows, no rows, or a change of rows: hudisql returns one row of counts, Hive and Spark none."""
+
+    QUERY = auto()
+    COMMAND = auto()
+    CHANGE = auto()
+
+
+_CHANGES: Final = (
+    st.InsertStatement,
+    st.UpdateStatement,
+    st.DeleteStatement,
+    st.MergeStatement,
+    st.CreateTableAsStatement,
+    st.CreateIncrementalTableStatement,
+    st.RefreshIncrementalTableStatement,
+)
+_COMMANDS: Final = (
+    st.UseStatement,
+    st.CreateViewStatement,
+    st.CreateTableStatement,
+    st.TruncateStatement,
+    st.AlterTableStatement,
+    st.CommentOnStatement,
+    st.DropTableStatement,
+    st.DropDatabaseStatement,
+    st.MsckRepairStatement,
+    st.RefreshTableStatement,
+)
+_CHANGE_HEADS: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE"})
+_COMMAND_HEADS: Final = frozenset(
+    {"ALTER", "ANALYZE", "CLEAR", "COMMENT", "CREATE", "DECLARE", "DROP", "LOAD", "REFRESH", "TRUNCATE"}
 )
 
 
@@ -208,3 +244,19 @@ def as_hudisql_error(error: BaseException) -> HudisqlError:
     if isinstance(error, HudisqlError):
         return error
     return HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}")
+
+
+def statement_kind(text: str) -> StatementKind:
+    """COMMAND for statements that certainly return no rows; a QUERY without rows has an empty result."""
+    try:
+        statement = parse_statement(text)
+    except HudisqlError:
+        return StatementKind.QUERY
+    if isinstance(statement, st.PassThroughStatement):
+        head = statement.text.split(None, 1)[0].upper()
+        is_change, is_command = head in _CHANGE_HEADS, head in _COMMAND_HEADS
+    else:
+        is_change, is_command = isinstance(statement, _CHANGES), isinstance(statement, _COMMANDS)
+    if is_change:
+        return StatementKind.CHANGE
+    return StatementKind.COMMAND if is_command else StatementKind.QUERY

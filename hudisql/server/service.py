@@ -19,11 +19,10 @@ from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
 from hudisql.server.error_status import error_status
-from hudisql.server.operation import Operation, OperationState, as_hudisql_error
+from hudisql.server.operation import Operation, OperationState, as_hudisql_error, statement_kind
 from hudisql.server.result_pages import empty_page, pages_of_table
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.server_info import server_info
-from hudisql.server.statement_kind import statement_kind
 from hudisql.server.statement_progress import log_progress, progress_response
 from hudisql.server.thrift_binary import (
     BOOL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hudisql.server.statement_kind import StatementKind, statement_kind
+from hudisql.server.operation import StatementKind, statement_kind
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,8 @@ class LazySpark:
 def _context(session: Session, **conf: str) -> tuple[Context, LazySpark, Lines]:
     parts, console = LazySpark(session), Lines()
     settings = Settings(conf={name.replace("__", "."): value for name, value in conf.items()})
-    return Context.of_parts(parts, settings, console), parts, console
+    given: Any = parts
+    return Context.of_parts(given, settings, console), parts, console
 
 
 def _run_once(context: Context, *names: str) -> bool:
@@ -170,7 +171,8 @@ def test_an_idle_look_opens_nothing_and_asks_no_metastore(copy_on_write: Changed
     (entry,) = served_entries(session.context, ServedTables((copy_on_write.name,)))
     nothing: Any = None
     context = Context.of_parts(nothing, Settings(), SilentConsole())
-    context._parts = LazySpark(session)
+    lazy: Any = LazySpark(session)
+    context._parts = lazy
     table = RegisteredTable(context, storage, entry, lambda: False)
     first = table.look()
     then = time.time() - 10
