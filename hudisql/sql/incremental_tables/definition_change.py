@@ -175,7 +175,7 @@ def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
     """The names of the key columns of a query's rows; empty if the query does not determine them."""
     node: Any = cat.analyzed_plan(frame)
     shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
-    paths = {reference.view_name: reference.path for reference in sources.references}
+    paths = {reference.view_name: reference.entry.path for reference in sources.references}
     while True:
         kind = cat.class_name(node)
         if kind == "Aggregate":

@@ -133,7 +133,7 @@ def _walk(
     changed = {
         reference.view_name: images.get(reference.view_name)
         for reference in sources.references
-        if reference.path in changed_paths
+        if reference.entry.path in changed_paths
     }
     others = {reference.view_name for reference in sources.references} - changed.keys()
     return AffectedValues(spark, changed, frozenset(others) | sources.constant)
@@ -280,16 +280,16 @@ def read_images(
     """
     few, many = {}, {}
     for reference in sources.references:
-        if reference.path not in changes or reference.view_name not in needed:
+        if reference.entry.path not in changes or reference.view_name not in needed:
             continue
-        table = sources.tables[reference.path]
+        table = sources.tables[reference.entry.path]
         wanted = {name.lower() for name in needed[reference.view_name]}
         schema = pa.schema([field for field in table.schema if field.name.lower() in wanted])
         if len(schema) < len(wanted):
             raise NotTraceableError("it reads meta columns of a source")
-        rows = few_changed_images(spark, table, schema, changes[reference.path], most_bytes)
+        rows = few_changed_images(spark, table, schema, changes[reference.entry.path], most_bytes)
         if rows is None:
-            many[reference.view_name] = changed_images(spark, table, schema, changes[reference.path])
+            many[reference.view_name] = changed_images(spark, table, schema, changes[reference.entry.path])
         else:
             few[reference.view_name] = rows
     return SourceImages(few, many)

@@ -181,7 +181,7 @@ def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, Query
     """The query's analyzed plan over the rows of its sources, and the sources by their names in it."""
     prepared = query_plan.prepare_query(scope.context, Statement(sources.text), binder=sources.binder)
     frame = query_plan.run_prepared(scope.context, prepared)
-    return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
+    return cat.analyzed_plan(frame), replace(sources, bound=prepared.bound)
 
 
 def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:

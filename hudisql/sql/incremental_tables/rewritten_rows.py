@@ -31,7 +31,7 @@ def column_of_rewritten_rows(
     Empty if there is none. Meta columns of the result itself do not count: the table does not store them, and
     `*` gives them. `root` is the analyzed plan; `ordered` says that it chooses one row for each key.
     """
-    names = {reference.view_name: reference.path in changed for reference in sources.references}
+    names = {reference.view_name: reference.entry.path in changed for reference in sources.references}
     walk = _Walk(names, sources.constant)
     node = _inner_query(root) if ordered else root
     output = cat.parts_of(node, "output")

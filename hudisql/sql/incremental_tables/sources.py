@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.config.config_key import config_of_session
@@ -31,14 +31,6 @@ _WORDS: Final = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNOR
 
 
 @dataclass(frozen=True)
-class SourceReference:
-    """One reference of the query to a source; `view_name` replaces it in the bound text."""
-
-    view_name: str
-    path: str
-
-
-@dataclass(frozen=True)
 class QuerySources:
     """The query bound to its sources: tables by base path, and the instant up to which each is read.
 
@@ -58,27 +50,16 @@ class QuerySources:
         """The query's text as of the instants."""
         return self.bound.original
 
-    def bound_as(self, bound: BoundText) -> QuerySources:
-        """The same sources of the same text, bound again."""
-        return replace(self, bound=bound)
-
     @property
-    def references(self) -> tuple[SourceReference, ...]:
+    def references(self) -> tuple[HudiRelation, ...]:
         """The references whose changes count."""
-        return tuple(
-            SourceReference(hudi_relation.view_name, hudi_relation.entry.path)
-            for hudi_relation in self.bound.hudi_relations
-            if self._is_followed(hudi_relation)
-        )
+        return tuple(each for each in self.bound.hudi_relations if self._is_followed(each))
 
     @property
     def constant(self) -> frozenset[str]:
         """The names of the references to past states."""
-        return frozenset(
-            hudi_relation.view_name
-            for hudi_relation in self.bound.hudi_relations
-            if not self._is_followed(hudi_relation)
-        )
+        others = (each for each in self.bound.hudi_relations if not self._is_followed(each))
+        return frozenset(each.view_name for each in others)
 
     @property
     def views(self) -> dict[str, str]:
