@@ -136,12 +136,8 @@ def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | 
 def open_run_of(rows: Sequence[HistoryRow], checkpoint: CheckpointState) -> Mapping[str, Any] | None:
     """The unfinished run; None if its row is written and only its checkpoint is left."""
     run = checkpoint.run
-    return None if run is None or _is_recorded(rows, run) else run
-
-
-def _is_recorded(rows: Sequence[HistoryRow], run: Mapping[str, Any]) -> bool:
-    """True if the run has ended, but its checkpoint was not cleared."""
-    return any(row.run_id == run["id"] and row.status in (SUCCESS, DELETED) for row in rows)
+    ended = {row.run_id for row in rows if row.status in (SUCCESS, DELETED)}
+    return None if run is None or run["id"] in ended else run
 
 
 @dataclass(frozen=True)

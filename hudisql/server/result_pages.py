@@ -119,15 +119,11 @@ def pages_of_table(columns: Sequence[ResultColumn], rows: Sequence[Sequence[obje
     """The pages of rows that the server itself produced."""
     from contextlib import nullcontext
 
-    return ResultPages(columns, iter([_batch_of(columns, rows)]), nullcontext)
+    return ResultPages(columns, iter([batch_of(columns, rows)]), nullcontext)
 
 
-def empty_page(columns: Sequence[ResultColumn]) -> pa.RecordBatch:
-    """A page without rows."""
-    return _batch_of(columns, ())
-
-
-def _batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]]) -> pa.RecordBatch:
+def batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]] = ()) -> pa.RecordBatch:
+    """A page of rows that the server itself produced."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     arrays = [pa.array(each, column.wire.value[2]) for each, column in zip(values, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])

@@ -20,7 +20,7 @@ from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, Sess
 from hudisql.server.column_bytes import encode_column
 from hudisql.server.error_status import error_status
 from hudisql.server.operation import Operation, OperationState, as_hudisql_error, statement_kind
-from hudisql.server.result_pages import empty_page, pages_of_table
+from hudisql.server.result_pages import batch_of, pages_of_table
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.server_info import server_info
 from hudisql.server.statement_progress import log_progress, progress_response
@@ -404,7 +404,7 @@ def _handle_of(operation: Operation) -> StructValue:
 
 def _page_response(start: int, page: Any, columns: Any, *, has_more: bool) -> StructValue:
     if page is None:
-        page = empty_page(columns)
+        page = batch_of(columns)
     encoded = [
         encode_column(values, column.wire) for values, column in zip(page.columns, columns, strict=True)
     ]

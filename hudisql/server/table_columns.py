@@ -7,7 +7,7 @@ may lack the columns of the last commit. Those of other tables and of views are 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,6 @@ from hudisql.spark.jvm import session_state
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-_SCHEMA_PROPERTY: Final = "spark.sql.sources.schema"
 # Spark's `CharVarcharUtils`: CHAR and VARCHAR are strings whose declared type is in the metadata.
 _OWN_TYPE: Final = "__CHAR_VARCHAR_TYPE_STRING"
 _TABLES_AT_ONCE: Final = 8
@@ -46,7 +45,9 @@ def columns_of_view(spark: Any, name: str) -> Columns:
 def _columns_of(context: Context, table: MetastoreTable) -> Columns:
     if is_hudi_table(table):
         return _own_columns(context, table) or (*table.columns, *table.partition_columns)
-    text = _stored_schema(table.parameters)
+    from hudisql.sql.query.views import stored_schema
+
+    text = stored_schema(table.parameters)
     if not text:
         return (*table.columns, *table.partition_columns)
     return _columns_of_schema(text)
@@ -71,13 +72,6 @@ def _own_columns(context: Context, table: MetastoreTable) -> Columns:
     except HudisqlError:
         return ()
     return tuple(MetastoreColumn(name, type_name, comment) for name, type_name, comment in columns)
-
-
-def _stored_schema(parameters: Mapping[str, str]) -> str:
-    parts = int(parameters.get(f"{_SCHEMA_PROPERTY}.numParts", "0"))
-    return parameters.get(_SCHEMA_PROPERTY) or "".join(
-        parameters.get(f"{_SCHEMA_PROPERTY}.part.{number}", "") for number in range(parts)
-    )
 
 
 def _type_of(field: Any) -> str:

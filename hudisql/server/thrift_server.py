@@ -218,7 +218,11 @@ def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket
 
     Raises SettingsError if the address is not available, or if other machines could connect without a user.
     """
-    _check_exposure(host, has_users=has_users)
+    if not has_users and not _is_loopback(host):
+        raise SettingsError(
+            f"without users the server listens on the loopback only, not on {host}",
+            hint="give it users (--users or --ldap-url), and TLS",
+        )
     try:
         return socket.create_server((host, port), backlog=_BACKLOG)
     except OSError as error:
@@ -226,15 +230,6 @@ def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket
             f"cannot listen on {host}:{port}: {error.strerror or error}",
             hint="give another --host or --port",
         ) from error
-
-
-def _check_exposure(host: str, *, has_users: bool) -> None:
-    """Raise SettingsError if other machines could reach a server without users."""
-    if not has_users and not _is_loopback(host):
-        raise SettingsError(
-            f"without users the server listens on the loopback only, not on {host}",
-            hint="give it users (--users or --ldap-url), and TLS",
-        )
 
 
 def _is_loopback(host: str) -> bool:

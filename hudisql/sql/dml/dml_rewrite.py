@@ -128,7 +128,7 @@ def merge_query(
     """
     kinds = {action.matched for action in clauses.actions}
     reduced_alias = semi_join_alias if "not_matched" in kinds else None
-    target = reduced_alias or _qualifier(clauses.target)
+    target = reduced_alias or clauses.target.alias or clauses.target.name.text
     source = source_alias(clauses)
     actions = [
         _MergeValues(action, schema, source_columns, source, table_label, stored_columns)
@@ -265,10 +265,6 @@ def _join(kinds: set[str]) -> str:
     if "not_matched_by_source" in kinds:
         return "FULL OUTER" if "not_matched" in kinds else "LEFT OUTER"
     return "RIGHT OUTER" if "not_matched" in kinds else "INNER"
-
-
-def _qualifier(target: TargetClause) -> str:
-    return target.name.text if target.alias is None else target.alias
 
 
 def _add_source(text: MappedSql, clauses: MergeClauses) -> None:

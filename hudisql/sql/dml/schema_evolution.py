@@ -191,7 +191,8 @@ def _wider_type(
             f"{describe_difference(table, rows)}",
             hint=f"CAST it AS {spark_type_name(field.type)} if that is what is meant",
         )
-    wanted = _holding_type(field.type, given)
+    is_wider = is_safe_widening(field.type, given)
+    wanted = given if is_wider else _with_members(field.type, given)
     if wanted == field.type:
         return None
     if logs_forbid(table, field.type, wanted):
@@ -208,11 +209,6 @@ def _wider_type(
             f"{_anew(table, table_label)}",
         )
     return wanted
-
-
-def _holding_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """The stored type, widened to the given one, with the members that it lacks."""
-    return given if is_safe_widening(stored, given) else _with_members(stored, given)
 
 
 def _with_members(stored: pa.DataType, given: pa.DataType) -> pa.DataType:

@@ -82,6 +82,12 @@ def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:
     )
 
 
+def stored_schema(parameters: Mapping[str, str]) -> str:
+    """Spark's JSON of the columns in a metastore entry; empty if Spark stored none."""
+    parts = _numbered(parameters, _SCHEMA + ".numParts", _SCHEMA + ".part.")
+    return parameters.get(_SCHEMA) or "".join(parts)
+
+
 def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = False) -> ViewDefinition | bool:
     """The definition of a temporary view; True if it has no text (made from a DataFrame), False if none."""
     catalog = session_state(spark).catalog()
@@ -235,9 +241,7 @@ def _position_of(name: str, names: list[str], definition: ViewDefinition) -> int
 
 
 def _stored_columns(view: MetastoreTable) -> tuple[ViewColumn, ...]:
-    parts = _numbered(view.parameters, _SCHEMA + ".numParts", _SCHEMA + ".part.")
-    text = view.parameters.get(_SCHEMA) or "".join(parts)
-    if text:
+    if text := stored_schema(view.parameters):
         return _columns_of(text)
     return tuple(ViewColumn(column.name, column.type) for column in view.columns)
 

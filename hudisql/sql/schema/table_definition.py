@@ -228,8 +228,9 @@ def _check_type(document: Any, where: str) -> None:
 
 def _partition_column(transform: Any) -> str:
     if class_name(transform) != "IdentityTransform":
+        # py4j finds no describe() on all of Spark's transforms.
         raise UnsupportedStatementError(
-            f"PARTITIONED BY ({_described(transform)}) is not supported on Hudi tables",
+            f"PARTITIONED BY ({transform.toString()}) is not supported on Hudi tables",
             hint="PARTITIONED BY takes columns: add one that holds the value",
         )
     parts = transform.references()[0].fieldNames()
@@ -238,11 +239,6 @@ def _partition_column(transform: Any) -> str:
             f"PARTITIONED BY {transform.describe()} is not supported: a member of a struct is not a column"
         )
     return str(parts[0])
-
-
-def _described(transform: Any) -> str:
-    """The transform in SQL: `days(at)`, `bucket(4, id)`."""
-    return str(transform.toString())  # py4j finds no describe() on all of Spark's transforms
 
 
 def _ordered_schema(columns: list[dict[str, Any]], partition_columns: tuple[str, ...]) -> pa.Schema:
