@@ -1,7 +1,7 @@
 """Spark SQL for sqlglot, with the statements that stock sqlglot leaves as opaque commands turned into nodes.
 
-CALL, SHOW PARTITIONS, MSCK REPAIR TABLE and their like are parsed to the expression classes below. Nothing
-here is ever rendered back to SQL: Spark runs the user's own text.
+CALL and SHOW PARTITIONS are parsed to the expression classes below. Nothing here is ever rendered back to
+SQL: Spark runs the user's own text.
 """
 
 from __future__ import annotations
@@ -27,24 +27,6 @@ class ShowPartitions(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
 
-class ShowCreateTable(exp.Expression):
-    """`SHOW CREATE TABLE t [AS SERDE]`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
-
-
-class ShowColumns(exp.Expression):
-    """`SHOW COLUMNS {IN|FROM} t [{IN|FROM} db]`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "database": False}
-
-
-class RepairTable(exp.Expression):
-    """`[MSCK] REPAIR TABLE t [{ADD|DROP|SYNC} PARTITIONS]`."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "action": False}
-
-
 _OPAQUE = ("CALL", "EXPLAIN", "SHOW", "MSCK REPAIR")
 
 
@@ -54,16 +36,8 @@ class HudiSqlParser(SparkParser):
     def _parse_statement(self) -> exp.Expr | None:
         if self._match_text_seq("CALL"):
             return self._parse_call()
-        if self._match_text_seq("MSCK", "REPAIR", "TABLE") or self._match_text_seq("REPAIR", "TABLE"):
-            return self._parse_repair()
         if self._match_text_seq("SHOW", "PARTITIONS"):
             return self._parse_show_partitions()
-        if self._match_text_seq("SHOW", "CREATE", "TABLE"):
-            node = ShowCreateTable(this=self._parse_table_parts())
-            self._match_text_seq("AS", "SERDE")
-            return node
-        if self._match_text_seq("SHOW", "COLUMNS"):
-            return self._parse_show_columns()
         return super()._parse_statement()
 
     def _parse_call(self) -> exp.Expr:
@@ -98,28 +72,12 @@ class HudiSqlParser(SparkParser):
             value.meta["start"], value.meta["end"] = start.start, self._prev.end
         return exp.Kwarg(this=exp.to_identifier(name, quoted=True), expression=value) if name else value
 
-    def _parse_repair(self) -> exp.Expr:
-        table = self._parse_table_parts()
-        action = next((word for word in ("ADD", "DROP", "SYNC") if self._match_text_seq(word)), None)
-        if action and not self._match_text_seq("PARTITIONS"):
-            self.raise_error("Expected PARTITIONS")
-        return RepairTable(this=table, action=action or "ADD")
-
     def _parse_show_partitions(self) -> exp.Expr:
         table = self._parse_table_parts()
         values: list[exp.Expr] = []
         if self._match(TokenType.PARTITION):
             values = self._parse_wrapped_csv(self._parse_assignment)
         return ShowPartitions(this=table, expressions=values)
-
-    def _parse_show_columns(self) -> exp.Expr:
-        if not (self._match_text_seq("IN") or self._match_text_seq("FROM")):
-            self.raise_error("Expected IN or FROM")
-        table = self._parse_table_parts()
-        database = None
-        if self._match_text_seq("IN") or self._match_text_seq("FROM"):
-            database = self._parse_id_var()
-        return ShowColumns(this=table, database=database)
 
 
 class HudiSql(Spark):

@@ -1,7 +1,7 @@
 """From the text of one statement to a typed statement (`statements.py`).
 
 The kind of statement and the table that it changes are read from its tokens, which works for any form of
-Spark SQL. Statements that hudisql executes itself (CALL, SHOW PARTITIONS, repair) are parsed by sqlglot
+Spark SQL. Statements with constants as arguments (CALL, SHOW PARTITIONS) are parsed by sqlglot
 (`syntax_tree.py`, a lazy import). Knows neither Spark nor the metastore.
 """
 
@@ -85,7 +85,7 @@ class _Parser(StatementCursor):
         return self.text[self.tokens[index].start :] if index < len(self.tokens) else ""
 
     def syntax_tree(self) -> st.Statement:
-        """A statement that hudisql executes itself."""
+        """A statement with constants as arguments."""
         from hudisql.sql.text.syntax_tree import parse_own_statement
 
         return parse_own_statement(self)
@@ -277,13 +277,40 @@ class _Parser(StatementCursor):
         return st.ExplainStatement(self.text, mode, explained)
 
     def show(self) -> st.Statement:
-        if self.word(1) in ("PARTITIONS", "COLUMNS") or (self.word(1), self.word(2)) == ("CREATE", "TABLE"):
+        if self.word(1) == "PARTITIONS":
             return self.syntax_tree()
+        if self.skip("SHOW", "CREATE", "TABLE"):
+            table = self.table_name()
+            self.skip("AS", "SERDE")
+            self.expect_end()
+            return st.ShowCreateTableStatement(self.text, table)
+        if self.skip("SHOW", "COLUMNS"):
+            return self._show_columns()
         if self.skip("SHOW", "TBLPROPERTIES"):
             table = self.table_name()
             key = self.tail(self.at).strip().removeprefix("(").removesuffix(")").strip()
             return st.ShowPropertiesStatement(self.text, table, key.strip("'\"") or None)
         return st.PassThroughStatement(self.text, f"SHOW {self.word(1)}")
+
+    def _show_columns(self) -> st.Statement:
+        if not self.skip_one_of("IN", "FROM"):
+            self.fail("IN or FROM is missing")
+        table = self.table_name()
+        if self.skip_one_of("IN", "FROM"):
+            table = st.TableName((self.name_part(), table.parts[-1]))
+        self.expect_end()
+        return st.ShowColumnsStatement(self.text, table)
+
+    def repair(self) -> st.Statement:
+        self.skip("MSCK")
+        if not self.skip("REPAIR", "TABLE"):
+            self.at = 0
+            self.fail("this should be [MSCK] REPAIR TABLE")
+        table = self.table_name()
+        if self.skip_one_of("ADD", "DROP", "SYNC"):
+            self.expect("PARTITIONS")
+        self.expect_end()
+        return st.MsckRepairStatement(self.text, table)
 
     def describe(self) -> st.Statement:
         self.at += 1
@@ -342,8 +369,8 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "REPLACE": _Parser.create,
     "EXPLAIN": _Parser.explain,
     "SHOW": _Parser.show,
-    "MSCK": _Parser.syntax_tree,
-    "REPAIR": _Parser.syntax_tree,
+    "MSCK": _Parser.repair,
+    "REPAIR": _Parser.repair,
     "DESCRIBE": _Parser.describe,
     "DESC": _Parser.describe,
     "CACHE": _Parser.cache,

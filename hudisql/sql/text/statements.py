@@ -110,8 +110,6 @@ class DescribeQueryStatement(Statement):
 class MsckRepairStatement(TableStatement):
     """`MSCK REPAIR TABLE t`, `REPAIR TABLE t`, with `{ADD|DROP|SYNC} PARTITIONS`."""
 
-    action: str = "ADD"
-
 
 @dataclass(frozen=True)
 class RefreshTableStatement(TableStatement):
