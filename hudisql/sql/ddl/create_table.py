@@ -85,7 +85,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     definition = _definition_of(context, statement)
     found = _free_name(context, statement, definition)
     if found is None:
-        return _nothing(context)
+        return LocalResult(context.spark, (), ())
     database, name = found
     path = _place_of(context, definition, database, name)
     table = _find_table(context, path)
@@ -98,7 +98,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
         check_purge(table, definition.properties)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
     register_table(context, definition, table, database, name)
-    return _nothing(context)
+    return LocalResult(context.spark, (), ())
 
 
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
@@ -109,7 +109,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     planned = plan_table_as(context, statement, source)
     definition, target = planned.definition, planned.target
     if target is None:
-        return _nothing(context)
+        return LocalResult(context.spark, (), ())
     database, name, path = target.database, target.name, target.path
     table = _make_table(context, definition, database, name, path, announces=True)
     try:
@@ -436,7 +436,3 @@ def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]
 
 def _joined(names: tuple[str, ...] | None) -> str | None:
     return None if names is None else ",".join(names)
-
-
-def _nothing(context: Context) -> Result:
-    return LocalResult(context.spark, (), ())
