@@ -7,6 +7,8 @@ metastore client.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +116,24 @@ class Context:
         if spark is None:
             return self.settings.conf.get(name, default).strip()
         return str(spark.conf.get(name, default)).strip()
+
+    @contextmanager
+    def with_session_settings(self, values: Mapping[str, str | None]) -> Iterator[None]:
+        """Give the session these values for the block; None stands for a setting's default."""
+        conf = self.spark.conf
+        before = {name: conf.get(name, None) for name in values}
+        changed = [name for name in values if before[name] != values[name]]
+
+        def apply(wanted: Mapping[str, str | None]) -> None:
+            for name in changed:
+                value = wanted[name]
+                conf.unset(name) if value is None else conf.set(name, value)
+
+        try:
+            apply(values)
+            yield
+        finally:
+            apply(before)
 
     @property
     def current_database(self) -> str:

@@ -6,8 +6,7 @@ ones are added to the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -54,7 +53,7 @@ def write_frame(
     given = read_frame_options(operation, options)
     warn_of_settings(context.console, given.settings, f"options of a write to {name}")
     entry = find_entry(context, TableName(context.qualify_table_name(name)))
-    with _settings(context, given.settings):
+    with context.with_session_settings(given.settings):
         if entry is None:
             return _write_new_table(context, frame, name, given)
         if not is_hudi_table(entry):
@@ -145,17 +144,3 @@ def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, table_l
         raise WriteRefusedError(
             f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint
         ) from error
-
-
-@contextmanager
-def _settings(context: Context, options: Mapping[str, str]) -> Iterator[None]:
-    """Apply the options as settings of the session during the write."""
-    conf = context.spark.conf
-    before = {key: conf.get(key, None) for key in options}
-    for key, value in options.items():
-        conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            conf.unset(key) if old is None else conf.set(key, old)

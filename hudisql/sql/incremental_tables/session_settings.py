@@ -65,32 +65,17 @@ def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[Non
 
     Definitions from versions that stored only some settings leave the others unchanged.
     """
-    conf = context.spark.conf
     wanted: dict[str, str | None] = dict(settings)
     if _TIMESTAMP_TYPE in settings:
         wanted = dict.fromkeys(_set_in_session(context.spark)) | wanted
-    before = {name: conf.get(name, None) for name in wanted}
-    changed = {name: value for name, value in wanted.items() if before[name] != value}
-    try:
-        for name, value in changed.items():
-            _set(context.spark, name, value)
+    with context.with_session_settings(wanted):
         yield
-    finally:
-        for name in changed:
-            _set(context.spark, name, before[name])
 
 
 def gives_meaning(name: str) -> bool:
     """True for the settings of Spark SQL that may affect a query's rows."""
     is_of_running = name.startswith(_OF_RUNNING) and _LEGACY not in name.lower()
     return name.startswith("spark.sql.") and not is_of_running
-
-
-def _set(spark: SparkSession, name: str, value: str | None) -> None:
-    if value is None:
-        spark.conf.unset(name)
-    else:
-        spark.conf.set(name, value)
 
 
 def _set_in_session(spark: SparkSession) -> list[str]:
