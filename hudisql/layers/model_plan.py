@@ -1,4 +1,7 @@
-"""`hudisql run plan`: what `apply` would do with each model. Nothing is written."""
+"""How the table of a model differs from its file, and what `apply` would do with it. Nothing is written.
+
+`plan_project` is `hudisql run plan`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import HudisqlError
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError, QueryError
 from hudisql.format.schema.spark_schema import quote_path
-from hudisql.layers.model_state import ALTER, CREATE, ModelState, state_before
+from hudisql.layers.model_files import Model
 from hudisql.layers.project import Project
+from hudisql.sql.incremental_tables.definition import definition_of
+from hudisql.sql.incremental_tables.definition_change import DefinitionChange, definition_change
 from hudisql.sql.incremental_tables.refresh import NOTHING, WHOLE
 from hudisql.sql.text.script import ScriptStatement
+from hudisql.sql.text.spark_errors import SourceText
 
 if TYPE_CHECKING:
+    from hudisql.context import Context
     from hudisql.session import Session
 
 BLOCKED: Final = "blocked"
@@ -25,6 +33,9 @@ PLAN_COLUMNS: Final = (
     ("rows_to_write", "bigint"),
     ("rows_to_delete", "bigint"),
 )
+CREATE = "create"
+ALTER = "alter"
+REFRESH = "refresh"
 
 
 @dataclass(frozen=True)
@@ -112,3 +123,51 @@ def _said_of(state: ModelState) -> str:
     if change is not None and change.properties:
         said.append(f"properties changed: {', '.join(change.properties)}")
     return "; ".join(said)
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """`action` is create, alter or refresh; `change` is that of an alter, None if it is not known yet.
+
+    `refused` says why the table cannot become what its file says; empty if it can.
+    """
+
+    action: str
+    entry: MetastoreTable | None = None
+    change: DefinitionChange | None = None
+    refused: str = ""
+
+    @property
+    def alters_query(self) -> bool:
+        """True if the query differs from the table's: then the whole query is run."""
+        return self.action == ALTER and (self.change is None or self.change.query)
+
+
+def state_of(context: Context, model: Model) -> ModelState:
+    """Compare a model with its table.
+
+    Raises QueryError and others if its changed query cannot be analyzed, CorruptTableError, MetastoreError.
+    """
+    entry = context.metastore.get_table(*model.name.split("."))
+    if entry is None:
+        return ModelState(CREATE)
+    stored = definition_of(entry)
+    if stored is None:
+        return ModelState(CREATE, entry, refused="the table exists, but no query defines it")
+    source = SourceText(model.statement.text, model.statement.line, model.statement.column)
+    change = definition_change(context, model.definition, entry, stored, source)
+    action = ALTER if change.query or change.properties else REFRESH
+    return ModelState(action, entry, change, change.refused)
+
+
+def state_before(context: Context, model: Model, *, follows_changes: bool) -> ModelState:
+    """`state_of` before anything runs; a query that cannot be analyzed yet counts as changed.
+
+    That is the case if a dependency is going to change (`follows_changes`).
+    """
+    try:
+        return state_of(context, model)
+    except (QueryError, NoSuchTableError, InvalidArgumentError):
+        if not follows_changes:
+            raise
+        return ModelState(ALTER)

@@ -16,7 +16,7 @@ from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.layers.declared_tests import DataTest
 from hudisql.layers.model_files import Model
-from hudisql.layers.model_state import CREATE, ModelState, state_of
+from hudisql.layers.model_plan import CREATE, ModelState, state_of
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import Project
 from hudisql.layers.schedule import Piece, Schedule
