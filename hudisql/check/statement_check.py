@@ -264,9 +264,9 @@ class StatementCheck:
         if _SETTING.match(statement.text):
             self._setting(statement.text)
             return
-        command, entry = find_hudi_target(self.context, plan)
+        kind, entry = find_hudi_target(self.context, plan)
         if entry is not None:
-            kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
+            kind = statement.kind if isinstance(statement, st.PassThroughStatement) else kind
             raise UnsupportedStatementError(f"{kind} is not supported on the Hudi table {entry.full_name}")
 
     def _setting(self, text: str) -> None:

@@ -82,24 +82,14 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
 def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Run a statement without Hudi tables; a command that would change one is refused."""
     plan = parse_plan(context.spark, statement.text)
-    command, entry = find_hudi_target(context, plan)
+    kind, entry = find_hudi_target(context, plan)
     if entry is not None:
-        kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
+        kind = statement.kind if isinstance(statement, st.PassThroughStatement) else kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
     _refuse_changes_of_files(context, plan)
     if (setting := _SET.match(statement.text)) is not None:
         warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
     return _run_query(context, statement, source, plan)
-
-
-def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
-    return Result(run_block(context, statement), guard=lambda: translated_spark_errors(source))
-
-
-def _execute_immediate(
-    context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
-) -> Result:
-    return Result(execute_immediate(context, statement), guard=lambda: translated_spark_errors(source))
 
 
 def _refuse_changes_of_files(context: Context, plan: Any) -> None:
@@ -295,8 +285,8 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,
     st.RefreshTableStatement: _drop_cache,
-    st.BlockStatement: _run_block,
-    st.ExecuteImmediateStatement: _execute_immediate,
+    st.BlockStatement: run_block,
+    st.ExecuteImmediateStatement: execute_immediate,
     st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
     st.ShowCreateTableStatement: _about_table(
         lambda context, entry, _statement: _show_create_table(context, entry)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
+from hudisql.result import Result
 from hudisql.spark.jvm import class_name, is_instance, items_of
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.ddl.create_table import PROVIDERS
@@ -24,11 +25,10 @@ from hudisql.sql.query.query_plan import references_hudi
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.script import TRANSACTION_WORDS, split_script
+from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import Token, TokenCursor
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from hudisql.context import Context
 
 BLOCK: Final = "BEGIN … END"
@@ -53,10 +53,10 @@ _PARTS_OF_BLOCKS: Final = frozenset(
 _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 
 
-def run_block(context: Context, block: st.Statement) -> DataFrame:
+def run_block(context: Context, block: st.BlockStatement, source: SourceText) -> Result:
     """Run a `BEGIN … END` block in Spark; the result is that of its last query."""
     check_block(context, block)
-    return context.spark.sql(block.text)
+    return Result(context.spark.sql(block.text), guard=lambda: translated_spark_errors(source))
 
 
 def check_block(context: Context, block: st.Statement) -> None:
@@ -74,7 +74,9 @@ def check_block(context: Context, block: st.Statement) -> None:
     _check_statement(context, block, BLOCK)
 
 
-def execute_immediate(context: Context, statement: st.Statement) -> DataFrame:
+def execute_immediate(
+    context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
+) -> Result:
     """Run `EXECUTE IMMEDIATE text [INTO …] [USING …]` in Spark.
 
     Raises UnsupportedStatementError before anything runs if the statement of the text names, or may contain,
@@ -87,7 +89,7 @@ def execute_immediate(context: Context, statement: st.Statement) -> DataFrame:
     row = context.spark.sql(f"SELECT {_expression_of(text, tokens)}").head()
     for each in split_script("" if row is None or row[0] is None else str(row[0])):
         _check_statement(context, st.Statement(each.text), EXECUTE_IMMEDIATE)
-    return context.spark.sql(text)
+    return Result(context.spark.sql(text), guard=lambda: translated_spark_errors(source))
 
 
 def _check_statement(context: Context, statement: st.Statement, kind: str) -> None:

@@ -8,7 +8,6 @@ a query inside the command are not checked here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import UnsupportedStatementError
@@ -32,33 +31,18 @@ _UNRESOLVED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class CommandTargets:
-    """A command's kind (Spark's class name of its plan) and the tables it works on."""
+def find_hudi_target(context: Context, plan: Any) -> tuple[str, MetastoreTable | None]:
+    """The kind of a command's unresolved plan (Spark's class name), and its first Hudi table, or None.
 
-    kind: str
-    tables: tuple[TableName, ...]
-
-    @property
-    def changes_nothing(self) -> bool:
-        """True if the command is known to change nothing."""
-        return self.kind.startswith(_READ_ONLY)
-
-
-def find_command_targets(context: Context, plan: Any) -> CommandTargets:
-    """The kind and the tables of a command's unresolved plan."""
-    if class_name(plan) == "AnalyzeTables":
-        return CommandTargets("AnalyzeTables", tuple(_tables_of_database(context, plan)))
-    return CommandTargets(class_name(plan), tuple(dict.fromkeys(targets_of_plan(plan))))
-
-
-def find_hudi_target(context: Context, plan: Any) -> tuple[CommandTargets, MetastoreTable | None]:
-    """The command of an unresolved plan, and the first Hudi table that it works on, or None."""
-    command = find_command_targets(context, plan)
-    if command.changes_nothing:
-        return command, None
-    found = (find_hudi_entry(context, table) for table in command.tables)
-    return command, next((entry for entry in found if entry is not None), None)
+    Commands that are known to change nothing have none.
+    """
+    kind = class_name(plan)
+    if kind.startswith(_READ_ONLY):
+        return kind, None
+    is_of_database = kind == "AnalyzeTables"
+    tables = _tables_of_database(context, plan) if is_of_database else targets_of_plan(plan)
+    found = (find_hudi_entry(context, table) for table in dict.fromkeys(tables))
+    return kind, next((entry for entry in found if entry is not None), None)
 
 
 def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:
