@@ -84,23 +84,13 @@ def _find(
 
 @contextmanager
 def _offline_checker(settings: Settings) -> Iterator[StatementCheck]:
-    """A check without a metastore, on the Spark of this process or on one with one thread of its own."""
-    from hudisql.spark.jvm import clone_session
-    from hudisql.spark.spark_session import start_spark
-    from hudisql.startup import running_spark
+    from hudisql.check.offline_spark import offline_spark
 
-    with TemporaryDirectory(prefix="hudisql-check-") as directory:
-        running = running_spark()
-        if running is not None:
-            yield _checker(settings, clone_session(running), directory)
-            return
-        conf = {"spark.sql.catalogImplementation": "in-memory"}
-        alone = settings.with_layer({"conf": conf, "master": "local[1]"}, "check")
-        owned = start_spark(alone, directory, ())
-        try:
-            yield _checker(settings, owned.spark, directory)
-        finally:
-            owned.spark.stop()
+    with (
+        TemporaryDirectory(prefix="hudisql-check-") as directory,
+        offline_spark(settings, directory) as spark,
+    ):
+        yield _checker(settings, spark, directory)
 
 
 @contextmanager
