@@ -105,8 +105,9 @@ class IngestWorker:
     def _refresh(self) -> None:
         """Take tables that are this worker's, and give up those that are not any more."""
         if self._declared.is_refresh_due:
-            # Tables lost since the last look are dropped before the look commits those that it gives up.
-            self._ownership.owned(self._declared.candidates)
+            if self._running:
+                # Tables that were lost meanwhile are dropped: the look commits those that it gives up.
+                self._ownership.owned(self._declared.candidates)
             began = time.thread_time()
             self._look_for_declarations()
             cost = time.thread_time() - began
