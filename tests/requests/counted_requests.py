@@ -1,0 +1,60 @@
+"""Counts the requests to the store that one process sends: on the driver, not those of Spark's tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hudisql.storage.local import LocalFileSystem
+
+LOOKS = ("info",)
+LISTINGS = ("list_directory", "list_file_names", "list_files")
+READS = ("open_input", "read")
+WRITES = ("open_output", "write", "create", "delete_file", "delete_directory", "delete_empty_directory")
+
+
+@dataclass
+class Requests:
+    """The requests so far, each as its operation and path."""
+
+    sent: list[tuple[str, str]] = field(default_factory=list)
+
+    def below(self, path: str, *operations: str) -> list[tuple[str, str]]:
+        """The requests for the path and what is below it, of these operations or of all."""
+        return [
+            (operation, asked)
+            for operation, asked in self.sent
+            if (asked == path or asked.startswith(f"{path}/")) and (not operations or operation in operations)
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """The number of requests by operation."""
+        return dict(Counter(operation for operation, _ in self.sent))
+
+    def __len__(self) -> int:
+        return len(self.sent)
+
+
+@contextmanager
+def counted_requests() -> Iterator[Requests]:
+    """The requests of this process to the local file system, each counted as one to an object store."""
+    requests = Requests()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*LOOKS, *LISTINGS, *READS, *WRITES):
+            patch.setattr(LocalFileSystem, name, _counting(requests, name))
+        yield requests
+
+
+def _counting(requests: Requests, name: str) -> Any:
+    operation = getattr(LocalFileSystem, name)
+
+    def counted(store: LocalFileSystem, path: str, *arguments: Any) -> Any:
+        requests.sent.append((name, path))
+        return operation(store, path, *arguments)
+
+    return counted

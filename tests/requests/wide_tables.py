@@ -1,0 +1,78 @@
+"""Bootstrapped tables of many partitions, small in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.session import Session
+from tests.requests.counted_requests import Requests, counted_requests
+
+FILES = 2
+ROWS = 3
+
+
+@dataclass
+class WideTable:
+    """A table of `partitions` days, each with two files of three rows; ids are k0, k1 … in that order."""
+
+    session: Session
+    name: str
+    path: str
+    source: str
+    partitions: int
+
+    def day(self, number: int) -> str:
+        """The value of the partition column `dt` of this partition."""
+        return day(number)
+
+    def requests(self, text: str) -> tuple[Requests, list[tuple[Any, ...]]]:
+        """The driver's requests of the statement, `{t}` being the table, and its rows."""
+        with counted_requests() as requests:
+            rows = [tuple(row) for row in self.session.sql(text.replace("{t}", self.name)).rows]
+        return requests, rows
+
+
+def day(number: int) -> str:
+    """The date of the partition with this number."""
+    return str(date(2015, 1, 1) + timedelta(number))
+
+
+def write_wide_source(source: Path, partitions: int) -> None:
+    """The source of a wide table."""
+    for number in range(partitions):
+        directory = source / f"dt={day(number)}"
+        directory.mkdir(parents=True)
+        for file in range(FILES):
+            first = (number * FILES + file) * ROWS
+            ids = range(first, first + ROWS)
+            rows = pa.table(
+                {
+                    "id": [f"k{each}" for each in ids],
+                    "seq": pa.array(ids, pa.int64()),
+                    "price": [float(each) for each in ids],
+                }
+            )
+            pq.write_table(rows, directory / f"part-{file}.parquet")
+
+
+@contextmanager
+def wide_table(session: Session, name: str, directory: Path, partitions: int) -> Iterator[WideTable]:
+    """The bootstrapped table, dropped at the end."""
+    source, path = directory / f"{name}_source", directory / name
+    write_wide_source(source, partitions)
+    session.sql(
+        f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => 'id',"
+        f" precombine => 'seq', target_path => '{path}')"
+    )
+    try:
+        yield WideTable(session, name, str(path), str(source), partitions)
+    finally:
+        session.sql(f"DROP TABLE {name}")
