@@ -1,9 +1,8 @@
 """Run a scan plan by Spark's own vectorised parquet scan over exactly the plan's files.
 
-All use of Spark's internal classes through py4j is in this module: a HadoopFsRelation over an
-InMemoryFileIndex of just these files with given partition values, so that partition filters still prune. If
-Spark lacks the classes (another version, missing jars of a store), the slice reader gives the same rows;
-callers that need Spark's own reader get an error.
+A HadoopFsRelation over `file_index`, so that partition filters still prune. If Spark lacks the internal
+classes (another version, missing jars of a store), the slice reader gives the same rows; callers that need
+Spark's own reader get an error.
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.errors import QueryError, SourceChangedError
+from hudisql.errors import QueryError
 from hudisql.format.schema.internal_columns import internal_column
-from hudisql.format.schema.spark_schema import spark_json_from_arrow
 from hudisql.read.scan.arrow_scan import complete_columns, spark_struct
+from hudisql.read.scan.file_index import READ_OPTIONS, java_struct, planned_file_index, scala_map
 from hudisql.read.scan.scan_method import has_floats_in_structs
-from hudisql.spark.few_rows import local_frame
-from hudisql.spark.jvm import executed_plan, java_class, java_session
-from hudisql.spark.versions import metadata_column, sequence_of_array
-from hudisql.storage import parent_of, scheme_of
+from hudisql.spark.jvm import java_class, java_session
+from hudisql.spark.versions import metadata_column
+from hudisql.storage import scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from hudisql.read.scan.table_scan import ScanPlan
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
-_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 _NO_FILE_SYSTEM: Final = re.compile(
     r"No FileSystem for scheme"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
@@ -47,13 +44,12 @@ _S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _ROW: Final = internal_column("row")
 _POSITION_BITS: Final = 32
-_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 
 
 def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The rows of the plan's files by Spark's parquet scan; see `scan_to_dataframe` for the columns.
 
-    Raises QueryError if this Spark cannot scan the files, SourceChangedError if some are gone.
+    Raises QueryError if this Spark cannot scan the files, SourceChangedError if some are known to be gone.
     """
     names = _names_in_files(plan)
     if not plan.slices:
@@ -74,11 +70,7 @@ class ScannedFiles:
     _index: Any
 
     def where(self, condition: Callable[[Column], Column]) -> DataFrame:
-        """The rows by a condition on `_metadata`. Raises SourceChangedError if a file's length has
-        changed.
-        """
-        if self._index.sizeInBytes() != sum(self._plan.scanned_bytes()):
-            raise SourceChangedError(f"files of {self._plan.base_path} have other lengths than planned")
+        """The rows by a condition on `_metadata`."""
         return self.frame.where(condition(self._metadata))
 
     def without(self, replaced: Callable[[Mapping[str, int]], DataFrame]) -> DataFrame:
@@ -195,34 +187,14 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tup
     file_schema = _subset(plan.output_schema, [name for name in names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
 
-    paths = plan.scanned_files()
-    directories = {
-        parent_of(path): tuple(values[name] for name in partition_names)
-        for path, (_, values) in zip(paths, plan.slices, strict=True)
-    }
-    j_partition_schema = _java_struct(spark, partition_schema)
-    j_file_schema = _java_struct(spark, file_schema)
-    options = _scala_map(spark, _OPTIONS)
-    option = java_class(spark, "scala.Option")
-    index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
-        scanning,
-        # The roots are the files themselves, so that a refresh of the index finds only these.
-        _hadoop_paths(spark, [plan.storage.hadoop_uri(path) for path in paths]),
-        options,
-        option.apply(j_file_schema),
-        java_class(spark, f"{_DATASOURCES}.FileStatusCache").getOrCreate(session),
-        option.apply(_partition_spec(spark, plan, directories, partition_schema, j_partition_schema)),
-        option.empty(),
-    )
-    if index.allFiles().size() != len(paths):
-        raise SourceChangedError(f"files of {plan.base_path} vanished while the query was planned")
+    index = planned_file_index(spark, scanning, plan, file_schema, partition_schema)
     relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
         index,
-        j_partition_schema,
-        j_file_schema,
-        option.empty(),
+        java_struct(spark, partition_schema),
+        java_struct(spark, file_schema),
+        java_class(spark, "scala.Option").empty(),
         java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
-        options,
+        scala_map(spark, READ_OPTIONS),
         scanning,
     )
     return DataFrame(session.baseRelationToDataFrame(relation), spark), index
@@ -244,14 +216,14 @@ def _uris(spark: SparkSession, plan: ScanPlan, index: Any) -> dict[str, str]:
 def _scan_session(session: Any, plan: ScanPlan) -> Any:
     """A copy of the user's session that differs in how parquet files are found, listed and filtered.
 
-    Files are listed on the driver: Spark by default starts a job for 32 paths or more. Filters on decimals do
-    not skip row groups: if a file's decimal has fewer digits than the table's, Spark fails on values that do
-    not fit. If structs have floats, no filter skips row groups (see `_floating`). INT96 timestamps are taken
-    as UTC, as the slice reader takes them.
+    Where Spark asks for the files itself, it starts a job for many of them only: by default for 32. Filters
+    on decimals do not skip row groups: if a file's decimal has fewer digits than the table's, Spark fails on
+    values that do not fit. If structs have floats, no filter skips row groups (see `_floating`). INT96
+    timestamps are taken as UTC, as the slice reader takes them.
     """
     scanning = session.cloneSession()
     configuration = scanning.sessionState().conf()
-    configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
+    configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
     if has_floats_in_structs(plan.columns):
         configuration.setConfString("spark.sql.parquet.filterPushdown", "false")
@@ -265,48 +237,6 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
     if not plan.is_vectorized:
         configuration.setConfString("spark.sql.parquet.enableVectorizedReader", "false")
     return scanning
-
-
-def _hadoop_paths(spark: SparkSession, uris: list[str]) -> Any:
-    # A few calls for any number of paths, since py4j's round trips are slow.
-    strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
-    j_paths = strings.stringToPath(strings.getStrings("\0".join(uris), "\0"))
-    return sequence_of_array(spark, j_paths)
-
-
-def _partition_spec(
-    spark: SparkSession,
-    plan: ScanPlan,
-    directories: Mapping[str, tuple[object, ...]],
-    schema: pa.Schema,
-    j_schema: Any,
-) -> Any:
-    j_partitions = java_class(spark, "java.util.ArrayList")()
-    if schema.names:
-        columns = [
-            pa.array([values[position] for values in directories.values()], field.type)
-            for position, field in enumerate(schema)
-        ]
-        # Spark converts the typed values to its internal rows itself, all at once.
-        frame = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
-        rows = executed_plan(frame).executeCollect()
-        partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
-        hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")
-        for row, directory in zip(rows, directories, strict=True):
-            j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(directory))))
-    j_sequence = java_class(spark, _PYTHON_UTILS).toSeq(j_partitions)
-    return java_class(spark, f"{_DATASOURCES}.PartitionSpec")(j_schema, j_sequence)
-
-
-def _java_struct(spark: SparkSession, schema: pa.Schema) -> Any:
-    return java_class(spark, "org.apache.spark.sql.types.StructType").fromJson(spark_json_from_arrow(schema))
-
-
-def _scala_map(spark: SparkSession, items: Mapping[str, str]) -> Any:
-    j_map = java_class(spark, "java.util.HashMap")()
-    for key, value in items.items():
-        j_map.put(key, value)
-    return java_class(spark, _PYTHON_UTILS).toScalaMap(j_map)
 
 
 def _subset(schema: pa.Schema, names: list[str]) -> pa.Schema:

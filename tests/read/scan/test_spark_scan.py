@@ -241,7 +241,8 @@ def awkward_slices(
     whole = whole.append_column("p", pa.array(["a b%20ü"] * 15))
     whole = whole.append_column("d2", pa.array(["2024-02-29"] * 15))
     pq.write_table(whole, merged.base_file.path, store_schema=False)
-    merged = replace(merged, external_file=None)
+    rewritten = replace(merged.base_file, length=Path(merged.base_file.path).stat().st_size)
+    merged = replace(merged, base_file=rewritten, external_file=None)
     return [
         (first, {"p": "a b%20ü", "d2": day}),
         (second, {"p": "#+&", "d2": None}),
