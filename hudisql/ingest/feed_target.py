@@ -100,7 +100,7 @@ class KnownPartitions:
         """A commit of the feed at this instant has written to the partitions `used`."""
         if self._paths is None:
             return
-        new = [each for each in used if each not in self._paths.existing]
+        new = [path for path in used if not self._paths.is_known(path)]
         for path, mark in zip(new, _marks(table, new), strict=True):
             # Deletes of rows that are not there make no partition.
             if mark is not None:
@@ -110,7 +110,7 @@ class KnownPartitions:
 
     def _are_there(self, table: HudiTable, used: Collection[str]) -> bool:
         assert self._paths is not None
-        known = [each for each in used if each in self._paths.existing]
+        known = [path for path in used if self._paths.is_known(path)]
         return all(mark is not None for mark in _marks(table, known))
 
 

@@ -14,7 +14,12 @@ from typing import Literal
 from hudisql.format.paths.partition_path import same_value
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    list_partitions,
+    partitions_at,
+    possible_partitions,
+)
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 
@@ -54,11 +59,14 @@ def overwritten_partitions(
     table: HudiTable, overwrite: Overwrite, touched: Collection[str] = ()
 ) -> list[TablePartition]:
     """The partitions whose file groups are replaced."""
-    return [
-        partition
-        for partition in list_partitions(table)
-        if _is_overwritten(table, overwrite, partition, touched)
-    ]
+    if overwrite.scope == "table":
+        return list_partitions(table)
+    if overwrite.scope == "touched":
+        return partitions_at(table, touched)
+    possible = possible_partitions(table)
+    return partitions_at(
+        table, [each.path for each in possible if _is_overwritten(table, overwrite, each, touched)]
+    )
 
 
 def overwritten_registered(table: HudiTable, overwrite: Overwrite, touched: Collection[str]) -> list[str]:

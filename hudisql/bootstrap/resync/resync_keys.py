@@ -43,7 +43,7 @@ def refuse_stored_keys(
 ) -> None:
     """Raise WriteRefusedError if record keys of the files are stored, in their partition or in the table."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
-    concerned = [file for file in files if is_global or file.partition_path in paths.existing]
+    concerned = [file for file in files if is_global or paths.existing(file.partition_path) is not None]
     if not key_check.is_unique or not concerned:
         return
     from pyspark.sql import functions as sf

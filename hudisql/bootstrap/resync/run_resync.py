@@ -147,14 +147,14 @@ def _write_files(
     """Write each source file in Spark tasks; returns each file written with the number of its source file."""
     spark = context.spark
     write_context = make_write_context(commit, options, commit.table.schema, calendar_settings(spark))
-    existing = PartitionPaths(commit.table, options.key_generator).existing
+    paths = PartitionPaths(commit.table, options.key_generator)
     tasks = [
         make_write_task(
             write_context,
             number,
             file.partition_path,
             file.partition_values,
-            is_new_partition=file.partition_path not in existing,
+            is_new_partition=paths.existing(file.partition_path) is None,
             rows=file.new_file.rows,
         )
         for number, file in enumerate(files)

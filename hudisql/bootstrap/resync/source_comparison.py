@@ -34,7 +34,7 @@ from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partition_paths, list_partitions
+from hudisql.table.partitions.listed_partitions import partitions_at
 from hudisql.table.partitions.resynced_sources import ResyncLists
 from hudisql.table.timeline.archived_timeline import archived_commits
 
@@ -112,7 +112,7 @@ def unlisted_partitions(
     candidates = set(partitions) - {each.partition_path for each in taken.values()}
     if not candidates or table.storage.exists(join(table.base_path, SOURCES_FILE)):
         return []
-    candidates &= set(list_partition_paths(table))
+    candidates &= {partition.path for partition in partitions_at(table, candidates)}
     if not candidates:
         return []
     commits = {commit.timestamp for commit in table.timeline.commits}
@@ -151,8 +151,7 @@ def changed_sources(
 
 def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, str]]:
     """The file groups of these partitions that still read their source file."""
-    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
-    slices = load_file_slices(table, partitions)
+    slices = load_file_slices(table, partitions_at(table, paths))
     return {file_slice.file_group for file_slice in slices if file_slice.is_bootstrapped}
 
 

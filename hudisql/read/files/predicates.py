@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
@@ -175,6 +175,39 @@ def columns_of(predicate: Predicate | None) -> frozenset[ColumnPath]:
             return columns_of(part)
         case _:
             return frozenset([predicate.column])
+
+
+def literals_of(predicate: Predicate) -> Iterator[object]:
+    """Every value that the predicate compares a column with."""
+    match predicate:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from literals_of(part)
+        case Not(part):
+            yield from literals_of(part)
+        case Comparison(value=value):
+            yield value
+        case In(values=values):
+            yield from values
+        case InSet(values=values):
+            yield from values.to_pylist()
+        case StartsWith(prefix=prefix):
+            yield prefix
+
+
+def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
+    """The part of `predicate` on these top-level columns, never stronger than it; None if there is none."""
+    if predicate is None:
+        return None
+    if all(path[0] in columns for path in columns_of(predicate)):
+        return predicate
+    if isinstance(predicate, And):
+        kept = (restrict_predicate(part, columns) for part in predicate.parts)
+        return conjunction(part for part in kept if part is not None)
+    if isinstance(predicate, Or):
+        parts = [restrict_predicate(part, columns) for part in predicate.parts]
+        return None if any(part is None for part in parts) else Or(tuple(part for part in parts if part))
+    return None
 
 
 def bind_predicate(predicate: Predicate, schema: pa.Schema) -> Predicate | None:

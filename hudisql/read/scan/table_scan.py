@@ -12,13 +12,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from hudisql.format.schema.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA, PARTITION_PATH
+from hudisql.format.schema.meta_columns import COMMIT_TIME, META_COLUMNS
 from hudisql.read.files.predicates import (
     Predicate,
     bind_predicate,
     columns_of,
     conjunction,
-    matching_rows,
     split_conjuncts,
 )
 from hudisql.read.files.splits import (
@@ -30,6 +29,13 @@ from hudisql.read.files.splits import (
 )
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.scan.incremental import IncrementalRead
+from hudisql.read.scan.partition_pruning import (
+    DirectoryPruning,
+    is_below,
+    predicate_of_paths,
+    prune_by_path,
+    prune_partitions,
+)
 from hudisql.read.scan.scan_method import ScanMethod, scan_methods, scanned_file
 from hudisql.read.slice.changed_sources import warn_of_changed_sources
 from hudisql.read.slice.slice_reader import (
@@ -119,7 +125,7 @@ class ScanPlan:
     predicate: Predicate | None
     partition_predicate: Predicate | None
     partitions_read: int
-    partitions_total: int
+    partitions_total: int | None
     slices: tuple[ScannedSlice, ...]
     slices_total: int | None
     tasks: tuple[ScanTask, ...]
@@ -185,7 +191,7 @@ class ScanPlan:
             ("table", self.base_path),
             ("scan", self.mode),
             *self._described_history(),
-            ("partitions", f"{self.partitions_read} of {self.partitions_total}"),
+            ("partitions", _of(self.partitions_read, self.partitions_total)),
             (
                 "file slices",
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
@@ -204,7 +210,7 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     """Plan the scan that the request describes.
 
     Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
-    over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
+    over partition columns alone, or over `_hoodie_partition_path`, prune directories before they are listed.
     Raises NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files
     that merge by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing
     or its length or modification time differ from the bootstrap index.
@@ -227,7 +233,7 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
         predicate=conjunction(row_parts),
         partition_predicate=conjunction(partition_parts),
         partitions_read=len(pruned),
-        partitions_total=len(partitions),
+        partitions_total=None,
         slices=slices,
         slices_total=None,
         tasks=(),
@@ -239,7 +245,7 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     )
     plan = _with_reader(plan, request)
     plan = replace(plan, tasks=_split(plan.slices, plan, request))
-    return _with_totals(plan, pruning, partitions) if request.count_all else plan
+    return _with_totals(plan, pruning) if request.count_all else plan
 
 
 def _columns_read(request: ScanRequest) -> pa.Schema:
@@ -272,15 +278,28 @@ class _Pruning:
     partition_parts: tuple[Predicate, ...]
 
     def listed_partitions(self) -> Sequence[TablePartition]:
-        """All partitions of the table, or those that the commits of the window changed."""
+        """The partitions whose names the predicates leave, or those that the window's commits changed."""
         table, changes = self.request.table, self.request.changes
         if changes is not None:
             return changes.partitions(table)
-        return with_registered(table, list_partitions(table), self.registered)
+        pruning = DirectoryPruning(
+            table,
+            conjunction(self.partition_parts),
+            predicate_of_paths(self.row_parts),
+            self.request.below,
+        )
+        partitions = list_partitions(table, pruning if pruning.rules_out_any else None)
+        return with_registered(table, partitions, self.registered)
+
+    def all_partitions(self) -> Sequence[TablePartition]:
+        """`listed_partitions` without the predicates."""
+        return replace(
+            self, request=replace(self.request, below=""), row_parts=(), partition_parts=()
+        ).listed_partitions()
 
     def prune(self, partitions: Sequence[TablePartition]) -> list[TablePartition]:
         """Those of the partitions that the predicates and the requested path leave."""
-        inside = [partition for partition in partitions if _is_below(partition.path, self.request.below)]
+        inside = [partition for partition in partitions if is_below(partition.path, self.request.below)]
         predicate = conjunction(self.partition_parts)
         pruned = prune_partitions(inside, self.request.table.partition_columns, predicate)
         if not self.registered.by_path:
@@ -347,57 +366,23 @@ def _split(slices: Sequence[ScannedSlice], plan: ScanPlan, request: ScanRequest)
     )
 
 
-def _with_totals(plan: ScanPlan, pruning: _Pruning, partitions: Sequence[TablePartition]) -> ScanPlan:
-    """The plan with the numbers of slices and splits that there are without pruning."""
-    is_whole = plan.partitions_read == plan.partitions_total and not pruning.request.pruned_slices
+def _with_totals(plan: ScanPlan, pruning: _Pruning) -> ScanPlan:
+    """The plan with the numbers of partitions, slices and splits that there are without pruning."""
+    partitions = pruning.all_partitions()
+    is_whole = plan.partitions_read == len(partitions) and not pruning.request.pruned_slices
     slices = plan.slices if is_whole else pruning.slices_of(partitions)
     tasks = _split(slices, plan, pruning.request)
-    return replace(plan, slices_total=len(slices), splits_total=sum(len(task.works) for task in tasks))
+    return replace(
+        plan,
+        partitions_total=len(partitions),
+        slices_total=len(slices),
+        splits_total=sum(len(task.works) for task in tasks),
+    )
 
 
 def can_vectorize(table: HudiTable) -> bool:
     """False if external files have decimals that Spark 4's vectorised reader cannot read."""
     return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
-
-
-def prune_partitions(
-    partitions: Sequence[TablePartition],
-    partition_columns: Sequence[pa.Field],
-    predicate: Predicate | None,
-) -> list[TablePartition]:
-    """The partitions whose typed values make the predicate TRUE; all partitions without a predicate."""
-    columns = [
-        pa.array([partition.values[position] for partition in partitions], column.type)
-        for position, column in enumerate(partition_columns)
-    ]
-    return _matching(partitions, predicate, columns, pa.schema(partition_columns))
-
-
-def prune_by_path(
-    partitions: Sequence[TablePartition], row_predicates: Sequence[Predicate]
-) -> list[TablePartition]:
-    """The partitions whose rows can match: every writer gives each row the path of its partition.
-
-    For tables whose key generator computes directory names, which are not column values.
-    """
-    of_path = [
-        row_predicate for row_predicate in row_predicates if columns_of(row_predicate) == {(PARTITION_PATH,)}
-    ]
-    paths = pa.array([partition.path for partition in partitions], pa.string())
-    schema = pa.schema([META_SCHEMA.field(PARTITION_PATH)])
-    return _matching(partitions, conjunction(of_path), [paths], schema)
-
-
-def _matching(
-    partitions: Sequence[TablePartition],
-    predicate: Predicate | None,
-    columns: list[pa.Array],
-    schema: pa.Schema,
-) -> list[TablePartition]:
-    if predicate is None or not partitions:
-        return list(partitions)
-    kept = matching_rows(predicate, pa.RecordBatch.from_arrays(columns, schema=schema)).to_pylist()
-    return [each for each, keep in zip(partitions, kept, strict=True) if keep]
 
 
 def _assign(
@@ -425,10 +410,6 @@ def _fits_driver(request: ScanRequest, slices: Sequence[ScannedSlice]) -> bool:
     ):
         return False
     return sum(file_slice.length for file_slice, _ in slices) <= request.driver_bytes
-
-
-def _is_below(path: str, prefix: str) -> bool:
-    return not prefix or path == prefix or path.startswith(prefix + "/")
 
 
 def _of(count: int, total: int | None) -> str:

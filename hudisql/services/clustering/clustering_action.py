@@ -72,7 +72,7 @@ from hudisql.services.planned_run import (
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
@@ -279,7 +279,7 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
 def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> list[SliceGroup]:
     """The plan's slices in their current state."""
     paths = set(plan.partitions)
-    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
+    partitions = partitions_at(table, paths)
     # Not the listing of a statement: others may have written since.
     found = load_file_slices(replace(table, listing=None), partitions)
     slices = {each.file_group: each for each in found}

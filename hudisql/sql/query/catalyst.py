@@ -31,7 +31,6 @@ from hudisql.read.files.predicates import (
     Or,
     Predicate,
     StartsWith,
-    columns_of,
     conjunction,
 )
 from hudisql.spark.jvm import analyzed_plan, is_instance, items_of, java_class, scala_object, session_state
@@ -176,21 +175,6 @@ def _queries_held_apart(plan: Any) -> Iterator[Any]:
 def prune_schema(schema: pa.Schema, fields: FieldTree | None) -> pa.Schema:
     """The columns and nested fields of `schema` that `fields` names (all for None), in the schema's order."""
     return pa.schema(_prune_fields(list(schema), fields))
-
-
-def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
-    """The part of `predicate` on these top-level columns, never stronger than it; None if there is none."""
-    if predicate is None:
-        return None
-    if all(path[0] in columns for path in columns_of(predicate)):
-        return predicate
-    if isinstance(predicate, And):
-        kept = (restrict_predicate(part, columns) for part in predicate.parts)
-        return conjunction(part for part in kept if part is not None)
-    if isinstance(predicate, Or):
-        parts = [restrict_predicate(part, columns) for part in predicate.parts]
-        return None if any(part is None for part in parts) else Or(tuple(part for part in parts if part))
-    return None
 
 
 def translate_filter(expression: Any) -> Predicate | None:

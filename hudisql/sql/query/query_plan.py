@@ -21,7 +21,16 @@ from hudisql.errors import HudisqlError
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.options.unserved_settings import refuse_unserved_queries
-from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
+from hudisql.read.files.predicates import (
+    And,
+    Comparison,
+    In,
+    Or,
+    Predicate,
+    conjunction,
+    restrict_predicate,
+    split_conjuncts,
+)
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
@@ -36,7 +45,6 @@ from hudisql.sql.query.catalyst import (
     print_analyzed_plan,
     prune_schema,
     read_placeholder,
-    restrict_predicate,
     rows_that_meet,
 )
 from hudisql.sql.query.references import parse_plan
@@ -47,7 +55,7 @@ from hudisql.sql.query.views import active_session, in_session, query_text_of, s
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import possible_partitions
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 from hudisql.write.index.file_pruning import prune_by_key_lookup
 
@@ -293,7 +301,8 @@ def _decide_by_spark(
 
     columns = table.partition_columns
     position = internal_column("position")
-    partitions = with_registered(table, list_partitions(table), registered_partitions(table, as_of))
+    possible = possible_partitions(table)
+    partitions = with_registered(table, possible, registered_partitions(table, as_of))
     values = pa.Table.from_arrays(
         [
             pa.array([partition.values[position] for partition in partitions], column.type)

@@ -18,6 +18,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.table_directories import list_table_directories
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,9 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
 def _is_small(table: HudiTable, *, read_optimized: bool) -> bool:
     """True for few small base files. The first partition is listed alone: it may be too large already."""
     if table.properties.has_register_only_partitions:
+        return False
+    (root,) = list_table_directories(table, [""])
+    if not root.is_partition and len(root.children) > _MOST_PARTITIONS:
         return False
     partitions = list_partitions(table)
     if len(partitions) > _MOST_PARTITIONS:

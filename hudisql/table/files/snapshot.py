@@ -13,12 +13,13 @@ from dataclasses import replace
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.storage import join
+from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.files.completion_slicing import completion_slicing
 from hudisql.table.files.file_groups import FileGroupVersions, group_files
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.table_directories import take_files
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
@@ -44,7 +45,8 @@ def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
     missing = [path for path in paths if path not in by_path]
     if missing:
         found: dict[str, list[FileSlice]] = {path: [] for path in missing}
-        for file_slice in list_file_slices(table, missing, None):
+        named = _grouped(table, missing, take_files(table, missing))
+        for file_slice in attach_external_files(table, slices_of_versions(table, named, None)):
             found[file_slice.partition_path].append(file_slice)
         by_path.update(found)
     return [file_slice for path in paths for file_slice in by_path[path]]
@@ -66,7 +68,11 @@ def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
     commits that are not completed are left out.
     """
     directories = [join(table.base_path, path) for path in paths]
-    listings = table.storage.list_directories(directories, missing_ok=True)
+    return _grouped(table, paths, table.storage.list_directories(directories, missing_ok=True))
+
+
+def _grouped(table: HudiTable, paths: Sequence[str], listings: Sequence[Sequence[FileInfo]]) -> FileVersions:
+    """The listed files of the partitions; see `list_file_versions`."""
     named = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
     if not table.timeline.layout.has_completion_times:
         return named

@@ -1,27 +1,39 @@
-"""The partitions of a table, found by the marker file that every writer leaves in them.
+"""The partitions of a table with their typed values.
 
-Follows `FileSystemBackedTableMetadata.getAllPartitionPaths` of Hudi 0.15: a directory with
-`.hoodie_partition_metadata` is a partition, whatever the layout of directories is. It does not list data
-files.
+A wide table is asked for the partitions that a statement needs, not for all of them: by a filter of
+directories, by their paths, or by the names of directories alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.paths.file_names import is_data_file
-from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.format.paths.partition_path import parse_partition_value, split_partition_path
+from hudisql.format.paths.partition_path import (
+    HIVE_DEFAULT_PARTITION,
+    parse_partition_value,
+    split_partition_path,
+)
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
-from hudisql.storage import FileInfo, join
+from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.path_glob import glob_pattern
+from hudisql.table.partitions.table_directories import (
+    directories_at_depth,
+    list_table_directories,
+)
+
+_MOST_TOGETHER: Final = 256
+_ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+DirectoryFilter: TypeAlias = Callable[[Sequence[str]], Sequence[bool]]
+"""For paths of directories of one depth: True where one of the wanted partitions may be, or may be below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +47,125 @@ class TablePartition:
     values: tuple[object | None, ...]
 
 
-def list_partitions(table: HudiTable) -> list[TablePartition]:
-    """All partitions of the table, sorted by path.
+def list_partitions(table: HudiTable, leads_to: DirectoryFilter | None = None) -> list[TablePartition]:
+    """The partitions of the table that the filter keeps, sorted by path; without a filter all of them.
 
     Directories are listed level by level and in parallel, and only once for a table with a `listing`. Raises
     CorruptTableError for a directory whose name is not a value of its column's type, StorageError.
     """
-    return list(
-        table.list_once(
-            "partitions", lambda: [partition_of(table, path) for path in list_partition_paths(table)]
+    if leads_to is None:
+        return list(
+            table.list_once(
+                "partitions", lambda: [partition_of(table, path) for path in list_partition_paths(table)]
+            )
         )
+    return [partition_of(table, path) for path in list_partition_paths(table, leads_to)]
+
+
+def partitions_at(table: HudiTable, paths: Iterable[str]) -> list[TablePartition]:
+    """The partitions among these paths, sorted; no other directories are listed. Errors as above."""
+    asked = sorted(set(paths))
+    listed = list_table_directories(table, asked)
+    return [partition_of(table, path) for path, each in zip(asked, listed, strict=True) if each.is_partition]
+
+
+def named_partitions(table: HudiTable) -> list[TablePartition] | None:
+    """All partitions by the names of directories: a directory without the marker may be among them.
+
+    None if the names do not tell: a text may take several directories, as in `eu/berlin`, or a key generator
+    names the directories. Raises CorruptTableError, StorageError.
+    """
+    columns = table.partition_columns
+    if not columns or not _has_directory_for_each_value(table):
+        return None
+    paths = directories_at_depth(table, len(columns))
+    if paths is None:
+        return None
+    if len(columns) == 1 and pa.types.is_temporal(columns[0].type) and not all(map(_is_whole_time, paths)):
+        return list_partitions(table)
+    found = (_partition_named(table, path) for path in paths)
+    return [partition for partition in found if partition is not None]
+
+
+def first_directories(table: HudiTable) -> list[TablePartition]:
+    """The directories in the base path as partitions, of a table with one partition column.
+
+    A directory may lack the marker, and may be the first of a value with slashes.
+    """
+    paths = directories_at_depth(table, 1) or []
+    found = (_partition_named(table, path) for path in paths)
+    return [partition for partition in found if partition is not None]
+
+
+def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
+    """The partitions in the order of a walk, some at a time: directories are listed as far as it is consumed.
+
+    Raises CorruptTableError, StorageError.
+    """
+    left, some = [""], 1
+    while left:
+        paths, left = left[:some], left[some:]
+        listed = list_table_directories(table, paths)
+        found = [path for path, each in zip(paths, listed, strict=True) if each.is_partition]
+        yield [partition_of(table, path) for path in found]
+        below = [path for each in listed if not each.is_partition for path in each.children]
+        left, some = [*below, *left], min(2 * some, _MOST_TOGETHER)
+
+
+def partitions_that_meet(table: HudiTable, path: str) -> list[TablePartition]:
+    """The partitions at this path, above it and below it; no other directories are listed."""
+    parts = path.split("/")
+    above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+    for directory, listed in zip(above, list_table_directories(table, above), strict=True):
+        if listed.is_partition:
+            return [partition_of(table, directory)]
+    return [partition_of(table, each) for each in list_partition_paths(table, start=path)]
+
+
+def possible_partitions(table: HudiTable) -> list[TablePartition]:
+    """`named_partitions` if the names of directories tell them, else `list_partitions`."""
+    named = named_partitions(table)
+    return list_partitions(table) if named is None else named
+
+
+def _is_whole_time(path: str) -> bool:
+    """False for `2024`, which is a day since the epoch, or the first directory of `2024/03/01`."""
+    return _ISO_DATE.search(path) is not None or path.endswith(HIVE_DEFAULT_PARTITION)
+
+
+def _has_directory_for_each_value(table: HudiTable) -> bool:
+    columns = table.partition_columns
+    if len(columns) > 1:
+        return True
+    return table.properties.url_encode_partitioning or not _is_text(columns[0].type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
     )
+
+
+def _partition_named(table: HudiTable, path: str) -> TablePartition | None:
+    try:
+        return partition_of(table, path)
+    except CorruptTableError:
+        return None
 
 
 def partition_of(table: HudiTable, path: str) -> TablePartition:
     """The partition at a path relative to the base path. Raises CorruptTableError if the values don't fit."""
-    columns = table.partition_columns
+    return TablePartition(path, leading_values(table, path, table.partition_columns))
+
+
+def leading_values(table: HudiTable, path: str, columns: Sequence[pa.Field]) -> tuple[object | None, ...]:
+    """The values of the first partition columns, whose directories the path has.
+
+    Raises CorruptTableError if the path does not have a directory for each, or a name is not a value.
+    """
     texts = split_partition_path(path, [column.name for column in columns], url_encode=reads_escaped(table))
     values = []
     for text, column in zip(texts, columns, strict=True):
@@ -61,7 +176,7 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
                 f"partition '{path}' of {table.base_path}: '{text}' is not a value of column {column.name} "
                 f"({column.type})"
             ) from error
-    return TablePartition(path, tuple(values))
+    return tuple(values)
 
 
 def directory_columns(table: HudiTable) -> tuple[pa.Field, ...]:
@@ -118,27 +233,23 @@ def reads_escaped(table: HudiTable) -> bool:
     return table.properties.url_encode_partitioning or table.is_bootstrapped
 
 
-def list_partition_paths(table: HudiTable) -> list[str]:
-    """The paths of all partitions, read from storage."""
-    storage = table.storage
+def list_partition_paths(
+    table: HudiTable, leads_to: DirectoryFilter | None = None, *, start: str = ""
+) -> list[str]:
+    """The sorted paths of the table's partitions, level by level; only of those that `leads_to` keeps.
+
+    `start` is the path at or below which they are.
+
+    Raises NoSuchPathError if the base path is missing, StorageError.
+    """
     found: list[str] = []
-    level = [""]
+    level = [start]
     while level:
-        directories = [join(table.base_path, path) for path in level]
-        marks = _find_markers(table, directories)
-        found += [path for path, mark in zip(level, marks, strict=True) if mark is not None]
-        unmarked = [
-            (path, directory)
-            for path, directory, mark in zip(level, directories, marks, strict=True)
-            if mark is None
-        ]
-        listings = storage.list_directories([directory for _, directory in unmarked])
-        level = [
-            f"{path}/{entry.name}" if path else entry.name
-            for (path, _), entries in zip(unmarked, listings, strict=True)
-            for entry in entries
-            if entry.is_directory and entry.name != METADATA_DIRECTORY
-        ]
+        listed = list_table_directories(table, level)
+        found += [path for path, each in zip(level, listed, strict=True) if each.is_partition]
+        level = [path for each in listed if not each.is_partition for path in each.children]
+        if leads_to is not None:
+            level = [path for path, is_kept in zip(level, leads_to(level), strict=True) if is_kept]
     return sorted(found)
 
 
@@ -152,15 +263,6 @@ def list_matching_paths(table: HudiTable, glob: str) -> list[str]:
         return [glob]
     pattern = glob_pattern(glob)
     return [path for path in paths if pattern.fullmatch(path)]
-
-
-def _find_markers(table: HudiTable, directories: Sequence[str]) -> list[FileInfo | None]:
-    """The marker file of each directory, or None; a text file or a parquet file, as in Hudi."""
-    marks = table.storage.infos([join(directory, PARTITION_METADATA_FILE) for directory in directories])
-    if not table.properties.partition_metafile_use_base_format:
-        return marks
-    names = [join(directory, f"{PARTITION_METADATA_FILE}.parquet") for directory in directories]
-    return [mark or other for mark, other in zip(marks, table.storage.infos(names), strict=True)]
 
 
 def list_data_directories(table: HudiTable) -> list[str]:

@@ -174,10 +174,9 @@ def _write_files(
 
     table = commit.table
     paths = PartitionPaths(table, options.key_generator)
-    of_values = {values: paths.path(values) for values in counted.new_rows}
+    of_values = paths.paths_of(counted.new_rows)
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
-    partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
-    slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
+    slices = exclude_pending_clustering(table, load_file_slices(table, paths.all_existing(concerned)))
     check_slices_found(table, slices, counted.changed)
     plan = _plan(table, slices, counted, of_values, options)
     write_context = make_write_context(commit, options, schema, calendar_settings(spark), slices=slices)

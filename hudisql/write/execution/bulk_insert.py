@@ -7,7 +7,7 @@ Knows neither SQL text nor the metastore.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from hudisql.spark.versions import rebalance
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition
+from hudisql.table.partitions.listed_partitions import walk_partitions
 from hudisql.write.changes import COMBINED
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import CreateHandle
@@ -105,7 +105,7 @@ def bulk_insert_partition(
                         oldest = next(iter(writers))
                         yield from writers[oldest].finish()
                         del writers[oldest]
-                    named, is_new = paths.named(values), path not in paths.existing
+                    named, is_new = paths.named(values), paths.existing(path) is None
                     task = make_write_task(
                         write_context, number, path, named, is_new_partition=is_new, hash_bucket=bucket
                     )
@@ -140,7 +140,7 @@ def _write_files(
     table = commit.table
     paths = PartitionPaths(table, options.key_generator)
     if options.index.buckets is None:
-        check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
+        check_bucket_index_declared(table, slices_until_known(table))
     write_context = make_write_context(commit, options, schema, calendar_settings(spark))
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,10 +151,10 @@ def _write_files(
     return files
 
 
-def slices_until_known(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
-    """The table's slices, lazily: further partitions are listed only after the first is consumed."""
-    for some in (partitions[:1], partitions[1:]):
-        yield from load_file_slices(table, some) if some else ()
+def slices_until_known(table: HudiTable) -> Iterator[FileSlice]:
+    """The table's slices, lazily: partitions are listed only as far as it is consumed."""
+    for partitions in walk_partitions(table):
+        yield from load_file_slices(table, partitions)
 
 
 def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:

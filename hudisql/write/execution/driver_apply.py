@@ -125,8 +125,7 @@ def plan_few_changes(
     Raises WriteRefusedError and UnsupportedTableError for tables whose bucket index is not as configured.
     """
     concerned = {path for path, _ in few.changed} | set(few.new_rows)
-    partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
-    slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
+    slices = exclude_pending_clustering(table, load_file_slices(table, paths.all_existing(concerned)))
     check_slices_found(table, slices, few.changed)
     buckets = options.index.buckets
     if buckets is not None:
@@ -164,7 +163,7 @@ def make_bucket_task(
     write_context: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
 ) -> WriteTask:
     """The task of a bucket; `values` are those of a new partition."""
-    partition = paths.existing.get(bucket.partition_path)
+    partition = paths.existing(bucket.partition_path)
     found = partition.values if partition is not None else values
     assert found is not None  # only new rows create partitions, whose values are known
     return make_write_task(

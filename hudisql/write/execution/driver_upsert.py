@@ -145,8 +145,8 @@ def with_keys(
 
 def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> list[FileSlice]:
     """The latest file slices of the partitions of the rows (column PARTITION)."""
-    found = sorted(pc.unique(rows.column(PARTITION)).to_pylist())
-    return load_file_slices(table, [paths.existing[path] for path in found if path in paths.existing])
+    found = pc.unique(rows.column(PARTITION)).to_pylist()
+    return load_file_slices(table, paths.all_existing(found))
 
 
 def precombine_rows(

@@ -19,7 +19,7 @@ from hudisql.read.scan.arrow_scan import calendar_settings
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions, partition_of
+from hudisql.table.partitions.listed_partitions import partition_of, partitions_at
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.task_results import collect_files, encode_written_files
 from hudisql.write.execution.write_context import WrittenFile, make_write_context, make_write_task
@@ -61,7 +61,7 @@ def _write_files(
 ) -> list[WrittenFile]:
     table = commit.table
     paths = {path for path, _ in file_groups}
-    partitions = [partition for partition in list_partitions(table) if partition.path in paths]
+    partitions = partitions_at(table, paths)
     slices = [
         file_slice
         for file_slice in load_file_slices(table, partitions)

@@ -16,7 +16,7 @@ from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import partitions_at, possible_partitions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
 from hudisql.write.keygen.record_keys import render_record_keys
@@ -61,16 +61,16 @@ def prune_by_bloom_filter(
     Prunes nothing if there are only a few slices. Raises CorruptTableError, StorageError.
     """
     names = [column.name for column in table.partition_columns]
-    partitions = [
-        partition
-        for partition in list_partitions(table)
+    wanted = [
+        partition.path
+        for partition in possible_partitions(table)
         if all(
             value in values.get(name, (value,)) for name, value in zip(names, partition.values, strict=True)
         )
     ]
     slices = [
         file_slice
-        for file_slice in load_file_slices(table, partitions)
+        for file_slice in load_file_slices(table, partitions_at(table, wanted))
         if file_slice.base_file is not None and not file_slice.has_log_files
     ]
     if len(slices) < _FEWEST_SLICES_TO_PRUNE:

@@ -29,7 +29,7 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.index.bucket_index import groups_of_buckets
 from hudisql.write.index.record_index import RecordIndex
@@ -115,9 +115,7 @@ def _grouped(rows: pa.Table, totals: Sequence[tuple[str, str]]) -> list[dict[str
 
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:
     """The slices of the partitions (None: of all), large ones first."""
-    partitions = [
-        partition for partition in list_partitions(table) if paths is None or partition.path in paths
-    ]
+    partitions = list_partitions(table) if paths is None else partitions_at(table, paths)
     names = [column.name for column in table.partition_columns]
     values = {partition.path: dict(zip(names, partition.values, strict=False)) for partition in partitions}
     slices = load_file_slices(table, partitions)

@@ -7,7 +7,9 @@ generator computes the directories, the path itself identifies the partition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +29,14 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
     TablePartition,
-    list_partitions,
+    first_directories,
+    named_partitions,
     partition_of,
+    partitions_that_meet,
     reads_escaped,
 )
 from hudisql.table.partitions.registered_partitions import registered_partitions
+from hudisql.table.partitions.table_directories import list_table_directories
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
 
 Values = tuple[object, ...]
@@ -50,27 +55,49 @@ class PartitionPaths:
         self._generator = generator
         self.names = tuple(column.name for column in table.partition_columns)
         self._types = tuple(column.type for column in table.partition_columns)
-        self._hive_style = table.properties.hive_style_partitioning
-        self._url_encode = table.properties.url_encode_partitioning
-        self._table_label = table.base_path
         self._is_read_escaped = reads_escaped(table)
-        self.existing: dict[str, TablePartition] = {
-            partition.path: partition for partition in list_partitions(table)
-        }
-        """The partitions that the table has, by path."""
-        self._known: dict[Values, str] = {
-            unique_values(each.values): each.path for each in self.existing.values()
-        }
-        for path in registered_partitions(table).by_path:
-            self._known.setdefault(unique_values(partition_of(table, path).values), path)
+        self._table = table
+        self._existing: dict[str, TablePartition] = {}
+        self._known: dict[Values, str] = {}
         self._paths: set[str] = set()
         self._above: set[str] = set()
-        for path in self.existing:
-            self._take(path)
+        named = named_partitions(table)
+        self._asks_for_paths = named is None
+        self._asked: set[str] = set()
+        for partition in named or ():
+            self.add(partition)
+        if self._asks_for_paths and self.names:
+            for partition in first_directories(table):
+                self._known[unique_values(partition.values)] = partition.path
+        for path in registered_partitions(table).by_path:
+            self._known.setdefault(unique_values(partition_of(table, path).values), path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": replace(self._table, listing=None)}
+
+    def existing(self, path: str) -> TablePartition | None:
+        """The partition at this path; None if the table has none there.
+
+        If the names of directories tell the partitions, a directory without the marker file is taken for a
+        partition, too; else the directories on the path are listed. Raises CorruptTableError, StorageError.
+        """
+        self._ask(path)
+        return self._existing.get(path)
+
+    def all_existing(self, paths: Iterable[str]) -> list[TablePartition]:
+        """The existing ones of the partitions with these paths, sorted by path."""
+        wanted = sorted(set(paths))
+        self._list_together(wanted)
+        found = (self.existing(path) for path in wanted)
+        return [partition for partition in found if partition is not None]
+
+    def is_known(self, path: str) -> bool:
+        """True if the partition exists, as far as the store was asked."""
+        return path in self._existing
 
     def add(self, partition: TablePartition) -> None:
-        """Add a partition that was created later."""
-        self.existing[partition.path] = partition
+        """Add a partition of the table."""
+        self._existing[partition.path] = partition
         self._known[unique_values(partition.values)] = partition.path
         self._take(partition.path)
 
@@ -79,28 +106,47 @@ class PartitionPaths:
 
         Raises WriteRefusedError for values that a directory of the table cannot have.
         """
-        if self._generator is not None:
-            path = str(values[0])
+        path, texts = self._named_path(values)
+        if texts is None:
             self.refuse_nested([path])
             return path
-        known = unique_values(values)
-        if known not in self._known:
-            texts = [
-                render_directory_value(value, value_type)
-                for value, value_type in zip(values, self._types, strict=True)
-            ]
-            self._refuse_default_partition(texts)
-            path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
-            if not self._reads_as(path, texts) or not self._stands_apart(path):
-                listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
-                raise WriteRefusedError(
-                    f"{listed} cannot be a partition of the Hudi table at {self._table_label}: readers would "
-                    f"not find these values in the directory '{path}'; nothing was written",
-                    hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
-                )
-            self._known[known] = path
-            self._take(path)
-        return self._known[known]
+        self._refuse_default_partition(texts)
+        if not self._reads_as(path, texts) or not self._stands_apart(path):
+            listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
+            raise WriteRefusedError(
+                f"{listed} cannot be a partition of the Hudi table at {self._table.base_path}: readers would "
+                f"not find these values in the directory '{path}'; nothing was written",
+                hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
+            )
+        self._known[unique_values(values)] = path
+        self._take(path)
+        return path
+
+    def paths_of(self, values: Iterable[Values]) -> dict[Values, str]:
+        """`path` of each; directories that are asked for are listed in parallel."""
+        wanted = list(values)
+        self._list_together(self._named_path(each)[0] for each in wanted)
+        return {each: self.path(each) for each in wanted}
+
+    def _named_path(self, values: Values) -> tuple[str, list[str | None] | None]:
+        """The directory for the values, and the texts of the values if it is a new name."""
+        if self._generator is not None:
+            return str(values[0]), None
+        known = self._known.get(unique_values(values))
+        if known is not None:
+            return known, None
+        texts = [
+            render_directory_value(value, value_type)
+            for value, value_type in zip(values, self._types, strict=True)
+        ]
+        properties = self._table.properties
+        path = partition_path(
+            self.names,
+            texts,
+            hive_style=properties.hive_style_partitioning,
+            url_encode=properties.url_encode_partitioning,
+        )
+        return path, texts
 
     def _refuse_default_partition(self, texts: Sequence[str | None]) -> None:
         """Raise WriteRefusedError for the text of the NULL partition, which every reader reads as NULL."""
@@ -108,7 +154,8 @@ class PartitionPaths:
             if text == HIVE_DEFAULT_PARTITION:
                 raise WriteRefusedError(
                     f"{name} = '{HIVE_DEFAULT_PARTITION}' cannot be a partition of the Hudi table at "
-                    f"{self._table_label}: every reader takes that directory for NULL; nothing was written",
+                    f"{self._table.base_path}: every reader takes that directory for NULL; nothing was "
+                    "written",
                     hint=f"write NULL, or another text (such as nullif({name}, '{HIVE_DEFAULT_PARTITION}'))",
                 )
 
@@ -118,22 +165,42 @@ class PartitionPaths:
         Tasks only know the partitions of their own rows, so the driver checks all of them.
         """
         for path in sorted(set(paths) - self._paths):
+            self._ask(path)
+            if path in self._paths:
+                continue
             if not _is_directory(path):
                 raise WriteRefusedError(
                     f"'{path}' cannot be the directory of a partition of the Hudi table at "
-                    f"{self._table_label}; nothing was written",
+                    f"{self._table.base_path}; nothing was written",
                     hint="change the values of the partition columns",
                 )
             if not self._stands_apart(path):
                 raise WriteRefusedError(
-                    f"the partition '{path}' of the Hudi table at {self._table_label} and another would lie "
-                    "in one directory, where no reader finds both; nothing was written",
+                    f"the partition '{path}' of the Hudi table at {self._table.base_path} and another would "
+                    "lie in one directory, where no reader finds both; nothing was written",
                     hint="change the values of the partition column",
                 )
             self._take(path)
 
+    def _ask(self, path: str) -> None:
+        """Add the partitions at, above and below the path, if the names of directories do not tell them."""
+        if not self._must_ask(path):
+            return
+        self._asked.add(path)
+        for partition in partitions_that_meet(self._table, path):
+            if partition.path not in self._existing:
+                self.add(partition)
+
+    def _must_ask(self, path: str) -> bool:
+        return self._asks_for_paths and path not in self._asked and _is_directory(path)
+
+    def _list_together(self, paths: Iterable[str]) -> None:
+        if self._table.listing is not None:
+            list_table_directories(self._table, sorted({path for path in paths if self._must_ask(path)}))
+
     def _stands_apart(self, path: str) -> bool:
         """True if the directory lies in no other partition's directory and contains none."""
+        self._ask(path)
         return path not in self._above and self._paths.isdisjoint(_directories_above(path))
 
     def _take(self, path: str) -> None:
@@ -159,7 +226,8 @@ class PartitionPaths:
         if self._generator is not None:
             return self._generator.paths(batch)
         values, number = self._combinations(batch)
-        return pa.array([self.path(value) for value in values], pa.string()).take(pa.array(number))
+        path_of = self.paths_of(values)
+        return pa.array([path_of[each] for each in values], pa.string()).take(pa.array(number))
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
         """The rows of each partition with its values, in order of first occurrence."""

@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.read.files.predicates import Comparison, In, columns_of
+from hudisql.read.files.predicates import Comparison, In, columns_of, restrict_predicate
 from hudisql.sql.query.catalyst import (
     ScanNeeds,
     find_scan_needs,
     plan_without_running,
     prune_schema,
     read_placeholder,
-    restrict_predicate,
 )
 from hudisql.sql.query.references import parse_plan
 from tests.spark_versions import needs_spark
