@@ -11,7 +11,7 @@ import importlib
 import random
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +23,7 @@ from hudisql.retry import retry
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
-from hudisql.storage.s3_listing import file_info, files_of, list_keys, list_prefix
+from hudisql.storage.s3_listing import Listing, file_info, files_of, list_keys, list_prefix, list_prefixes
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
 
 _CREATOR: Final = "hudisql-creator"
@@ -74,13 +74,25 @@ class S3FileSystem:
     def list_directory(self, path: str) -> list[FileInfo]:
         """The entries directly in the directory, by a delimiter."""
         bucket, key = self._at(path)
-        prefix, root = _prefix(key), path.rstrip("/") + "/"
         with bucket.asked("list", path):
-            directories, objects = list_prefix(bucket.client, bucket.name, prefix)
-        if not directories and not objects:
+            listing = list_prefix(bucket.client, bucket.name, _prefix(key))
+        if listing == ([], []):
             self._require_directory(path, key)
-        entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in directories]
-        return entries + files_of(objects, prefix, root)
+        return _entries(path, _prefix(key), listing)
+
+    def list_directories(self, paths: Sequence[str]) -> list[list[FileInfo]]:
+        """The entries of many directories; none for one that is missing."""
+        found: dict[str, list[FileInfo]] = {}
+        for name in sorted({split_uri(path)[0] for path in paths}):
+            of_prefix = {_prefix(self._at(path)[1]): path for path in paths if split_uri(path)[0] == name}
+            bucket, _ = self._at(next(iter(of_prefix.values())))
+            with bucket.asked("list", next(iter(of_prefix.values()))):
+                listings = list_prefixes(bucket.client, bucket.name, list(of_prefix))
+            found |= {
+                of_prefix[prefix]: _entries(of_prefix[prefix], prefix, listing)
+                for prefix, listing in listings.items()
+            }
+        return [found[path] for path in paths]
 
     def list_file_names(self, path: str) -> list[str]:
         """The names of the files directly in the directory."""
@@ -346,6 +358,14 @@ def _none_if_missing(request: Any, **arguments: Any) -> Any:
 
 def _code(error: Any) -> str:
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+
+
+def _entries(path: str, prefix: str, listing: Listing) -> list[FileInfo]:
+    """The directories and files of the directory at `path`."""
+    directories, objects = listing
+    root = path.rstrip("/") + "/"
+    entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in directories]
+    return entries + files_of(objects, prefix, root)
 
 
 def _prefix(key: str) -> str:

@@ -9,6 +9,7 @@ each process opens its own, once per configuration.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,11 +27,13 @@ from hudisql.storage.paths import (
     is_staged,
     join,
     normalized_uri,
+    parent_of,
     scheme_of,
     split_uri,
 )
 
 _THREADS: Final = 16
+_MANY_PREFIXES: Final = 32
 _LOCAL: Final = LocalFileSystem()
 
 _Answer = TypeVar("_Answer")
@@ -85,6 +88,18 @@ class Storage:
         """The entries at `paths`, None where there is none, asked in parallel."""
         return self._map(self.info, paths, few_local=64)
 
+    def infos_by_directory(self, paths: Sequence[str]) -> list[FileInfo | None]:
+        """`infos` of files, by one listing of each directory that holds several of them."""
+        in_directory = Counter(parent_of(path) for path in paths)
+        listed = [directory for directory, files in in_directory.items() if files > 1]
+        entries = self.list_directories(listed, missing_ok=True)
+        found = {entry.path: entry for listing in entries for entry in listing}
+        single = [path for path in paths if in_directory[parent_of(path)] == 1]
+        found |= {
+            path: info for path, info in zip(single, self.infos(single), strict=True) if info is not None
+        }
+        return [found.get(path) for path in paths]
+
     def exists(self, path: str) -> bool:
         """True if something is at `path`."""
         return self.info(path) is not None
@@ -98,7 +113,20 @@ class Storage:
 
         With `missing_ok` a missing directory has no entries.
         """
+        if len(paths) >= _MANY_PREFIXES and all(scheme_of(path) in S3_SCHEMES for path in paths):
+            return self._list_prefixes(paths, missing_ok=missing_ok)
         return self._map(self._entries_if_there if missing_ok else self.list_directory, paths, few_local=8)
+
+    def _list_prefixes(self, paths: Sequence[str], *, missing_ok: bool) -> list[list[FileInfo]]:
+        from hudisql.storage.s3 import S3FileSystem
+
+        store = self._file_system(paths[0])
+        assert isinstance(store, S3FileSystem)
+        listings = [sorted(each, key=lambda entry: entry.path) for each in store.list_directories(paths)]
+        empty = [] if missing_ok else [path for path, each in zip(paths, listings, strict=True) if not each]
+        # Raises for those that are missing.
+        self._map(self.list_directory, empty, few_local=8)
+        return listings
 
     def _entries_if_there(self, path: str) -> list[FileInfo]:
         try:

@@ -76,7 +76,7 @@ class DirectoryPruning:
 
     table: HudiTable
     of_values: Predicate | None
-    of_path: Predicate | None
+    of_path: Predicate | None = None
     below: str = ""
 
     @property

@@ -56,6 +56,7 @@ from hudisql.table.partitions.registered_partitions import (
 )
 
 _DEFAULT_PARALLELISM = 8
+_MOST_ON_DRIVER = 64
 _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
@@ -71,7 +72,7 @@ class ScanRequest:
     snapshot; with `changes` only rows that its window's commits wrote are read. `below` is a relative
     partition path that bounds the scan, `read_optimized` ignores log files (Hudi's `_ro` tables), `count_all`
     also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path, file id) are known
-    to hold nothing that the query looks for. Slices of together at most `driver_bytes` are read on the
+    to hold nothing that the query looks for. A few slices of together at most `driver_bytes` are read on the
     driver, all columns, if meta columns are wanted or Spark's scan cannot read them.
     """
 
@@ -408,6 +409,8 @@ def _fits_driver(request: ScanRequest, slices: Sequence[ScannedSlice]) -> bool:
     if request.driver_bytes <= 0 or any(
         pa.types.is_nested(field.type) for field in request.table.full_schema
     ):
+        return False
+    if len(slices) > _MOST_ON_DRIVER:
         return False
     return sum(file_slice.length for file_slice, _ in slices) <= request.driver_bytes
 

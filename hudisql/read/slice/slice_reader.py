@@ -148,13 +148,16 @@ def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iter
 
 
 def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> list[str]:
-    """Compare the external files' lengths and times with the bootstrap index, in parallel for many.
+    """Compare the external files' lengths and times with the bootstrap index.
 
+    A directory with several of the files is listed, other files are looked at one by one, all in parallel.
     Returns the paths of files of which only the time has changed, if their slices accept that. Raises
     SourceChangedError naming the first missing or changed file and its partition.
     """
     bootstrapped = [each for each in slices if each.external_file is not None]
-    infos = storage.infos([each.external_file.path for each in bootstrapped if each.external_file])
+    infos = storage.infos_by_directory(
+        [each.external_file.path for each in bootstrapped if each.external_file]
+    )
     accepted = []
     for file_slice, info in zip(bootstrapped, infos, strict=True):
         external = file_slice.external_file

@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.read.files.predicates import InSet, Predicate, split_conjuncts
+from hudisql.read.files.predicates import (
+    In,
+    InSet,
+    IsNull,
+    Or,
+    Predicate,
+    bind_predicate,
+    conjunction,
+    split_conjuncts,
+)
+from hudisql.read.scan.partition_pruning import DirectoryPruning
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import partitions_at, possible_partitions
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
 from hudisql.write.keygen.record_keys import render_record_keys
@@ -60,17 +70,10 @@ def prune_by_bloom_filter(
     `values` restricts the partitions: partitions with other values and slices with log files are not checked.
     Prunes nothing if there are only a few slices. Raises CorruptTableError, StorageError.
     """
-    names = [column.name for column in table.partition_columns]
-    wanted = [
-        partition.path
-        for partition in possible_partitions(table)
-        if all(
-            value in values.get(name, (value,)) for name, value in zip(names, partition.values, strict=True)
-        )
-    ]
+    partitions = _partitions_with(table, values)
     slices = [
         file_slice
-        for file_slice in load_file_slices(table, partitions_at(table, wanted))
+        for file_slice in load_file_slices(table, partitions)
         if file_slice.base_file is not None and not file_slice.has_log_files
     ]
     if len(slices) < _FEWEST_SLICES_TO_PRUNE:
@@ -96,3 +99,26 @@ def prune_by_bloom_filter(
     with spark_job("cannot read the footers of the table's files"):
         found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
     return frozenset((each.partition_path, each.file_id) for each in found)
+
+
+def _partitions_with(table: HudiTable, values: Mapping[str, Collection[object]]) -> list[TablePartition]:
+    """The partitions with these values of these partition columns."""
+    schema = pa.schema(table.partition_columns)
+    names = [name for name in schema.names if name in values]
+    predicates = (bind_predicate(_is_among(name, values[name]), schema) for name in names)
+    of_values = conjunction(predicate for predicate in predicates if predicate is not None)
+    partitions = list_partitions(table, None if of_values is None else DirectoryPruning(table, of_values))
+    positions = [schema.get_field_index(name) for name in names]
+    return [
+        partition
+        for partition in partitions
+        if all(
+            partition.values[position] in values[name]
+            for name, position in zip(names, positions, strict=True)
+        )
+    ]
+
+
+def _is_among(name: str, values: Collection[object]) -> Predicate:
+    present = In((name,), tuple(value for value in values if value is not None))
+    return Or((present, IsNull((name,)))) if None in values else present
