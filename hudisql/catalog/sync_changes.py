@@ -92,6 +92,10 @@ def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
 
 
 def _completion_times(table: HudiTable) -> dict[Instant, str]:
+    return table.list_once("completion times", lambda: _read_completion_times(table))
+
+
+def _read_completion_times(table: HudiTable) -> dict[Instant, str]:
     layout = table.timeline.layout
     entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}

@@ -8,6 +8,7 @@ slices.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -218,20 +219,28 @@ def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = F
     Raises NoSuchTableError if there is no table, UnsupportedTableError for tables that hudisql does not read,
     CorruptTableError for damaged properties, StorageError.
     """
-    root = find_table_root(storage, path)
-    if root is None:
-        missing = not storage.exists(storage.qualify(path))
-        raise NoSuchTableError(
-            f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a directory above it",
-            hint=f"a Hudi table's directory holds {PROPERTIES_FILE}",
-        )
+    root, properties = _read_properties_above(storage, path)
     if root.endswith(metadata_table_directory("")):
         raise UnsupportedTableError(
             f"{root} is the metadata table of {parent_of(parent_of(root))}, which is not read on its own"
         )
-    properties = read_table_properties(storage, root)
     layout = check_readable(properties, root)
     return HudiTable(root, properties, load_timeline(storage, root, layout), storage, accepts_changed_sources)
+
+
+def _read_properties_above(storage: Storage, path: str) -> tuple[str, TableProperties]:
+    """The base path of the table at the path or above it, and its properties."""
+    qualified = storage.qualify(path)
+    with suppress(NoSuchTableError):
+        return qualified, read_table_properties(storage, qualified)
+    root = find_table_root(storage, path)
+    if root is None:
+        missing = not storage.exists(qualified)
+        raise NoSuchTableError(
+            f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a directory above it",
+            hint=f"a Hudi table's directory holds {PROPERTIES_FILE}",
+        )
+    return root, read_table_properties(storage, root)
 
 
 def check_readable(properties: TableProperties, base_path: str) -> TimelineLayout:

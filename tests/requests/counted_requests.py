@@ -44,7 +44,12 @@ class Requests:
 def counted_requests() -> Iterator[Requests]:
     """The requests of this process to the local file system, each counted as one to an object store."""
     requests = Requests()
+    list_directory = LocalFileSystem.list_directory
     with pytest.MonkeyPatch.context() as patch:
+        # `list_files` is one request: an object store lists a tree by keys.
+        patch.setattr(
+            LocalFileSystem, "_listings", lambda store, paths: [list_directory(store, path) for path in paths]
+        )
         for name in (*LOOKS, *LISTINGS, *READS, *WRITES):
             patch.setattr(LocalFileSystem, name, _counting(requests, name))
         yield requests

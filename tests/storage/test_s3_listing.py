@@ -18,22 +18,16 @@ class Pages:
         self._size = size
         self.requests = 0
 
-    def list_objects_v2(
-        self,
-        Bucket: str,
-        Prefix: str = "",
-        StartAfter: str = "",
-        Delimiter: str = "",
-        ContinuationToken: str = "",
-    ) -> dict[str, Any]:
+    def list_objects_v2(self, **request: str) -> dict[str, Any]:
         self.requests += 1
-        after = max(StartAfter, ContinuationToken)
+        prefix, delimiter = request.get("Prefix", ""), request.get("Delimiter")
+        after = max(request.get("StartAfter", ""), request.get("ContinuationToken", ""))
         items: dict[str, str] = {}
         for key in self._keys:
-            if key.startswith(Prefix) and key > after:
-                head, slash, _ = key[len(Prefix) :].partition("/")
-                is_directory = bool(Delimiter and slash)
-                items.setdefault(Prefix + head + "/" if is_directory else key, key if is_directory else "")
+            if key.startswith(prefix) and key > after:
+                head, slash, _ = key[len(prefix) :].partition("/")
+                is_directory = bool(delimiter and slash)
+                items.setdefault(prefix + head + "/" if is_directory else key, key if is_directory else "")
         some = list(items)[: self._size]
         last = max((key for key in self._keys if key.startswith(some[-1])), default="") if some else ""
         return {

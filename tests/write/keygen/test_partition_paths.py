@@ -4,6 +4,7 @@ again.
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import CREATE_SCHEMA
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.partitions.listed_partitions import partition_of
+from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
 from hudisql.table.properties.new_table import (
     NewTable,
     make_timeline_directories,
@@ -24,6 +25,7 @@ from hudisql.table.properties.new_table import (
 )
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from tests.requests.counted_requests import counted_requests
 
 TYPES = {"day": pa.date32(), "region": pa.string()}
 STORAGE = Storage()
@@ -96,3 +98,57 @@ def test_null_and_empty_values_share_the_default_partition(tmp_path: Path) -> No
     with pytest.raises(WriteRefusedError, match="region = '__HIVE_DEFAULT_PARTITION__' cannot be") as raised:
         paths.path(("__HIVE_DEFAULT_PARTITION__",))
     assert "write NULL" in str(raised.value.hint)
+
+
+def _mark(directory: Path, *paths: str) -> None:
+    for path in paths:
+        (directory / path).mkdir(parents=True)
+        (directory / path / ".hoodie_partition_metadata").write_text("commitTime=1\npartitionDepth=1\n")
+
+
+def test_a_partition_of_the_store_is_found_by_its_values_however_it_is_named(tmp_path: Path) -> None:
+    _mark(tmp_path, "eu", "region=us", "asia/japan", "region=asia/china")
+    (tmp_path / "_temporary" / "0").mkdir(parents=True)
+    paths = _paths(tmp_path, ("region",), hive=True, encoded=False)
+    assert [paths.path((region,)) for region in ("eu", "us", "asia/china", "_temporary")] == [
+        "eu",
+        "region=us",
+        "region=asia/china",
+        "_temporary",
+    ]
+    assert paths.existing("eu") == TablePartition("eu", ("eu",))
+    assert paths.existing("asia/japan") == TablePartition("asia/japan", ("asia/japan",))
+    assert paths.existing("region=africa") is None
+    assert paths.existing("_temporary") is None
+    assert [each.path for each in paths.all_existing(["region=us", "nowhere", "eu"])] == ["eu", "region=us"]
+
+
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_no_partition_is_made_in_or_above_one_of_the_store(tmp_path: Path, is_pickled: bool) -> None:
+    _mark(tmp_path, "eu/france", "us")
+    paths = _paths(tmp_path, ("region",), hive=False, encoded=False)
+    paths = pickle.loads(pickle.dumps(paths)) if is_pickled else paths
+    for region in ("eu", "us/texas"):
+        with pytest.raises(WriteRefusedError, match="nothing was written"):
+            paths.path((region,))
+    assert paths.path(("eu/spain",)) == "eu/spain"
+
+
+def test_a_write_asks_only_for_the_directories_of_its_rows(tmp_path: Path) -> None:
+    _mark(tmp_path, *(f"region=r{number}" for number in range(50)))
+    _paths(tmp_path, ("region",), hive=True, encoded=False)
+    table = open_table(STORAGE, str(tmp_path)).listed_once()
+    with counted_requests() as requests:
+        paths = PartitionPaths(table)
+        assert paths.paths_of([("r3",), ("r60",)]) == {("r3",): "region=r3", ("r60",): "region=r60"}
+        assert [each.path for each in paths.all_existing(["region=r3", "region=r60"])] == ["region=r3"]
+    assert requests.counts() == {"list_directory": 3}
+
+
+@pytest.mark.parametrize("names", [["2024-03-01", "2024-03-02"], ["2024/03/01", "19784"]])
+def test_a_date_keeps_the_directory_that_it_has(tmp_path: Path, names: list[str]) -> None:
+    _mark(tmp_path, *names)
+    paths = _paths(tmp_path, ("day",), hive=True, encoded=False)
+    days = [date(2024, 3, 1), date(2024, 3, 2)]
+    assert [paths.path((day,)) for day in days] == names
+    assert paths.path((date(2024, 3, 9),)) == "day=2024-03-09"
