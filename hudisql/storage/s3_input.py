@@ -1,0 +1,71 @@
+"""An object of S3 of known length: each read is one request, and nothing is asked before the first.
+
+An answer also has the length and the tag of the object: one that is replaced while it is read is an error.
+Knows pyarrow only by what its `PythonFile` calls.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final
+
+from hudisql.errors import StorageError
+from hudisql.retry import retry
+
+_PAUSES_SECONDS: Final = (0.1, 0.5, 2.0)
+
+
+class S3Input:
+    """A readable file of Python. `bucket` is a bucket of `S3FileSystem`, `path` is for messages."""
+
+    def __init__(self, bucket: Any, key: str, path: str, length: int) -> None:
+        self._bucket = bucket
+        self._key = key
+        self._path = path
+        self._length = length
+        self._position = 0
+        self._tag: str | None = None
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, fewer only at the end. Raises NoSuchPathError, StorageError."""
+        stop = self._length if size < 0 else min(self._position + size, self._length)
+        if stop <= self._position:
+            return b""
+        with self._bucket.asked("read", self._path):
+            content: bytes = retry(lambda: self._get(stop), _is_cut_off, _PAUSES_SECONDS)
+        self._position = stop
+        return content
+
+    def _get(self, stop: int) -> bytes:
+        answer = self._bucket.client.get_object(
+            Bucket=self._bucket.name, Key=self._key, Range=f"bytes={self._position}-{stop - 1}"
+        )
+        length, tag = answer.get("ContentRange", "").rpartition("/")[2], answer.get("ETag")
+        if length.isdigit() and int(length) != self._length:
+            raise StorageError(f"{self._path} has {length} bytes and had {self._length} when it was listed")
+        if self._tag not in (None, tag):
+            raise StorageError(f"{self._path} was replaced while it was read")
+        self._tag = tag
+        return bytes(answer["Body"].read())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position; returns it."""
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._length}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def close(self) -> None:
+        """Nothing is open between reads."""
+        self.closed = True
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """True for errors while an answer's content is received, which boto3 does not repeat."""
+    from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+    return isinstance(error, IncompleteReadError | ReadTimeoutError | ResponseStreamingError)
