@@ -117,7 +117,7 @@ class Storage:
     def open_input(self, path: str, length: int | None = None) -> Any:
         """Open a file for random reads (a pyarrow NativeFile). Raises NoSuchPathError, StorageError.
 
-        `length` is what a listing told: an object store then asks nothing before the first read, and only
+        `length` is known from a listing: an object store then asks nothing before the first read, and only
         there finds that the file is gone (NoSuchPathError) or has another length (StorageError).
         """
         return self._file_system(path).open_input(path, length)

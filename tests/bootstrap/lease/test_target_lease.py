@@ -63,7 +63,7 @@ def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_check_is_old(
             asked.append(path)
             return super().list_file_names(path)
 
-    monkeypatch.setattr(lease_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
     fence = LateAttemptFence(Counting(), lease)
     for _ in range(10):
