@@ -1,5 +1,6 @@
-"""An object of S3 of known length: each read is one request, and nothing is asked before the first.
+"""An object of S3 of known length: a read is one request, and nothing is asked before the first.
 
+Readers of parquet begin with the end of a file. It is kept: what else they need of a small file is in it.
 An answer also has the length and the tag of the object: one that is replaced while it is read is an error.
 Knows pyarrow only by what its `PythonFile` calls.
 """
@@ -13,6 +14,7 @@ from hudisql.errors import StorageError
 from hudisql.retry import retry
 
 _PAUSES_SECONDS: Final = (0.1, 0.5, 2.0)
+_LONGEST_KEPT_END: Final = 1 << 20
 
 
 class S3Input:
@@ -25,6 +27,7 @@ class S3Input:
         self._length = length
         self._position = 0
         self._tag: str | None = None
+        self._end = b""
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
@@ -32,8 +35,14 @@ class S3Input:
         stop = self._length if size < 0 else min(self._position + size, self._length)
         if stop <= self._position:
             return b""
-        with self._bucket.asked("read", self._path):
-            content: bytes = retry(lambda: self._get(stop), _is_cut_off, _PAUSES_SECONDS)
+        start, first_kept = self._position, self._length - len(self._end)
+        if start >= first_kept:
+            content = self._end[start - first_kept : stop - first_kept]
+        else:
+            with self._bucket.asked("read", self._path):
+                content = retry(lambda: self._get(stop), _is_cut_off, _PAUSES_SECONDS)
+            if stop == self._length and len(content) <= _LONGEST_KEPT_END:
+                self._end = content
         self._position = stop
         return content
 

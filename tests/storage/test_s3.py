@@ -58,6 +58,21 @@ def test_an_object_that_is_replaced_between_two_reads_is_an_error(s3_settings: d
             stream.read(5)
 
 
+def test_the_end_of_an_object_is_asked_for_once() -> None:
+    path, content = f"s3a://{BUCKET}/{uuid.uuid4().hex}", bytes(range(256)) * 1024
+    requests: list[S3Request] = []
+    with s3_server(requests) as settings:
+        storage = Storage(settings)
+        storage.write(path, content)
+        requests.clear()
+        with storage.open_input(path, len(content)) as stream:
+            for start, stop in ((-1000, None), (-900, -800), (-1, None), (-1001, -10), (0, 5)):
+                stream.seek(len(content) + start if start else 0)
+                expected = content[start:stop]
+                assert stream.read(len(expected)) == expected
+    assert [sent.method for sent in requests] == ["GET"] * 3
+
+
 def test_an_answer_that_is_cut_off_is_asked_for_again(
     s3_settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
