@@ -14,6 +14,7 @@ from hudisql.errors import StorageError
 from hudisql.retry import retry
 
 _PAUSES_SECONDS: Final = (0.1, 0.5, 2.0)
+_BEYOND_THE_END: Final = frozenset({"416", "InvalidRange"})
 _LONGEST_KEPT_END: Final = 1 << 20
 
 
@@ -47,9 +48,18 @@ class S3Input:
         return content
 
     def _get(self, stop: int) -> bytes:
-        answer = self._bucket.client.get_object(
-            Bucket=self._bucket.name, Key=self._key, Range=f"bytes={self._position}-{stop - 1}"
-        )
+        from botocore.exceptions import ClientError
+
+        try:
+            answer = self._bucket.client.get_object(
+                Bucket=self._bucket.name, Key=self._key, Range=f"bytes={self._position}-{stop - 1}"
+            )
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in _BEYOND_THE_END:
+                raise StorageError(
+                    f"{self._path} is shorter than the {self._length} bytes that it had when it was listed"
+                ) from error
+            raise
         length, tag = answer.get("ContentRange", "").rpartition("/")[2], answer.get("ETag")
         if length.isdigit() and int(length) != self._length:
             raise StorageError(f"{self._path} has {length} bytes and had {self._length} when it was listed")

@@ -46,6 +46,10 @@ def test_an_object_of_another_length_than_listed_is_not_read(
         pytest.raises(StorageError, match=r"replaced has 10 bytes and had (9|11) when it was listed"),
     ):
         stream.read()
+    with storage.open_input(path, 1000) as stream:
+        stream.seek(500)
+        with pytest.raises(StorageError, match="replaced is shorter than the 1000 bytes that it had"):
+            stream.read()
 
 
 def test_an_object_that_is_replaced_between_two_reads_is_an_error(s3_settings: dict[str, str]) -> None:

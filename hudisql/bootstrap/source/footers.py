@@ -254,8 +254,6 @@ def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception)
     """Why a file cannot be read: its format, if the first bytes show it, else the reader's message."""
     try:
         with storage.open_input(file.path) as source:
-            if source.size() != file.length:
-                return f"changed since the source was listed: {source.size()} bytes instead of {file.length}"
             start = bytes(source.read(4))
             source.seek(max(0, file.length - 4))
             end = bytes(source.read(4))
