@@ -35,8 +35,8 @@ from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import start_heartbeat
 
 _HEARTBEAT_MS: Final = 60_000
-# An attempt that outlives its run, and is killed before it can delete them, leaves the files of this time.
-_FENCE_SECONDS: Final = 2.0
+_LONGEST_TRUST_SECONDS: Final = 2.0
+_TRUSTED_PART_OF_AGE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class Lease:
     def close(self, storage: Storage) -> None:
         """Accept no more files: from now on late attempts of tasks delete the files that they finish.
 
-        Called before the driver searches for files that are in no task result. Raises StorageError.
+        Called `trust_seconds` before the driver searches for files that are in no task result. Raises
+        StorageError.
         """
         storage.write(self.closed_path, b"")
 
@@ -103,23 +104,33 @@ class Lease:
 
 
 class LateAttemptFence:
-    """Stops one attempt of a task that outlives its run: within seconds, not before its next file.
+    """Stops one attempt of a task that outlives its run, without looking at the lease before each file.
 
-    What it writes meanwhile is in no table: it saves and returns files only after `Lease.fence_late_attempt`
-    with their paths, which deletes them if the run has ended.
+    A look is trusted for `trust_seconds`. What the attempt finishes in that time is there when the run lists
+    its files, since the run waits as long after it closed the lease; what it finishes later is met by a new
+    look.
     """
 
     def __init__(self, storage: Storage, lease: Lease) -> None:
         self._storage = storage
         self._lease = lease
-        self._checked_at = -math.inf
+        self._begun = time.monotonic()
+        self._trusted_until = -math.inf
 
     def check(self) -> None:
-        """Raise StorageError if the run has ended; asks the store if the last answer is old."""
+        """Raise StorageError if the run has ended, or accepts no more files; the last look may be trusted."""
         now = time.monotonic()
-        if now - self._checked_at >= _FENCE_SECONDS:
+        if now >= self._trusted_until:
             self._lease.fence_late_attempt(self._storage, [])
-            self._checked_at = now
+            self._trusted_until = now + trust_seconds(now - self._begun)
+
+
+def trust_seconds(age: float) -> float:
+    """For how long an attempt that is so many seconds old trusts its look at the lease.
+
+    It is a part of the age because a run waits for it: a short one must not wait long.
+    """
+    return min(_LONGEST_TRUST_SECONDS, age * _TRUSTED_PART_OF_AGE)
 
 
 def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: bool) -> Lease:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hudisql.bootstrap.lease import target_lease as lease_module
-from hudisql.bootstrap.lease.target_lease import LateAttemptFence, acquire_lease, heartbeats
+from hudisql.bootstrap.lease.target_lease import LateAttemptFence, acquire_lease, heartbeats, trust_seconds
 from hudisql.bootstrap.lease.target_state import HEARTBEAT_FILE, read_lease
 from hudisql.errors import StorageError, TableExistsError
 from hudisql.storage import Storage
@@ -53,28 +53,32 @@ def test_a_second_run_cannot_acquire_a_lease_that_is_held(tmp_path: Path) -> Non
         acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=True)
 
 
-def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_check_is_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("age", "trusted"), [(0, 0.0), (5, 0.5), (1000, 2.0)])
+def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_look_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: float, trusted: float
 ) -> None:
-    now, asked = 100.0, []
+    now, looks = 100.0, []
 
     class Counting(Storage):
         def list_file_names(self, path: str) -> list[str]:
-            asked.append(path)
+            looks.append(path)
             return super().list_file_names(path)
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
     fence = LateAttemptFence(Counting(), lease)
-    for _ in range(10):
-        fence.check()
-    assert len(asked) == 1
-    lease.close(Storage())
+    now += age
     fence.check()
-    now += 2
-    with pytest.raises(StorageError, match="has ended: a task outlived its run"):
+    assert trust_seconds(age) == trusted
+    lease.close(Storage())
+    if trusted:
+        now += trusted - 0.01
         fence.check()
-    assert len(asked) == 2
+        now += 0.02
+    assert len(looks) == 1
+    for _ in range(2):
+        with pytest.raises(StorageError, match="has ended: a task outlived its run"):
+            fence.check()
     lease.release(Storage())
     with pytest.raises(StorageError, match="has ended: a task outlived its run"):
         LateAttemptFence(Storage(), lease).check()
