@@ -50,8 +50,8 @@ class FileSystem(Protocol):
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, in any order. Raises NoSuchPathError."""
 
-    def open_input(self, path: str) -> Any:
-        """A pyarrow NativeFile for random reads."""
+    def open_input(self, path: str, length: int | None = None) -> Any:
+        """A pyarrow NativeFile for random reads; `length` as in `Storage.open_input`."""
 
     def open_output(self, path: str) -> Any:
         """A pyarrow NativeFile for writing a new file; makes its directory."""

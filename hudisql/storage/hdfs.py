@@ -67,8 +67,8 @@ class HdfsFileSystem:
             raise StorageError(f"cannot list {path}: it is a file")
         return entries
 
-    def open_input(self, path: str) -> Any:
-        """A pyarrow NativeFile for random reads."""
+    def open_input(self, path: str, length: int | None = None) -> Any:  # noqa: ARG002
+        """A pyarrow NativeFile for random reads, of the length that the file has."""
         client, key = self._at(path)
         with _asked("open", path):
             return pa.PythonFile(client.read(key), mode="r")

@@ -90,8 +90,8 @@ class LocalFileSystem:
         with ThreadPoolExecutor(_LISTING_THREADS) as pool:
             return list(pool.map(self.list_directory, paths))
 
-    def open_input(self, path: str) -> Any:
-        """A pyarrow NativeFile for random reads."""
+    def open_input(self, path: str, length: int | None = None) -> Any:  # noqa: ARG002
+        """A pyarrow NativeFile for random reads, of the length that the file has."""
         from pyarrow import fs
 
         with translated("open", path):
@@ -103,6 +103,7 @@ class LocalFileSystem:
 
         with translated("write", path):
             _make_parent(path)
+            _drop_stale_checksum(path)
             return fs.LocalFileSystem().open_output_stream(path)
 
     def read(self, path: str) -> bytes:

@@ -14,8 +14,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
 from pyarrow import fs
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
@@ -23,7 +25,9 @@ from hudisql.retry import retry
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
+from hudisql.storage.s3_input import S3Input
 from hudisql.storage.s3_listing import Listing, file_info, files_of, list_keys, list_prefix, list_prefixes
+from hudisql.storage.s3_output import S3Output
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
 
 _CREATOR: Final = "hudisql-creator"
@@ -115,14 +119,23 @@ class S3FileSystem:
             raise StorageError(f"cannot list {path}: it is a file")
         raise NoSuchPathError(f"no such path: {path}")
 
-    def open_input(self, path: str) -> Any:
-        """A pyarrow NativeFile for random reads."""
+    def open_input(self, path: str, length: int | None = None) -> Any:
+        """A pyarrow NativeFile for random reads; with `length` nothing is asked before the first read."""
         bucket, key = self._at(path)
         with bucket.asked("open", path):
+            if length is not None:
+                return pa.PythonFile(S3Input(bucket, key, path, length), mode="r")
             return bucket.data.open_input_file(f"{bucket.name}/{key}")
 
     def open_output(self, path: str) -> Any:
-        """A pyarrow NativeFile that uploads in parts; the object appears when it is closed."""
+        """A pyarrow NativeFile for writing a new object, which appears when it is closed."""
+        bucket, _ = self._at(path)
+        with bucket.asked("write", path):
+            return pa.PythonFile(
+                S3Output(partial(self.write, path), partial(self._open_upload, path)), mode="w"
+            )
+
+    def _open_upload(self, path: str) -> Any:
         bucket, key = self._at(path)
         with bucket.asked("write", path):
             return bucket.data.open_output_stream(f"{bucket.name}/{key}")

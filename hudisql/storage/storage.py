@@ -142,9 +142,13 @@ class Storage:
         """All files below the directory, sorted by path. Raises NoSuchPathError, StorageError."""
         return sorted(self._file_system(path).list_files(path), key=lambda entry: entry.path)
 
-    def open_input(self, path: str) -> Any:
-        """Open a file for random reads (a pyarrow NativeFile). Raises NoSuchPathError, StorageError."""
-        return self._file_system(path).open_input(path)
+    def open_input(self, path: str, length: int | None = None) -> Any:
+        """Open a file for random reads (a pyarrow NativeFile). Raises NoSuchPathError, StorageError.
+
+        `length` is known from a listing: an object store then asks nothing before the first read, and only
+        there finds that the file is gone (NoSuchPathError) or has another length (StorageError).
+        """
+        return self._file_system(path).open_input(path, length)
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file. Raises NoSuchPathError, StorageError."""

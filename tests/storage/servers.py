@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,49 @@ from scripts.setup_oracles import hadoop_jars
 BUCKET = "hudisql-test"
 
 
-class OneAtATime:
-    """moto checks a put's condition and stores the object in two steps, which S3 does in one."""
+@dataclass(frozen=True)
+class S3Request:
+    """A request that a server got: `path` is `/bucket/key`, `query` its text after the question mark."""
 
-    def __init__(self, application: Callable[..., Any]) -> None:
+    method: str
+    path: str
+    query: str
+
+    @property
+    def kind(self) -> str:
+        """The method, with what tells requests of one method apart."""
+        if "list-type" in self.query:
+            return "LIST"
+        upload = "upload" in self.query
+        return f"{self.method} of an upload" if upload else self.method
+
+
+class OneAtATime:
+    """moto checks a put's condition and stores the object in two steps, which S3 does in one.
+
+    Each request is added to `requests`, whichever process sent it.
+    """
+
+    def __init__(self, application: Callable[..., Any], requests: list[S3Request]) -> None:
         self._application = application
+        self._requests = requests
         self._lock = threading.Lock()
 
     def __call__(self, environment: Mapping[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        request = S3Request(
+            environment["REQUEST_METHOD"], environment["PATH_INFO"], environment.get("QUERY_STRING", "")
+        )
         with self._lock:
+            self._requests.append(request)
             return list(self._application(environment, start_response))
 
 
 @contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """The Hadoop settings of a running S3 server that holds one empty bucket."""
+def s3_server(requests: list[S3Request] | None = None) -> Iterator[dict[str, str]]:
+    """The Hadoop settings of a running S3 server that holds one empty bucket.
+
+    `requests`, if given, gets every request that the server is sent; the caller may clear it.
+    """
     import boto3
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
@@ -38,7 +67,9 @@ def s3_server() -> Iterator[dict[str, str]]:
         def log(self, *_arguments: Any) -> None:
             pass
 
-    application = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    application = OneAtATime(
+        DomainDispatcherApplication(create_backend_app), [] if requests is None else requests
+    )
     server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Quiet)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
-from hudisql.errors import NoSuchTableError, StorageError
+from hudisql.errors import NoSuchTableError, SourceChangedError, StorageError
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, InstantState
 from hudisql.storage import Storage, join
@@ -124,6 +125,30 @@ def test_a_failed_run_leaves_nothing(context, store, source, monkeypatch):
     with pytest.raises(StorageError, match="injected fault"):
         run_bootstrap(context, plan_bootstrap(context, request))
     assert {file.path for file in storage.list_files(store.root)} == before
+    assert not storage.exists(join(store.root, "new"))
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PAR1 more bytes than the file had" * 100, "changed since the source was listed"),
+        (b"PAR1", "changed since the source was listed"),
+        (None, "was removed since the source was listed"),
+    ],
+)
+def test_a_source_file_that_changes_after_the_plan_ends_the_run(context, store, source, content, what):
+    storage, target = store.storage, join(store.root, "new", "t")
+    request = BootstrapRequest(
+        database="db", name="t", record_key=("id",), source_path=source, target_path=target, sync=False
+    )
+    plan = plan_bootstrap(context, request)
+    changed = plan.partitions[1].files[0].source.path
+    if content is None:
+        storage.delete_file(changed)
+    else:
+        storage.write(changed, content)
+    with pytest.raises(SourceChangedError, match=f"{re.escape(changed)} {what}"):
+        run_bootstrap(context, plan)
     assert not storage.exists(join(store.root, "new"))
 
 

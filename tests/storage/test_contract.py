@@ -124,6 +124,40 @@ def test_parquet_is_written_and_read_in_parts(store: Store) -> None:
         assert file.read().equals(table)
 
 
+def test_a_file_of_known_length_is_read_as_any_other(store: Store) -> None:
+    table = pa.table({"id": range(100_000), "text": [f"row {number}" for number in range(100_000)]})
+    content = pa.BufferOutputStream()
+    pq.write_table(table, content, row_group_size=10_000)
+    whole, path = content.getvalue().to_pybytes(), join(store.root, "data.parquet")
+    store.storage.write(path, whole)
+    with store.storage.open_input(path, len(whole)) as stream:
+        assert stream.size() == len(whole)
+        assert pq.ParquetFile(stream).read().equals(table)
+        stream.seek(3)
+        assert stream.read(4) == whole[3:7]
+        assert stream.tell() == 7
+        stream.seek(len(whole) - 2)
+        assert stream.read(10) == whole[-2:]
+        assert stream.read(10) == stream.read() == b""
+    store.storage.delete_file(path)
+    with (
+        pytest.raises(NoSuchPathError, match=r"data\.parquet"),
+        store.storage.open_input(path, len(whole)) as stream,
+    ):
+        stream.read(1)
+
+
+def test_a_written_file_replaces_the_one_before_with_its_checksum(store: Store) -> None:
+    path = join(store.root, "part-0.parquet")
+    store.storage.write(path, b"the longer content of an earlier attempt")
+    if path.startswith("/"):
+        store.storage.write(join(store.root, ".part-0.parquet.crc"), b"of the earlier attempt")
+    with store.storage.open_output(path) as stream:
+        stream.write(b"new")
+    assert store.storage.read(path) == b"new"
+    assert [file.path for file in store.storage.list_files(store.root)] == [path]
+
+
 def test_creating_what_exists_is_refused_and_leaves_it_as_it_is(store: Store) -> None:
     path = join(store.root, "hoodie.properties")
     store.storage.create(path, b"first")

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ResponseStreamingError
+from botocore.response import StreamingBody
 
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage import Storage, is_inside
 from hudisql.storage.s3_listing import list_keys
 from hudisql.storage.s3_settings import s3_settings as settings_of
-from tests.storage.servers import BUCKET
+from tests.storage.servers import BUCKET, S3Request, s3_server
 
 
 def test_the_three_schemes_are_kept_and_compared_as_one() -> None:
@@ -31,6 +33,84 @@ def test_the_three_schemes_reach_the_same_object(s3_settings: dict[str, str]) ->
     storage.write(f"s3://{BUCKET}/alias/x", b"1")
     assert storage.read(f"s3n://{BUCKET}/alias/x") == b"1"
     assert [file.path for file in storage.list_files(f"s3a://{BUCKET}/alias")] == [f"s3a://{BUCKET}/alias/x"]
+
+
+@pytest.mark.parametrize("longer_by", [-1, 1])
+def test_an_object_of_another_length_than_listed_is_not_read(
+    s3_settings: dict[str, str], longer_by: int
+) -> None:
+    storage, path = Storage(s3_settings), f"s3a://{BUCKET}/replaced"
+    storage.write(path, b"0123456789")
+    with (
+        storage.open_input(path, 10 - longer_by) as stream,
+        pytest.raises(StorageError, match=r"replaced has 10 bytes and had (9|11) when it was listed"),
+    ):
+        stream.read()
+    with storage.open_input(path, 1000) as stream:
+        stream.seek(500)
+        with pytest.raises(StorageError, match="replaced is shorter than the 1000 bytes that it had"):
+            stream.read()
+
+
+def test_an_object_that_is_replaced_between_two_reads_is_an_error(s3_settings: dict[str, str]) -> None:
+    storage, path = Storage(s3_settings), f"s3a://{BUCKET}/replaced"
+    storage.write(path, b"0123456789")
+    with storage.open_input(path, 10) as stream:
+        assert stream.read(5) == b"01234"
+        storage.write(path, b"9876543210")
+        with pytest.raises(StorageError, match="replaced was replaced while it was read"):
+            stream.read(5)
+
+
+def test_the_end_of_an_object_is_asked_for_once() -> None:
+    path, content = f"s3a://{BUCKET}/{uuid.uuid4().hex}", bytes(range(256)) * 1024
+    requests: list[S3Request] = []
+    with s3_server(requests) as settings:
+        storage = Storage(settings)
+        storage.write(path, content)
+        requests.clear()
+        with storage.open_input(path, len(content)) as stream:
+            for start, stop in ((-1000, None), (-900, -800), (-1, None), (-1001, -10), (0, 5)):
+                stream.seek(len(content) + start if start else 0)
+                expected = content[start:stop]
+                assert stream.read(len(expected)) == expected
+    assert [sent.method for sent in requests] == ["GET"] * 3
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(
+    s3_settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, path = Storage(s3_settings), f"s3a://{BUCKET}/cut-off"
+    storage.write(path, b"0123456789")
+    read, failures = StreamingBody.read, [ResponseStreamingError(error="cut off")]
+
+    def cut_off(body: StreamingBody) -> bytes:
+        if failures:
+            raise failures.pop()
+        return bytes(read(body))
+
+    monkeypatch.setattr(StreamingBody, "read", cut_off)
+    with storage.open_input(path, 10) as stream:
+        assert stream.read() == b"0123456789"
+    assert not failures
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kinds"),
+    [(3, ["PUT"]), (20, ["POST of an upload", *["PUT of an upload"] * 2, "POST of an upload"])],
+)
+def test_a_small_object_is_one_put_and_a_large_one_an_upload_in_parts(chunks: int, kinds: list[str]) -> None:
+    chunk, path = bytes(range(256)) * 4096, f"s3a://{BUCKET}/{uuid.uuid4().hex}"
+    requests: list[S3Request] = []
+    with s3_server(requests) as settings:
+        storage = Storage(settings)
+        with storage.open_output(path) as stream:
+            for _ in range(chunks):
+                stream.write(chunk)
+            assert not storage.exists(path)
+        sent = [each.kind for each in requests if each.method in ("POST", "PUT") and each.path.count("/") > 1]
+        assert storage.read(path) == chunk * chunks
+    assert sorted(sent) == sorted(kinds)
 
 
 def test_settings_of_a_bucket_win_and_are_read_as_s3a_does() -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
-from hudisql.bootstrap.files.skeleton import KeyCheck, source_changed
+from hudisql.bootstrap.files.skeleton import KeyCheck, check_length, source_changed
 from hudisql.errors import NoSuchPathError, SourceError
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -232,7 +232,7 @@ def read_source_file(
     `schema` is the table's, or some of its columns. Raises SourceChangedError if the file is gone or has
     another length, SourceError if it cannot be decoded, StorageError.
     """
-    _check_length(storage, source)
+    check_length(storage, source)
     stored = pa.schema([field for field in schema if field.name not in partition_values])
     try:
         with ParquetRows(storage, source.path, stored, calendars=calendars) as rows:
@@ -254,10 +254,3 @@ def read_source_file(
         raise source_changed(source, None) from error
     except pa.ArrowException as error:
         raise SourceError(f"cannot read {source.path} as parquet: {error}") from error
-
-
-def _check_length(storage: Storage, source: ExternalFile) -> None:
-    info = storage.info(source.path)
-    length = None if info is None else info.length
-    if length != source.length:
-        raise source_changed(source, length)

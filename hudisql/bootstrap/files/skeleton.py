@@ -120,9 +120,21 @@ class SkeletonResult:
 def write_skeleton(storage: Storage, task: SkeletonFileTask) -> SkeletonResult:
     """Write the skeleton of one source file; memory is bounded by the keys of its largest row group.
 
-    A skeleton that could not be finished is deleted. Raises SourceChangedError if the source's length is not
-    the planned one, SourceError if it cannot be decoded, InvalidArgumentError for an unusable key column.
+    A skeleton that could not be finished is deleted. Raises SourceChangedError if the source is gone, or
+    cannot be read by its planned length and has another, SourceError if it cannot be decoded,
+    InvalidArgumentError for an unusable key column.
     """
+    try:
+        return _write_skeleton(storage, task)
+    except SourceChangedError:
+        raise
+    except SourceError:
+        # An object store is not asked for the length before it is read.
+        check_length(storage, task.source)
+        raise
+
+
+def _write_skeleton(storage: Storage, task: SkeletonFileTask) -> SkeletonResult:
     started = time.perf_counter()
     with _open_source(storage, task) as stream:
         try:
@@ -154,7 +166,7 @@ def write_skeleton(storage: Storage, task: SkeletonFileTask) -> SkeletonResult:
 
 def _open_source(storage: Storage, task: SkeletonFileTask) -> Any:
     try:
-        stream = storage.open_input(task.source.path)
+        stream = storage.open_input(task.source.path, task.source.length)
     except NoSuchPathError as error:
         raise source_changed(task.source, None) from error
     length = stream.size()
@@ -175,6 +187,14 @@ def source_changed(planned: ExternalFile, length: int | None) -> SourceChangedEr
     )
 
 
+def check_length(storage: Storage, source: ExternalFile) -> None:
+    """Raise SourceChangedError if the source file is gone or has another length than planned."""
+    info = storage.info(source.path)
+    length = None if info is None else info.length
+    if length != source.length:
+        raise source_changed(source, length)
+
+
 def _unreadable(task: SkeletonFileTask, error: Exception) -> SourceError:
     return SourceError(f"cannot read {task.source.path} as parquet: {error}")
 
@@ -183,7 +203,6 @@ def _write_row_groups(
     storage: Storage, task: SkeletonFileTask, source: pq.ParquetFile, summary: _KeySummary
 ) -> int:
     """Write all row groups and the footer; returns the skeleton's length in bytes."""
-    storage.delete_file(task.target_path)  # and also the stale checksum of an earlier attempt
     try:
         with storage.open_output(task.target_path) as sink:
             with _open_writer(sink, task, source.metadata) as writer:

@@ -9,8 +9,10 @@ writes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,12 +28,15 @@ from hudisql.bootstrap.lease.target_state import (
     read_lease,
     read_target_state,
 )
-from hudisql.errors import PathExistsError, StorageError, TableExistsError
+from hudisql.errors import NoSuchPathError, PathExistsError, StorageError, TableExistsError
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import start_heartbeat
 
 _HEARTBEAT_MS: Final = 60_000
+_LONGEST_TRUST_SECONDS: Final = 2.0
+_TRUSTED_PART_OF_AGE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +71,23 @@ class Lease:
     def close(self, storage: Storage) -> None:
         """Accept no more files: from now on late attempts of tasks delete the files that they finish.
 
-        Called before the driver searches for files that are in no task result. Raises StorageError.
+        Called `trust_seconds` before the driver searches for files that are in no task result. Raises
+        StorageError.
         """
         storage.write(self.closed_path, b"")
 
     def fence_late_attempt(self, storage: Storage, paths: Sequence[str]) -> None:
         """Delete `paths` and raise StorageError if the run has ended, or accepts no more files.
 
-        A task calls this before it begins a file and after it has finished files: a task that outlives its
-        run must not add files to another run's table.
+        A task calls this after it has finished files, and now and then before it begins one
+        (`LateAttemptFence`): a task that outlives its run must not add files to another run's table.
         """
-        lease, closed = storage.infos([self.path, self.closed_path])
-        if lease is None or closed is not None:
+        try:
+            names = storage.list_file_names(join(self.base_path, METADATA_DIRECTORY))
+        except NoSuchPathError:
+            names = []
+        lease, closed = (path.rsplit("/", 1)[-1] for path in (self.path, self.closed_path))
+        if lease not in names or closed in names:
             storage.delete_files(list(paths))
             raise StorageError(
                 f"the bootstrap into {self.base_path} has ended: a task outlived its run, its files were"
@@ -91,6 +101,36 @@ class Lease:
         # An earlier run may have closed its lease after the takeover.
         for fencing_epoch in range(self.fencing_epoch + 1):
             storage.delete_file(Lease(self.base_path, fencing_epoch).closed_path)
+
+
+class LateAttemptFence:
+    """Stops one attempt of a task that outlives its run, without looking at the lease before each file.
+
+    A look is trusted for `trust_seconds`. What the attempt finishes in that time is there when the run lists
+    its files, since the run waits as long after it closed the lease; what it finishes later is met by a new
+    look.
+    """
+
+    def __init__(self, storage: Storage, lease: Lease) -> None:
+        self._storage = storage
+        self._lease = lease
+        self._begun = time.monotonic()
+        self._trusted_until = -math.inf
+
+    def check(self) -> None:
+        """Raise StorageError if the run has ended, or accepts no more files; the last look may be trusted."""
+        now = time.monotonic()
+        if now >= self._trusted_until:
+            self._lease.fence_late_attempt(self._storage, [])
+            self._trusted_until = now + trust_seconds(now - self._begun)
+
+
+def trust_seconds(age: float) -> float:
+    """For how long an attempt that is so many seconds old trusts its look at the lease.
+
+    It is a part of the age because a run waits for it: a short one must not wait long.
+    """
+    return min(_LONGEST_TRUST_SECONDS, age * _TRUSTED_PART_OF_AGE)
 
 
 def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: bool) -> Lease:

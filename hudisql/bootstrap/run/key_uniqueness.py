@@ -180,7 +180,7 @@ def _weight(file: ComparedFile) -> int:
 
 def _key_batches(storage: Storage, file: ComparedFile) -> Iterator[pa.StringArray]:
     try:
-        with storage.open_input(file.path) as stream, pq.ParquetFile(stream) as skeleton:
+        with storage.open_input(file.path, file.bytes) as stream, pq.ParquetFile(stream) as skeleton:
             for batch in skeleton.iter_batches(_BATCH_ROWS, columns=[RECORD_KEY], use_threads=False):
                 yield batch.column(0)
     except pa.ArrowException as error:

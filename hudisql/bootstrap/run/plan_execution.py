@@ -7,6 +7,7 @@ deletes only what this run wrote. The source is only read.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from hudisql.bootstrap.blockers import blockers_of, name_some
 from hudisql.bootstrap.files.full_record import FullRecordFile
 from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.bootstrap.lease.skeleton_checkpoint import delete_checkpoint
-from hudisql.bootstrap.lease.target_lease import Lease, acquire_lease, heartbeats
+from hudisql.bootstrap.lease.target_lease import Lease, acquire_lease, heartbeats, trust_seconds
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, scan_source
 from hudisql.bootstrap.run.full_record_tasks import plan_full_records, rewrite_partitions
@@ -104,13 +105,15 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     with _leased_target(context, plan) as lease:
         work = plan_skeletons(storage, plan, lease)
         skeletons = _write_skeletons(context, plan, work, lease)
-        resumed = work.resumed
+        resumed, continues_run = work.resumed, work.continues_run
         del work  # the tasks of 250,000 files take 100 MB
         full_records = rewrite_partitions(context, plan, plan_full_records(plan), lease)
         files: list[BootstrapFile] = [*skeletons, *full_records]
+        lease.close(storage)
+        closed = time.monotonic()
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
-        lease.close(storage)
+        _await_late_attempts(math.inf if continues_run else closed - started, closed)
         _check_written(storage, plan, files)
         _check_source_unchanged(context, plan)
         lease.check_held(storage)
@@ -123,6 +126,11 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         _discard_if_taken_over(storage, plan, lease)
         record_commit(plan.target_path, None, bootstrap_instant(plan))
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
+
+
+def _await_late_attempts(age: float, closed: float) -> None:
+    """Wait until no attempt of at most that age trusts a look at the lease before it was closed."""
+    time.sleep(max(0.0, trust_seconds(age) - (time.monotonic() - closed)))
 
 
 def _discard_if_taken_over(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:

@@ -28,7 +28,7 @@ from hudisql.bootstrap.lease.skeleton_checkpoint import (
     read_checkpoint_request,
     write_checkpoint_request,
 )
-from hudisql.bootstrap.lease.target_lease import Lease
+from hudisql.bootstrap.lease.target_lease import LateAttemptFence, Lease
 from hudisql.bootstrap.lease.target_state import (
     TargetState,
     instants_of_bootstrap,
@@ -67,9 +67,13 @@ class SkeletonTask:
 
 @dataclass(frozen=True)
 class SkeletonWork:
-    """For each planned file, in order, the finished skeleton or the task that writes it."""
+    """For each planned file, in order, the finished skeleton or the task that writes it.
+
+    `continues_run` is True if an earlier run began the work, whose tasks may still be there.
+    """
 
     items: tuple[FinishedSkeleton | SkeletonTask, ...]
+    continues_run: bool
 
     @property
     def tasks(self) -> list[SkeletonTask]:
@@ -108,7 +112,7 @@ def plan_skeletons(storage: Storage, plan: BootstrapPlan, lease: Lease) -> Skele
         _delete_remains(storage, plan, {each.result.path for each in finished.values()}, lease)
     if before is None:
         write_checkpoint_request(storage, plan.target_path, request)
-    return _assign_numbers(plan, finished, lease)
+    return SkeletonWork(_assign_numbers(plan, finished, lease), continues_run=before is not None)
 
 
 def describe_request(plan: BootstrapPlan) -> dict[str, object]:
@@ -209,18 +213,16 @@ def is_made_by_bootstrap(name: str) -> bool:
 
 def _assign_numbers(
     plan: BootstrapPlan, finished: dict[tuple[str, str], FinishedSkeleton], lease: Lease
-) -> SkeletonWork:
+) -> tuple[FinishedSkeleton | SkeletonTask, ...]:
     # The number of the file replaces Hudi's task partition id: it makes sequence numbers unique.
     used = {each.number for each in finished.values()}
     numbers = (number for number in range(1 << 62) if number not in used)
-    return SkeletonWork(
-        tuple(
-            finished.get((partition.path, file.source.path))
-            or SkeletonTask(
-                skeleton_task(plan, partition, file, next(numbers), lease.fencing_epoch), file.footer_hash
-            )
-            for partition, file in planned_files(plan)
+    return tuple(
+        finished.get((partition.path, file.source.path))
+        or SkeletonTask(
+            skeleton_task(plan, partition, file, next(numbers), lease.fencing_epoch), file.footer_hash
         )
+        for partition, file in planned_files(plan)
     )
 
 
@@ -282,10 +284,11 @@ def write_skeleton_partition(
     removes the others before the commit.
     """
     attempt = attempt_number()
+    fence = LateAttemptFence(storage, lease)
 
     def finished() -> Iterator[FinishedSkeleton]:
         for each in tasks:
-            lease.fence_late_attempt(storage, [])
+            fence.check()
             task = _with_file_name(each.task, lease.fencing_epoch, attempt)
             yield FinishedSkeleton(
                 task.source,

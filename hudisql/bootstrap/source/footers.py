@@ -156,7 +156,7 @@ def _read_footer(
     classified: list[tuple[Any, SourceSchema]],
 ) -> FileFooter:
     try:
-        with storage.open_input(file.path) as source:
+        with storage.open_input(file.path, file.length) as source:
             footer = read_footer_bytes(source)
             metadata = parse_footer(footer)
             if problem := find_unreadable(metadata, footer):

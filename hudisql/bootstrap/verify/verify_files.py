@@ -29,7 +29,7 @@ from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.splits import Split
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
-from hudisql.table.file_slice import FileSlice
+from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.write.keygen.record_keys import render_record_keys
@@ -151,9 +151,9 @@ class _FileCheck:
     def verdict(self) -> FileVerdict:
         """Run the checks."""
         is_source_whole = self._check_source_entry()
-        rows = self._rows_of(self._skeleton.path, SKELETON_UNREADABLE)
+        rows = self._rows_of(self._skeleton, SKELETON_UNREADABLE)
         self._check_skeleton_commit(rows)
-        source_rows = self._rows_of(self._source.path, SOURCE_UNREADABLE) if is_source_whole else None
+        source_rows = self._rows_of(self._source, SOURCE_UNREADABLE) if is_source_whole else None
         compared = 0
         is_readable = False
         if rows is not None and source_rows is not None:
@@ -194,12 +194,12 @@ class _FileCheck:
             )
         return True
 
-    def _rows_of(self, path: str, unreadable: str) -> int | None:
+    def _rows_of(self, file: BaseFile | ExternalFile, unreadable: str) -> int | None:
         try:
-            with self._storage.open_input(path) as stream:
+            with self._storage.open_input(file.path, file.length) as stream:
                 return int(pq.ParquetFile(stream).metadata.num_rows)
         except (pa.ArrowException, OSError) as error:
-            self._add(unreadable, path, _first_line(error))
+            self._add(unreadable, file.path, _first_line(error))
             return None
 
     def _check_skeleton_commit(self, rows: int | None) -> None:

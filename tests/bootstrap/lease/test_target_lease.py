@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hudisql.bootstrap.lease import target_lease as lease_module
-from hudisql.bootstrap.lease.target_lease import acquire_lease, heartbeats
+from hudisql.bootstrap.lease.target_lease import LateAttemptFence, acquire_lease, heartbeats, trust_seconds
 from hudisql.bootstrap.lease.target_state import HEARTBEAT_FILE, read_lease
-from hudisql.errors import TableExistsError
+from hudisql.errors import StorageError, TableExistsError
 from hudisql.storage import Storage
 
 
@@ -51,3 +51,34 @@ def test_a_second_run_cannot_acquire_a_lease_that_is_held(tmp_path: Path) -> Non
         acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
     with pytest.raises(TableExistsError, match="may still be running"):
         acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=True)
+
+
+@pytest.mark.parametrize(("age", "trusted"), [(0, 0.0), (5, 0.5), (1000, 2.0)])
+def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_look_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: float, trusted: float
+) -> None:
+    now, looks = 100.0, []
+
+    class Counting(Storage):
+        def list_file_names(self, path: str) -> list[str]:
+            looks.append(path)
+            return super().list_file_names(path)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+    fence = LateAttemptFence(Counting(), lease)
+    now += age
+    fence.check()
+    assert trust_seconds(age) == trusted
+    lease.close(Storage())
+    if trusted:
+        now += trusted - 0.01
+        fence.check()
+        now += 0.02
+    assert len(looks) == 1
+    for _ in range(2):
+        with pytest.raises(StorageError, match="has ended: a task outlived its run"):
+            fence.check()
+    lease.release(Storage())
+    with pytest.raises(StorageError, match="has ended: a task outlived its run"):
+        LateAttemptFence(Storage(), lease).check()

@@ -1,0 +1,121 @@
+"""The requests that a bootstrap on S3 sends for each source file, by its driver and its tasks."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.run.plan_execution import run_bootstrap
+from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
+from hudisql.catalog.client import MetastoreClient
+from hudisql.context import Context
+from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import open_table
+from tests.storage.servers import BUCKET, S3Request, s3_server
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+PARTITIONS, ROWS = 4, 50
+# Both tables are bootstrapped by as many tasks, so that the difference is what a file costs.
+TASKS, FEWER, MORE = 8, 40, 120
+# Longer than the end of a file that is read for its footer: the key column is another request.
+PAYLOAD_BYTES = 4_000
+
+
+@pytest.fixture(scope="module")
+def requests() -> list[S3Request]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def storage(requests: list[S3Request]) -> Iterator[Storage]:
+    with s3_server(requests) as settings:
+        yield Storage(settings)
+
+
+@pytest.fixture
+def context(spark: Any, metastore_uri: str, storage: Storage) -> Iterator[Context]:
+    with MetastoreClient(metastore_uri) as metastore:
+        yield Context(spark, metastore, storage)
+
+
+def write_source(storage: Storage, root: str, files: int, *, payload_bytes: int, keys_overlap: bool) -> None:
+    """The files, each with its own range of keys or all in one range."""
+    payload = [np.random.default_rng(row).bytes(payload_bytes) for row in range(ROWS)]
+    for number in range(files):
+        content = io.BytesIO()
+        rows = files * ROWS
+        ids = range(number, rows, files) if keys_overlap else range(number * ROWS, number * ROWS + ROWS)
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "payload": payload}), content)
+        partition = number * PARTITIONS // files
+        path = join(root, f"dt=2024-03-0{partition + 1}", f"part-{number}.parquet")
+        storage.write(path, content.getvalue())
+
+
+def requests_per_file(
+    context: Context,
+    requests: list[S3Request],
+    *,
+    verify: bool = False,
+    payload_bytes: int = PAYLOAD_BYTES,
+    keys_overlap: bool = False,
+) -> dict[str, float]:
+    """What a further file of a bootstrap, or of the verification of one, sends, by kind."""
+    counts = []
+    for files in (FEWER, MORE):
+        root = f"s3a://{BUCKET}/{uuid.uuid4().hex}"
+        source, target = join(root, "source"), join(root, "t")
+        write_source(context.storage, source, files, payload_bytes=payload_bytes, keys_overlap=keys_overlap)
+        request = BootstrapRequest(
+            database="db",
+            name="t",
+            record_key=("id",),
+            source_path=source,
+            target_path=target,
+            sync=False,
+            parallelism=TASKS,
+        )
+        requests.clear()
+        result = run_bootstrap(context, plan_bootstrap(context, request))
+        assert sum(partition.files for partition in result.partitions) == files
+        if verify:
+            requests.clear()
+            verified = verify_bootstrap(context, open_table(context.storage, target), VerifyLevel.SAMPLE)
+            assert (verified.files, verified.is_good) == (files, True)
+        counts.append(Counter(sent.kind for sent in requests))
+    fewer, more = counts
+    return {kind: (more[kind] - fewer[kind]) / (MORE - FEWER) for kind in more | fewer}
+
+
+def test_a_file_costs_its_footer_twice_its_keys_and_a_put(
+    context: Context, requests: list[S3Request]
+) -> None:
+    # The checks of the lease go by time: their number may differ a little.
+    per_file = requests_per_file(context, requests)
+    assert sum(per_file.values()) <= 4.5, per_file
+
+
+def test_a_small_file_is_read_whole_for_its_footer(context: Context, requests: list[S3Request]) -> None:
+    per_file = requests_per_file(context, requests, payload_bytes=10)
+    assert sum(per_file.values()) <= 3.5, per_file
+
+
+def test_keys_that_overlap_cost_a_request_more(context: Context, requests: list[S3Request]) -> None:
+    per_file = requests_per_file(context, requests, keys_overlap=True)
+    assert sum(per_file.values()) <= 5.5, per_file
+
+
+def test_a_verified_file_costs_a_look_at_its_source_and_both_footers(
+    context: Context, requests: list[S3Request]
+) -> None:
+    per_file = requests_per_file(context, requests, verify=True)
+    assert sum(per_file.values()) <= 3.5, per_file
