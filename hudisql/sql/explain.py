@@ -3,8 +3,8 @@
 Scans are planned as for running the statement. For INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT
 the plan is the one that running would execute (`dml_plan`); for it the source of a MERGE is computed. The
 first block describes the commit and its query, the next the reads of Hudi tables, the rest is Spark's plan.
-Statements without Hudi tables get Spark's answer unchanged. Only EXPLAIN EXTENDED also counts what is left out:
-that lists all partitions and file slices of the tables.
+Statements without Hudi tables get Spark's answer unchanged. Only EXPLAIN EXTENDED also counts what is left
+out: that lists all partitions and file slices of the tables.
 """
 
 from __future__ import annotations
