@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
+from hudisql.format.timeline.commit_metadata import DELETE_PARTITION
 from hudisql.result import LocalResult, Result
 from hudisql.spark.jvm import java_class, query_execution
 from hudisql.sql.ddl.create_table import plan_table_as
@@ -21,6 +22,7 @@ from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
+from hudisql.sql.dml.whole_partitions import FileGroupsToDrop
 from hudisql.sql.query.query_plan import (
     PlannedRelation,
     PreparedQuery,
@@ -71,7 +73,8 @@ def explain_dml(
         if isinstance(plan.write, RowsToInsert):
             facts += _facts_of_insert(plan.table, plan.write, plan.options, count_all=count_all)
         else:
-            facts += _facts_of_change(plan.table, plan.query, plan.options)
+            drops = isinstance(plan.write, FileGroupsToDrop)
+            facts += _facts_of_change(plan.table, plan.query, plan.options, drops=drops)
             if isinstance(plan.write, RowChanges) and plan.write.looks_up_new_keys:
                 facts.append(("new keys", "are looked up: one that is stored stops the statement"))
         facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
@@ -132,10 +135,15 @@ def _combine_facts(table: HudiTable, rows: RowsToInsert) -> Iterator[Fact]:
         yield "one row a key", f"the one with the highest {', '.join(table.ordering_fields)}"
 
 
-def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOptions) -> Iterator[Fact]:
+def _facts_of_change(
+    table: HudiTable, planned: PlannedQuery, options: WriteOptions, *, drops: bool
+) -> Iterator[Fact]:
     clauses = planned.clauses
-    is_delete = isinstance(clauses, cl.DeleteClauses)
-    yield "commit", f"{'DELETE' if is_delete else 'UPSERT'}: {_files_text(table, 'upsert')}"
+    operation = "DELETE" if isinstance(clauses, cl.DeleteClauses) else "UPSERT"
+    if drops:
+        yield "commit", f"{DELETE_PARTITION} (replacecommit): whole partitions go, no file is written"
+    else:
+        yield "commit", f"{operation}: {_files_text(table, 'upsert')}"
     if isinstance(clauses, cl.MergeClauses):
         yield "matched by", clauses.condition.text
         for action in clauses.actions:
