@@ -15,8 +15,8 @@ from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable, loses_files_when_dropped
 from hudisql.catalog.sync_changes import (
     COMMIT_PROPERTIES,
+    changed_partitions,
     is_incremental,
-    partitions_written_since,
 )
 from hudisql.catalog.sync_entries import (
     EntryKind,
@@ -163,7 +163,8 @@ def sync_call(
     arguments = [f"table => {quote_string(f'{database}.{name}')}", f"path => {quote_string(table.base_path)}"]
     if metastore_uri:
         arguments.append(f"metastore_uri => {quote_string(metastore_uri)}")
-    if settings := changed_settings(options):
+    settings = changed_settings(replace(options, incremental=False))
+    if settings:
         pairs = ", ".join(f"{quote_string(key)}, {quote_string(value)}" for key, value in settings.items())
         arguments.append(f"options => map({pairs})")
     return f"CALL hive_sync({', '.join(arguments)})"
@@ -196,8 +197,9 @@ def _with_partitions(
     partitions = {}
     for entry in entries:
         if options.incremental and is_incremental(table, entry):
-            written = partitions_written_since(table, entry)
-            values = [wanted_partition(table, entry, each).values for each in written]
+            changed = changed_partitions(table, entry)
+            both = (*changed.present, *changed.dropped)
+            values = [wanted_partition(table, entry, each).values for each in both]
             partitions[entry.name] = client.find_partitions(entry, values)
         elif entry.partition_columns:
             partitions[entry.name] = client.list_partitions(entry.database, entry.name)

@@ -7,12 +7,15 @@ is the modification time of its file, or in its name. Reads the timeline, no met
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
+from hudisql.table.partitions.non_empty_partitions import choose_non_empty
 from hudisql.table.timeline.completion_times import instant_time_of_millis
-from hudisql.table.timeline.instant_files import read_commit
+from hudisql.table.timeline.instant_files import read_commits
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
@@ -36,25 +39,54 @@ def is_synced(table: HudiTable, entry: MetastoreTable) -> bool:
     return latest is None or entry.parameters.get(LAST_COMMIT_PROPERTY) == latest.timestamp
 
 
-def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if all commits since the entry's last sync are in the active timeline and replace nothing.
+@dataclass(frozen=True)
+class ChangedPartitions:
+    """The partitions that commits changed: those that hold rows, and those whose file groups are all gone."""
 
-    False also if the last synced commit has been rolled back since.
+    present: tuple[TablePartition, ...] = ()
+    dropped: tuple[TablePartition, ...] = ()
+
+
+def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if all commits since the entry's last sync are in the active timeline.
+
+    False also if the last synced commit has been rolled back since, and if a commit replaces file groups of a
+    table with register-only partitions: its metadata does not name all that have ended.
     """
-    return _has_commits_since(table, entry) and all(
+    if not _has_commits_since(table, entry):
+        return False
+    return not table.properties.has_register_only_partitions or all(
         commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry)
     )
 
 
-def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:
-    """The partitions that commits since the entry's last sync wrote to, by path. Raises CorruptTableError."""
+def changed_partitions(table: HudiTable, entry: MetastoreTable) -> ChangedPartitions:
+    """The partitions that commits since the entry's last sync changed, by path.
+
+    Only partitions whose file groups were replaced, and that were not written to afterwards, are listed.
+    Raises CorruptTableError, StorageError.
+    """
     if not entry.partition_columns:
-        return []
-    paths: set[str] = set()
-    for commit in _commits_since(table, entry):
-        metadata = read_commit(table, commit)
-        paths.update(metadata.partition_to_write_stats)
-    return [partition_of(table, path) for path in sorted(paths)]
+        return ChangedPartitions()
+    synced = [entry.parameters.get(key, "") for key in COMMIT_PROPERTIES]
+    return table.list_once(f"changed since {synced}", lambda: _read_changes(table, entry))
+
+
+def _read_changes(table: HudiTable, entry: MetastoreTable) -> ChangedPartitions:
+    commits = sorted(_commits_since(table, entry), key=lambda each: each.timestamp)
+    written: set[str] = set()
+    replaced: set[str] = set()
+    for metadata in read_commits(table, commits):
+        replaced |= set(metadata.partition_to_replace_file_ids or ())
+        replaced -= metadata.partition_to_write_stats.keys()
+        written |= metadata.partition_to_write_stats.keys()
+    in_doubt = [partition_of(table, path) for path in sorted(replaced)]
+    filled = {each.path for each in choose_non_empty(table, in_doubt)}
+    paths = sorted((written - replaced) | filled)
+    return ChangedPartitions(
+        tuple(partition_of(table, path) for path in paths),
+        tuple(each for each in in_doubt if each.path not in filled),
+    )
 
 
 def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozenset[str] | None:
@@ -65,8 +97,7 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
     if not _has_commits_since(table, entry):
         return None
     paths: set[str] = set()
-    for commit in _commits_since(table, entry):
-        metadata = read_commit(table, commit)
+    for metadata in read_commits(table, _commits_since(table, entry)):
         paths.update(metadata.partition_to_write_stats, metadata.partition_to_replace_file_ids or ())
     return frozenset(paths)
 

@@ -22,9 +22,10 @@ from hudisql.catalog.metastore_table import (
 )
 from hudisql.catalog.sync_changes import (
     COMMIT_PROPERTIES,
+    ChangedPartitions,
+    changed_partitions,
     is_incremental,
     partitions_changed_since,
-    partitions_written_since,
 )
 from hudisql.catalog.sync_entries import (
     CREATE_VERSION_PROPERTY,
@@ -204,11 +205,11 @@ def plan_sync(
         other = replace(options, support_timestamp=not options.support_timestamp)
         entry = _plan_entry(wanted, found, wanted_table(table, database, kind, other).columns)
         if options.incremental and is_incremental(table, found):
-            seen, complete = partitions_written_since(table, found), False
+            changed, complete = changed_partitions(table, found), False
         else:
-            seen, complete = _partitioned(wanted, partitions), True
+            changed, complete = ChangedPartitions(tuple(_partitioned(wanted, partitions))), True
         entries.append(
-            _plan_partitions(table, entry, seen, existing.partitions.get(kind.name, ()), complete=complete)
+            _plan_partitions(table, entry, changed, existing.partitions.get(kind.name, ()), complete=complete)
         )
     return SyncPlan(table.base_path, database.lower(), not existing.database_exists, tuple(entries))
 
@@ -367,22 +368,23 @@ def _property_changes(found: MetastoreTable, target: MetastoreTable) -> Iterator
 def _plan_partitions(
     table: HudiTable,
     entry: EntrySync,
-    partitions: list[TablePartition],
+    partitions: ChangedPartitions,
     stored: Sequence[MetastorePartition],
     *,
     complete: bool,
 ) -> EntrySync:
-    """Add the partitions' differences. Stored partitions are dropped only if `partitions` is complete.
+    """Add the partitions' differences. If `partitions` is complete, all other stored ones are dropped.
 
     Statistics of partitions that new commits have changed are no longer accurate.
     """
-    wanted = [wanted_partition(table, entry.table, partition) for partition in partitions]
+    present = partitions.present
+    wanted = [wanted_partition(table, entry.table, partition) for partition in present]
     check_distinct(wanted, table.base_path)
     found = {partition.values: partition for partition in stored}
     columns_before = (
         {(column.name, column.type) for column in entry.existing.columns} if entry.existing else set()
     )
-    outdated = _partitions_with_outdated_statistics(table, entry, zip(partitions, wanted, strict=True), found)
+    outdated = _partitions_with_outdated_statistics(table, entry, zip(present, wanted, strict=True), found)
     changed = [
         replace(each, parameters=_without_mark(before) if is_outdated else before.parameters, raw=before.raw)
         for each in wanted
@@ -390,11 +392,14 @@ def _plan_partitions(
         and ((is_outdated := each.values in outdated) or _differs(table, before, each, columns_before))
     ]
     names = {partition.values for partition in wanted}
+    gone = {wanted_partition(table, entry.table, each).values for each in partitions.dropped} - names
     return replace(
         entry,
         added_partitions=tuple(each for each in wanted if each.values not in found),
         changed_partitions=tuple(changed),
-        dropped_partitions=tuple(values for values in found if values not in names) if complete else (),
+        dropped_partitions=tuple(
+            values for values in found if values in gone or (complete and values not in names)
+        ),
     )
 
 

@@ -3,7 +3,8 @@
 Scans are planned as for running the statement. For INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT
 the plan is the one that running would execute (`dml_plan`); for it the source of a MERGE is computed. The
 first block describes the commit and its query, the next the reads of Hudi tables, the rest is Spark's plan.
-Statements without Hudi tables get Spark's answer unchanged.
+Statements without Hudi tables get Spark's answer unchanged. Only EXPLAIN EXTENDED also counts what is left
+out: that lists all partitions and file slices of the tables.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
+from hudisql.format.timeline.commit_metadata import DELETE_PARTITION
 from hudisql.result import LocalResult, Result
 from hudisql.spark.jvm import java_class, query_execution
 from hudisql.sql.ddl.create_table import plan_table_as
@@ -20,6 +22,7 @@ from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.inserted_keys import inserts_rows
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
+from hudisql.sql.dml.whole_partitions import FileGroupsToDrop
 from hudisql.sql.query.query_plan import (
     PlannedRelation,
     PreparedQuery,
@@ -63,13 +66,15 @@ def explain_dml(
     assert isinstance(explained, st.ChangeStatement)
     check_changeable(entry, explained.verb)
     with open_scope(context, entry) as scope:
-        plan = plan_dml(scope, explained, inner_source(statement, source), count_all=True)
+        count_all = _counts_all(statement)
+        plan = plan_dml(scope, explained, inner_source(statement, source), count_all=count_all)
         assert plan.query is not None
         facts: list[Fact] = [("statement", explained.verb), ("table", _table_text(entry, plan.table))]
         if isinstance(plan.write, RowsToInsert):
-            facts += _facts_of_insert(plan.table, plan.write, plan.options)
+            facts += _facts_of_insert(plan.table, plan.write, plan.options, count_all=count_all)
         else:
-            facts += _facts_of_change(plan.table, plan.query, plan.options)
+            drops = isinstance(plan.write, FileGroupsToDrop)
+            facts += _facts_of_change(plan.table, plan.query, plan.options, drops=drops)
             if isinstance(plan.write, RowChanges) and plan.write.looks_up_new_keys:
                 facts.append(("new keys", "are looked up: one that is stored stops the statement"))
         facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
@@ -82,7 +87,9 @@ def explain_create_table_as(context: Context, statement: st.ExplainStatement, so
     """One row with the plan as text."""
     explained = statement.explained
     assert isinstance(explained, st.CreateTableAsStatement)
-    planned = plan_table_as(context, explained, inner_source(statement, source), count_all=True)
+    planned = plan_table_as(
+        context, explained, inner_source(statement, source), count_all=_counts_all(statement)
+    )
     facts: list[Fact] = [("statement", "CREATE TABLE AS SELECT")]
     if planned.target is None:
         facts.append(("table", f"{explained.table} exists already: nothing is done"))
@@ -98,10 +105,16 @@ def explain_create_table_as(context: Context, statement: st.ExplainStatement, so
     return _as_result(context, facts, planned.prepared, planned.frame, statement.mode)
 
 
-def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
+def _counts_all(statement: st.ExplainStatement) -> bool:
+    return statement.mode == "EXTENDED"
+
+
+def _facts_of_insert(
+    table: HudiTable, rows: RowsToInsert, options: WriteOptions, *, count_all: bool
+) -> Iterator[Fact]:
     if rows.overwrite is not None:
         yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups replace others"
-        yield "replaces", _replaced_text(table, rows.overwrite)
+        yield "replaces", _replaced_text(table, rows.overwrite, count_all=count_all)
         yield from _combine_facts(table, rows)
         return
     yield "commit", f"{rows.operation.upper()}: {_files_text(table, rows.operation)}"
@@ -122,10 +135,15 @@ def _combine_facts(table: HudiTable, rows: RowsToInsert) -> Iterator[Fact]:
         yield "one row a key", f"the one with the highest {', '.join(table.ordering_fields)}"
 
 
-def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOptions) -> Iterator[Fact]:
+def _facts_of_change(
+    table: HudiTable, planned: PlannedQuery, options: WriteOptions, *, drops: bool
+) -> Iterator[Fact]:
     clauses = planned.clauses
-    is_delete = isinstance(clauses, cl.DeleteClauses)
-    yield "commit", f"{'DELETE' if is_delete else 'UPSERT'}: {_files_text(table, 'upsert')}"
+    operation = "DELETE" if isinstance(clauses, cl.DeleteClauses) else "UPSERT"
+    if drops:
+        yield "commit", f"{DELETE_PARTITION} (replacecommit): whole partitions go, no file is written"
+    else:
+        yield "commit", f"{operation}: {_files_text(table, 'upsert')}"
     if isinstance(clauses, cl.MergeClauses):
         yield "matched by", clauses.condition.text
         for action in clauses.actions:
@@ -142,13 +160,16 @@ def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOpti
         yield "moves rows", f"whose {', '.join(planned.relocation_columns)} changes"
     scan = planned.target_scan
     if scan is not None and scan.plan is not None:
-        groups = len(scan.plan.slices)
-        yield "file groups", f"up to {groups} of {scan.plan.slices_total}"
-        yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
+        yield "file groups", _up_to(len(scan.plan.slices), scan.plan.slices_total)
+        yield "partitions", _up_to(scan.plan.partitions_read, scan.plan.partitions_total)
         if lifted := {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}:
             yield "lifts first", f"up to {len(lifted)} register-only partitions"
     if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and inserts_rows(clauses)):
         yield "new rows", _new_rows_text(options)
+
+
+def _up_to(count: int, total: int | None) -> str:
+    return f"up to {count}" if total is None else f"up to {count} of {total}"
 
 
 def _action_text(action: cl.MergeAction) -> str:
@@ -187,12 +208,17 @@ def _new_rows_text(options: WriteOptions) -> str:
     )
 
 
-def _replaced_text(table: HudiTable, overwrite: Overwrite) -> str:
+def _replaced_text(table: HudiTable, overwrite: Overwrite, *, count_all: bool) -> str:
     if overwrite.scope == "touched":
         return "the file groups of each partition that gets rows"
-    partitions = overwritten_partitions(table, overwrite)
-    groups = len(load_file_slices(table, partitions))
-    return f"{groups} file groups in {len(partitions)} of {len(list_partitions(table))} partitions"
+    if count_all:
+        partitions = overwritten_partitions(table, overwrite)
+        groups = len(load_file_slices(table, partitions))
+        return f"{groups} file groups in {len(partitions)} of {len(list_partitions(table))} partitions"
+    if overwrite.scope == "table":
+        return "all file groups"
+    values = [(name, "null" if value is None else value) for name, value in (overwrite.values or {}).items()]
+    return f"the file groups of partitions with {', '.join(f'{name} = {value}' for name, value in values)}"
 
 
 def _as_result(
@@ -219,7 +245,7 @@ def _as_result(
 def explain_statement(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
     """One row with the plan as text, as Spark's EXPLAIN gives it."""
     inner = inner_source(statement, source)
-    prepared = prepare_query(context, statement.explained, inner, count_all=True)
+    prepared = prepare_query(context, statement.explained, inner, count_all=_counts_all(statement))
     if not prepared.scans:
         return Result(run_query(context, statement.text, source))
     text = f"{describe_scans(prepared)}\n\n{_explain_by_spark(context, prepared, statement.mode)}"

@@ -2,7 +2,8 @@
 
 Follows `SparkInsertOverwriteCommitActionExecutor` and `SparkInsertOverwriteTableCommitActionExecutor` of Hudi
 0.15: new file groups are written and the old ones are named as replaced, so that readers switch over in one
-step and no file is deleted, least of all a bootstrap's source.
+step and no file is deleted, least of all a bootstrap's source. A DELETE of whole partitions follows
+`SparkDeletePartitionCommitActionExecutor`: nothing replaces the file groups.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hudisql.format.paths.partition_path import same_value
+from hudisql.format.timeline.commit_metadata import DELETE_PARTITION
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
@@ -25,17 +27,22 @@ from hudisql.table.partitions.registered_partitions import registered_partitions
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """The scope of an overwrite: the whole table, the partitions that get rows, or those with given values.
+    """The scope of an overwrite: the whole table, the partitions that get rows, those with given values, or
+    given file groups.
 
-    `values` (for "matching") are typed values by the names of partition columns.
+    `values` (for "matching") are typed values by the names of partition columns, `groups` (for "groups") file
+    ids by partition path.
     """
 
-    scope: Literal["table", "touched", "matching"]
+    scope: Literal["table", "touched", "matching", "groups"]
     values: Mapping[str, object] | None = None
+    groups: Mapping[str, tuple[str, ...]] | None = None
 
     @property
     def operation_type(self) -> str:
         """Hudi's `WriteOperationType` of the commit."""
+        if self.scope == "groups":
+            return DELETE_PARTITION
         return "INSERT_OVERWRITE_TABLE" if self.scope == "table" else "INSERT_OVERWRITE"
 
 
@@ -48,6 +55,8 @@ def replaced_file_ids(
     table: HudiTable, overwrite: Overwrite, touched: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """The file groups to replace, by partition path; `touched` are the partitions that get rows."""
+    if overwrite.groups is not None:
+        return dict(overwrite.groups)
     chosen = overwritten_partitions(table, overwrite, touched)
     found: dict[str, list[str]] = {each.path: [] for each in chosen}
     for file_slice in load_file_slices(table, chosen):
@@ -84,6 +93,8 @@ def _is_overwritten(
         return True
     if overwrite.scope == "touched":
         return partition.path in touched
+    if overwrite.scope == "groups":
+        return False
     names = [column.name for column in table.partition_columns]
     values = dict(zip(names, partition.values, strict=True))
     return all(same_value(values[name], value) for name, value in (overwrite.values or {}).items())

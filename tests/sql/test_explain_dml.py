@@ -42,12 +42,15 @@ def explained(table: ChangedTable, text: str) -> tuple[dict[str, list[str]], str
 def test_explain_of_a_change_names_its_match_and_the_file_groups_that_it_can_touch(
     table: ChangedTable,
 ) -> None:
-    facts, plan = explained(table, "EXPLAIN DELETE FROM {t} WHERE dt = '2024-03-02' AND seq > 15")
+    text = "DELETE FROM {t} WHERE dt = '2024-03-02' AND seq > 15"
+    facts, plan = explained(table, f"EXPLAIN EXTENDED {text}")
     assert facts["table"] == [f"changes.t (copy-on-write) at {table.path}"]
     assert facts["commit"] == ["DELETE: new base files"]
     assert facts["rows"] == ["WHERE dt = '2024-03-02' AND seq > 15"]
     assert (facts["file groups"], facts["partitions"]) == (["up to 1 of 3"], ["up to 1 of 3"])
     assert "== Hudi Tables ==\n(1) changes.t" in plan
+    facts, _ = explained(table, f"EXPLAIN {text}")
+    assert facts["file groups"] == ["up to 1"]
 
     text = "EXPLAIN EXTENDED UPDATE {t} SET dt = '2024-03-09', st.a = 1 WHERE id IN (SELECT id FROM {t})"
     facts, plan = explained(table, text)
@@ -70,7 +73,7 @@ def test_explain_of_a_change_names_its_match_and_the_file_groups_that_it_can_tou
         "NOT MATCHED THEN INSERT id, dt",
     ]
     assert facts["newest by"] == ["seq"]
-    assert facts["file groups"] == ["up to 2 of 3"]
+    assert facts["file groups"] == ["up to 2"]
     assert facts["new rows"][0].startswith("fill file groups below 104857600 bytes")
 
 
@@ -82,13 +85,16 @@ def test_explain_of_an_insert_says_how_rows_are_written_and_what_they_replace(ta
     facts, _ = explained(table, "EXPLAIN INSERT INTO {t} (id, dt) SELECT id, dt FROM {t}")
     assert facts["commit"] == ["UPSERT: new base files"]
     assert facts["matched by"] == ["equal id, dt"]
-    facts, _ = explained(
-        table, "EXPLAIN INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id) SELECT id FROM {t}"
-    )
+    text = "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id) SELECT id FROM {t}"
+    facts, _ = explained(table, f"EXPLAIN EXTENDED {text}")
     assert facts["replaces"] == ["1 file groups in 1 of 3 partitions"]
-    facts, _ = explained(table, "EXPLAIN INSERT OVERWRITE {t} SELECT * FROM {t}")
+    facts, _ = explained(table, f"EXPLAIN {text}")
+    assert facts["replaces"] == ["the file groups of partitions with dt = 2024-03-02"]
+    facts, _ = explained(table, "EXPLAIN EXTENDED INSERT OVERWRITE {t} SELECT * FROM {t}")
     assert facts["commit"][0].startswith("INSERT_OVERWRITE_TABLE")
     assert facts["replaces"] == ["3 file groups in 3 of 3 partitions"]
+    facts, _ = explained(table, "EXPLAIN INSERT OVERWRITE {t} SELECT * FROM {t}")
+    assert facts["replaces"] == ["all file groups"]
 
 
 def test_explain_of_create_table_as_makes_nothing(session: Session, table: ChangedTable) -> None:

@@ -24,7 +24,7 @@ def test_explain_shows_slices_columns_filters_and_the_way_of_reading_for_each_re
 ) -> None:
     plan = explained(
         context,
-        "EXPLAIN SELECT a.st.b, c._hoodie_record_key FROM db.t a JOIN db.t c ON a.id = c.id "
+        "EXPLAIN EXTENDED SELECT a.st.b, c._hoodie_record_key FROM db.t a JOIN db.t c ON a.id = c.id "
         "WHERE a.dt = '2024-03-02' AND a.seq > 3",
     )
     hudi, spark_plan = plan.split("\n\n", 1)
@@ -43,6 +43,16 @@ def test_explain_shows_slices_columns_filters_and_the_way_of_reading_for_each_re
     assert "_hoodie_record_key, id" in second
     assert "== Physical Plan ==" in spark_plan
     assert "__hudisql" not in plan
+
+
+@pytest.mark.parametrize("mode", ["", "FORMATTED "])
+def test_only_explain_extended_counts_what_is_left_out(context: Context, mode: str) -> None:
+    text = "SELECT id FROM db.t WHERE dt = '2024-03-02'"
+    counted = explained(context, f"EXPLAIN EXTENDED {text}")
+    assert "file slices       2 of 6 (" in counted
+    plan = explained(context, f"EXPLAIN {mode}{text}")
+    assert "file slices       2 (" in plan
+    assert " of 6" not in plan
 
 
 def test_explain_formatted_of_an_insert_names_the_table_as_the_user_does(

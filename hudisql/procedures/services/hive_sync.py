@@ -46,7 +46,9 @@ class HiveSyncArguments(Arguments):
     partition_fields: str = parameter("", help="must be the table's own, if given")
     partition_extractor_class: str = parameter("", help="accepted and ignored: values are the table's own")
     strategy: str = parameter("", help="entries of a merge-on-read table: ALL (default), RO or RT")
-    sync_incremental: str = parameter("", help="true: only partitions written since the last sync")
+    sync_incremental: str = parameter(
+        "", help="false: compare all partitions, not only those changed since the last sync"
+    )
     path: str | None = parameter(None, help="the table's directory, if the metastore does not know it yet")
     dry_run: bool = parameter(False, help="show what would be changed")
     options: Mapping[str, str] | None = parameter(None, help="hoodie.datasource.hive_sync.* settings")
@@ -94,6 +96,7 @@ def _options_of(arguments: HiveSyncArguments) -> SyncOptions:
     values = dict(arguments.options or {})
     if arguments.strategy:
         values[STRATEGY_OPTION] = arguments.strategy
+    values.setdefault(INCREMENTAL_OPTION, "true")
     if arguments.sync_incremental:
         values[INCREMENTAL_OPTION] = arguments.sync_incremental
     return sync_options_from(values)

@@ -6,14 +6,20 @@ selects all partitions with the given values. INSERT parses its own clause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
 from hudisql.sql.schema.alterations import DropPartitions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, directory_columns, directory_values
-from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    directory_columns,
+    directory_values,
+    list_partitions,
+)
+from hudisql.table.partitions.non_empty_partitions import choose_non_empty
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 
 def partitions_to_drop(
@@ -24,39 +30,32 @@ def partitions_to_drop(
     Raises InvalidArgumentError for columns that are not partition columns, values of another type, and
     partitions that do not exist (unless IF EXISTS is given).
     """
-    partitions = list_non_empty_partitions(table)
-    if not dropped.specifications:
-        return tuple(partitions)
-    chosen: dict[str, TablePartition] = {}
-    for specification in dropped.specifications:
-        found = select_partitions(table, partitions, specification, table_label)
-        if not found and not dropped.if_exists:
+    filters = [partition_filter(table, each, table_label) for each in dropped.specifications]
+    chosen = [
+        partition
+        for partition in with_registered(table, list_partitions(table), registered_partitions(table))
+        if not filters or any(selects(directory_values(table, partition)) for selects in filters)
+    ]
+    filled = choose_non_empty(table, chosen)
+    for specification, selects in zip(dropped.specifications, filters, strict=True):
+        if not dropped.if_exists and not any(selects(directory_values(table, each)) for each in filled):
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
                 f"{table_label} has no partition with {listed}",
                 hint=f"SHOW PARTITIONS {table_label} lists them",
             )
-        chosen |= {each.path: each for each in found}
-    return tuple(chosen.values())
+    return tuple(filled)
 
 
-def select_partitions(
-    table: HudiTable,
-    partitions: Sequence[TablePartition],
-    specification: Mapping[str, str | None],
-    table_label: str,
-) -> list[TablePartition]:
-    """The table's `partitions` that match the specification (value by column; None is NULL).
+def partition_filter(
+    table: HudiTable, specification: Mapping[str, str | None], table_label: str
+) -> Callable[[Sequence[object]], bool]:
+    """Whether `directory_values` match the specification (value by column; None is NULL).
 
     Raises InvalidArgumentError for columns that are not partition columns and values of another type.
     """
     wanted = _typed(table, specification, table_label)
-    values_of = [(partition, directory_values(table, partition)) for partition in partitions]
-    return [
-        each
-        for each, values in values_of
-        if all(same_value(values[at], value) for at, value in wanted.items())
-    ]
+    return lambda values: all(same_value(values[at], value) for at, value in wanted.items())
 
 
 def _typed(table: HudiTable, specification: Mapping[str, str | None], table_label: str) -> dict[int, object]:

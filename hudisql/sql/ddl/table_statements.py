@@ -1,7 +1,8 @@
 """SHOW and DESCRIBE of Hudi tables, answered from the table itself.
 
 The columns are those of Spark's own statements; the rows follow the table's timeline, so that they are
-correct even if the metastore lags behind the last commit.
+correct even if the metastore lags behind the last commit. Only SHOW PARTITIONS begins with the metastore's
+partitions, and adds what commits since the last sync have changed.
 """
 
 from __future__ import annotations
@@ -9,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.sync_changes import changed_partitions, is_incremental
 from hudisql.errors import UnknownColumnError
-from hudisql.format.paths.partition_path import partition_path, render_partition_value
+from hudisql.format.paths.partition_path import (
+    parse_partition_value,
+    partition_path,
+    render_partition_value,
+    split_partition_path,
+)
 from hudisql.format.schema.avro_schema import comment_of
 from hudisql.format.schema.spark_schema import quote_name, spark_type_name
 from hudisql.format.table_properties import (
@@ -23,13 +32,13 @@ from hudisql.format.table_properties import (
 )
 from hudisql.result import LocalResult
 from hudisql.sql.ddl.generator_options import kept_generator_settings
-from hudisql.sql.ddl.partition_clauses import select_partitions
+from hudisql.sql.ddl.partition_clauses import partition_filter
 from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.text.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.partitions.listed_partitions import directory_columns, directory_values
 from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.properties.new_table import DEFAULT_PAYLOAD
 from hudisql.write.keygen.key_generator import PARTITION_SPEC, generates_paths
@@ -49,11 +58,36 @@ def show_partitions(
     InvalidArgumentError for columns that the table lacks, or for a value that does not fit its column's type.
     """
     table = open_hudi_entry(context, entry)
-    names = [column.name for column in directory_columns(table)]
-    partitions = list_non_empty_partitions(table) if names else []
-    selected = select_partitions(table, partitions, statement.partition, entry.full_name)
-    rows = sorted((_partition_name(table, names, partition),) for partition in selected)
+    selects = partition_filter(table, statement.partition, entry.full_name)
+    found = _partition_values(context, entry, table) if directory_columns(table) else []
+    rows = sorted({(_partition_name(table, values),) for values in found if selects(values)})
     return LocalResult(context.spark, (("partition", "string"),), rows)
+
+
+def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable) -> list[tuple[object, ...]]:
+    """The `directory_values` of the table's partitions.
+
+    The store is listed only if the metastore does not say up to which commit it follows the table.
+    """
+    columns = directory_columns(table)
+    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
+    if not is_registered or not is_incremental(table, entry):
+        return [directory_values(table, each) for each in list_non_empty_partitions(table)]
+    changed = changed_partitions(table, entry)
+    present, dropped = (
+        [directory_values(table, each) for each in some] for some in (changed.present, changed.dropped)
+    )
+    gone = {_partition_name(table, values) for values in dropped}
+    names = context.metastore.list_partition_names(entry.database, entry.name)
+    stored = [_values_of_name(columns, name) for name in names]
+    return [*present, *(values for values in stored if _partition_name(table, values) not in gone)]
+
+
+def _values_of_name(columns: Sequence[pa.Field], name: str) -> tuple[object, ...]:
+    texts = split_partition_path(name, [column.name for column in columns])
+    return tuple(
+        parse_partition_value(text, column.type) for text, column in zip(texts, columns, strict=True)
+    )
 
 
 def show_columns(context: Context, entry: MetastoreTable) -> LocalResult:
@@ -204,13 +238,13 @@ def _describe_column(
     return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
 
 
-def _partition_name(table: HudiTable, names: Sequence[str], partition: TablePartition) -> str:
-    """The partition's name in the metastore."""
+def _partition_name(table: HudiTable, values: Sequence[object]) -> str:
+    """The name in the metastore of the partition with these `directory_values`."""
+    columns = directory_columns(table)
     texts = [
-        render_partition_value(value, column.type)
-        for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)
+        render_partition_value(value, column.type) for value, column in zip(values, columns, strict=True)
     ]
-    return partition_path(names, texts, hive_style=True, url_encode=True)
+    return partition_path([column.name for column in columns], texts, hive_style=True, url_encode=True)
 
 
 def _quoted(name: str) -> str:

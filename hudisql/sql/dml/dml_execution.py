@@ -21,16 +21,18 @@ from hudisql.sql.dml.conflict_retries import retry_on_conflict
 from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, RowChanges, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.statement_scope import check_changeable
+from hudisql.sql.dml.whole_partitions import FileGroupsToDrop
 from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.table.partitions.registered_partitions import register_only_error
 from hudisql.write.execution.apply_changes import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
-from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.stored_keys import refuse_stored_keys
 from hudisql.write.execution.upsert import tag_locations
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.overwrite import Overwrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,6 +95,8 @@ def _commit(plan: DmlPlan) -> WriteResult:
         return _commit_rows(plan, plan.write)
     if isinstance(plan.write, KeysToDelete):
         return _delete_keys(plan, plan.write)
+    if isinstance(plan.write, FileGroupsToDrop):
+        return _drop_file_groups(plan, plan.write)
     if plan.write.unique_new_keys:
         return _commit_unique(plan, plan.write)
     return _apply(plan, plan.write.rows, plan.write.operation_type)
@@ -144,6 +148,27 @@ def _delete_keys(plan: DmlPlan, keys: KeysToDelete) -> WriteResult:
     )
     result = _apply(plan, changes, "DELETE")
     return replace(result, combined=result.combined + combined)
+
+
+def _drop_file_groups(plan: DmlPlan, dropped: FileGroupsToDrop) -> WriteResult:
+    """Replace the file groups by nothing; no commit if they hold no row."""
+    scope, options = plan.scope, plan.options
+    [(deleted,)] = dropped.rows.collect()
+    if not deleted and options.checkpoint is None:
+        return WriteResult(None)
+    overwrite = Overwrite("groups", groups=dropped.groups)
+    with warn_if_metadata_table_dropped(scope.context, scope.entry, plan.table):
+        result = commit_files(
+            plan.table,
+            overwrite.operation_type,
+            plan.table.schema,
+            lambda _: [],
+            overwrite,
+            concurrency=options.concurrency,
+            changed={(path, file_id) for path, ids in dropped.groups.items() for file_id in ids},
+            checkpoint=options.checkpoint,
+        )
+    return replace(result, deleted=deleted)
 
 
 def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:

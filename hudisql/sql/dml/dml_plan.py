@@ -36,6 +36,7 @@ from hudisql.sql.dml.dml_rewrite import (
     SOURCE_ROW,
     ChangeQuery,
     delete_query,
+    deleted_rows_query,
     insert_query,
     matching_partitions_query,
     merge_query,
@@ -49,6 +50,7 @@ from hudisql.sql.dml.inserted_keys import equalities_that_miss_nulls, inserts_ro
 from hudisql.sql.dml.runtime_filter import runtime_filter
 from hudisql.sql.dml.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.dml.whole_partitions import FileGroupsToDrop, groups_to_drop, may_drop_partitions
 from hudisql.sql.query import query_plan as query
 from hudisql.sql.query.references import has_quoted_names
 from hudisql.sql.schema.store_assignment import store_cast, with_types
@@ -158,7 +160,7 @@ class DmlPlan:
     scope: StatementScope
     table: HudiTable
     options: WriteOptions
-    write: RowsToInsert | RowChanges | KeysToDelete
+    write: RowsToInsert | RowChanges | KeysToDelete | FileGroupsToDrop
     query: PlannedQuery | None = None
 
     @property
@@ -288,7 +290,28 @@ class _Planner:
         return plan_insert(scope, table, options, rows, planned)
 
     def delete(self, clauses: cl.DeleteClauses) -> DmlPlan:
+        dropping = self._drop(clauses)
+        if dropping is not None:
+            return dropping
         return self._change(clauses, delete_query(clauses, self.scope.table.schema), self.scope.table)
+
+    def _drop(self, clauses: cl.DeleteClauses) -> DmlPlan | None:
+        """The plan of a DELETE of whole partitions; None for others."""
+        scope, text = self.scope, deleted_rows_query(clauses)
+        if not may_drop_partitions(clauses, scope.table):
+            return None
+        prepared, counted = self._analyze(text)
+        target_at = text.composed_offset(clauses.target.name.start)
+        planned = PlannedQuery(clauses, prepared, text.source(self.source), target_at=target_at)
+        if planned.target_scan is None:
+            return None
+        groups = groups_to_drop(
+            scope.context, planned.target_scan, counted, has_condition=clauses.condition is not None
+        )
+        if groups is None:
+            return None
+        write = FileGroupsToDrop(counted, groups)
+        return DmlPlan(scope, scope.table, scope.write_options(scope.table), write, planned)
 
     def update(self, clauses: cl.UpdateClauses) -> DmlPlan:
         table = self.scope.table

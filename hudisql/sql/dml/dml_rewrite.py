@@ -55,6 +55,13 @@ def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
     return ChangeQuery(text)
 
 
+def deleted_rows_query(clauses: DeleteClauses) -> MappedSql:
+    """The number of stored rows for which the condition of a DELETE holds."""
+    text = MappedSql().add("SELECT count(*)")
+    _from_target(text, clauses.target)
+    return text if clauses.condition is None else text.add(" WHERE ", clauses.condition)
+
+
 def update_query(
     clauses: UpdateClauses, schema: pa.Schema, relocated_columns: Sequence[str], table_label: str
 ) -> ChangeQuery:

@@ -323,17 +323,19 @@ def _describe_scan(required_schema: str, filters: Iterable[Any], partition_colum
         predicate = translate_filter(expression)
         if predicate is not None:
             predicates.append(predicate)
-        elif (condition := _partition_condition(expression, partition_columns)) is not None:
+        elif (condition := partition_condition(expression, partition_columns)) is not None:
             conditions.append(condition)
     return _Scan(_fields_of(json.loads(required_schema)) or {}, tuple(predicates), tuple(conditions))
 
 
-def _partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
+def partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
     """The filter as text, if Spark can evaluate it on a partition's values."""
     attributes = list(items_of(expression.references().toSeq()))
+    # An analyzed filter has the names as the user writes them.
+    known = {name.lower() for name in partition_columns}
     if (
         not attributes
-        or not all(str(attribute.name()) in partition_columns for attribute in attributes)
+        or not all(str(attribute.name()).lower() in known for attribute in attributes)
         or not expression.deterministic()
         or any(word in kind for kind in _kinds_in(expression) for word in _NOT_BY_ROW)
     ):
@@ -352,10 +354,10 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
     none = java_class(spark, "scala.Option").empty()
     plan = analyzed_plan(rows)
     empty = scala_object(spark, "scala.collection.immutable.Nil")
-    meant = {str(each.name()): each for each in items_of(condition.expression.references().toSeq())}
+    meant = {str(each.name()).lower(): each for each in items_of(condition.expression.references().toSeq())}
     columns = []
     for column in items_of(plan.output()):
-        wanted = meant.get(str(column.name()))
+        wanted = meant.get(str(column.name()).lower())
         # The condition refers to columns of its own plan by their ids.
         columns.append(
             column if wanted is None else alias(column, wanted.name(), wanted.exprId(), empty, none, empty)

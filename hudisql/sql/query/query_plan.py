@@ -296,31 +296,45 @@ def _decide_by_spark(
 
     None if Spark cannot evaluate it beforehand; running the query then reports any error.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     columns = table.partition_columns
-    position = internal_column("position")
-    possible = possible_partitions(table)
-    partitions = with_registered(table, possible, registered_partitions(table, as_of))
-    values = pa.Table.from_arrays(
-        [
-            pa.array([partition.values[position] for partition in partitions], column.type)
-            for position, column in enumerate(columns)
-        ]
-        + [pa.array(range(len(partitions)), pa.int64())],
-        names=[*(column.name for column in columns), position],
-    )
-    try:
-        frame = local_frame(context.spark, values, spark_struct(values.schema))
-        kept = [row[0] for row in rows_that_meet(frame, condition).select(position).collect()]
-    except (PySparkException, Py4JError):
+    partitions = with_registered(table, possible_partitions(table), registered_partitions(table, as_of))
+    kept = partitions_that_meet(context, columns, [each.values for each in partitions], condition)
+    if kept is None:
         return None
     names = [column.name for column in columns]
     if not kept:
         # No partition at all: a condition that is always false.
         return In((names[0],), ())
     return of_partitions(names, [partitions[position].values for position in kept])
+
+
+def partitions_that_meet(
+    context: Context,
+    columns: Sequence[pa.Field],
+    partitions: Sequence[Sequence[object]],
+    condition: PartitionCondition,
+) -> list[int] | None:
+    """The positions of the partitions (values of `columns`) for which the condition holds.
+
+    None if Spark cannot evaluate it on their values.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    position = internal_column("position")
+    values = pa.Table.from_arrays(
+        [
+            pa.array([partition[at] for partition in partitions], column.type)
+            for at, column in enumerate(columns)
+        ]
+        + [pa.array(range(len(partitions)), pa.int64())],
+        names=[*(column.name for column in columns), position],
+    )
+    try:
+        frame = local_frame(context.spark, values, spark_struct(values.schema))
+        return [row[0] for row in rows_that_meet(frame, condition).select(position).collect()]
+    except (PySparkException, Py4JError):
+        return None
 
 
 def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> Predicate:

@@ -112,7 +112,7 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
         left, some = [*below, *left], min(2 * some, _MOST_TOGETHER)
 
 
-def partitions_that_meet(table: HudiTable, path: str) -> list[TablePartition]:
+def partitions_along(table: HudiTable, path: str) -> list[TablePartition]:
     """The partitions at this path, above it and below it; no other directories are listed."""
     parts = path.split("/")
     above = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]

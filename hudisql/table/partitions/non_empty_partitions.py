@@ -7,7 +7,7 @@ that began before a drop and completed after it has rows in the partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.storage import FileInfo, join
@@ -21,18 +21,30 @@ def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
     """The partitions that hold a visible file slice, and register-only ones, by path.
 
     Raises CorruptTableError, StorageError.
-
-    Each directory is listed; of its files' names only as many are read as are needed to find a visible one.
     """
-    partitions = list_partitions(table)
-    listings = table.storage.list_directories([join(table.base_path, each.path) for each in partitions])
-    replaced = replaced_file_groups(table)
-    found = [
-        partition
-        for partition, entries in zip(partitions, listings, strict=True)
-        if _holds_slice(table, partition.path, entries, replaced)
-    ]
-    return with_registered(table, found, registered_partitions(table))
+    return choose_non_empty(
+        table, with_registered(table, list_partitions(table), registered_partitions(table))
+    )
+
+
+def choose_non_empty(table: HudiTable, partitions: Sequence[TablePartition]) -> list[TablePartition]:
+    """Those of the partitions that hold a visible file slice, and register-only ones, in the given order.
+
+    Only their directories are listed, and of a directory's files only as many names are read as are needed to
+    find a visible one. Raises StorageError.
+    """
+    registered = registered_partitions(table).by_path
+    paths = [each.path for each in partitions if each.path not in registered]
+    listings = table.storage.list_directories(
+        [join(table.base_path, path) for path in paths], missing_ok=True
+    )
+    replaced = replaced_file_groups(table) if paths else frozenset()
+    found = {
+        path
+        for path, entries in zip(paths, listings, strict=True)
+        if _holds_slice(table, path, entries, replaced)
+    }
+    return [each for each in partitions if each.path in registered or each.path in found]
 
 
 def _holds_slice(

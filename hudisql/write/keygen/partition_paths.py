@@ -32,7 +32,7 @@ from hudisql.table.partitions.listed_partitions import (
     first_directories,
     named_partitions,
     partition_of,
-    partitions_that_meet,
+    partitions_along,
     reads_escaped,
 )
 from hudisql.table.partitions.registered_partitions import registered_partitions
@@ -187,7 +187,7 @@ class PartitionPaths:
         if not self._must_ask(path):
             return
         self._asked.add(path)
-        for partition in partitions_that_meet(self._table, path):
+        for partition in partitions_along(self._table, path):
             if partition.path not in self._existing:
                 self.add(partition)
 

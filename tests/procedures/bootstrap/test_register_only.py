@@ -61,7 +61,9 @@ def test_rows_are_read_beside_the_others_and_lifted_by_a_call(
     assert counts(session, name, "dt > '2024-03-01' AND concat(dt, '') <> 'x'") == [HOT]
     assert counts(session, name, "concat(dt, '') = '2024-03-01'", of="count(1)") == [(40,)]
     amounts = counts(session, name, of="sum(amount), sum(seq)")
-    shown = "\n".join(row[0] for row in session.sql(f"EXPLAIN SELECT id FROM {name} WHERE {COLD}").rows)
+    shown = "\n".join(
+        row[0] for row in session.sql(f"EXPLAIN EXTENDED SELECT id FROM {name} WHERE {COLD}").rows
+    )
     assert "2 of 4 (0 bootstrapped, 2 register-only)" in shown
     partitions = ["dt=2024-03-01", "dt=2024-03-02"]
     assert [row[0] for row in session.sql(f"SHOW PARTITIONS {name}").rows] == partitions

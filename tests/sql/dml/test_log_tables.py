@@ -51,10 +51,10 @@ def test_the_read_optimized_name_shows_base_files_alone(rides: Session) -> None:
 
 
 def test_explain_says_what_is_merged(rides: Session) -> None:
-    text = str(rides.sql("EXPLAIN SELECT id FROM rides.t").arrow().to_pylist())
+    text = str(rides.sql("EXPLAIN EXTENDED SELECT id FROM rides.t").arrow().to_pylist())
     assert "6 of 6 (6 bootstrapped, 1 with log files)" in text
     assert "native" in text
-    text = str(rides.sql("EXPLAIN SELECT id FROM rides.t_ro").arrow().to_pylist())
+    text = str(rides.sql("EXPLAIN EXTENDED SELECT id FROM rides.t_ro").arrow().to_pylist())
     assert "log files" not in text
 
 

@@ -50,6 +50,31 @@ def test_only_the_groups_of_changed_rows_are_recomputed(layers: Session) -> None
     assert_fresh(layers, query)
 
 
+def test_whole_partitions_that_are_deleted_leave_the_incremental_tables(layers: Session) -> None:
+    layers.sql(
+        "CREATE TABLE sold (id INT, amount INT, day STRING) USING hudi PARTITIONED BY (day) "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    layers.sql("INSERT INTO sold VALUES (1, 10, 'mon'), (2, 20, 'mon'), (3, 30, 'tue'), (4, 40, 'wed')")
+    queries = {
+        "t": "SELECT id, amount, day FROM sold WHERE amount > 5",
+        "total": "SELECT day, sum(amount) AS total FROM sold GROUP BY day",
+    }
+    for name, query in queries.items():
+        layers.sql(f"CREATE INCREMENTAL TABLE {name} AS {query}")
+    assert layers.sql("DELETE FROM sold WHERE day = 'mon'").rows[0]["files_written"] == 0
+    layers.sql("INSERT INTO sold VALUES (5, 50, 'mon')")
+    [row, total] = [refresh(layers, name) for name in queries]
+    assert (row["way"], row["rows_inserted"], row["rows_deleted"]) == ("rows", 1, 2)
+    assert (total["way"], total["rows_updated"], total["rows_deleted"]) == ("groups", 1, 0)
+    for name, query in queries.items():
+        assert_fresh(layers, query, name)
+    layers.sql("DELETE FROM sold")
+    for name, query in queries.items():
+        assert refresh(layers, name)["way"] != "whole"
+        assert_fresh(layers, query, name)
+
+
 def test_what_is_not_followed_is_run_as_a_whole_and_says_why(layers: Session) -> None:
     query = "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 2"
     layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
