@@ -70,7 +70,7 @@ def prepare_write(
             hint="use hudisql.write_table(df, table, **options)",
         )
     paths = PartitionPaths(table, chosen.key_generator)
-    check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
+    check_bucket_index_declared(table, slices_until_known(table))
     return PreparedWrite(operation, table, columns, chosen, paths)
 
 

@@ -22,6 +22,7 @@ MOST_OF_A_CHANGE = 75
         f"SELECT _hoodie_record_key, _hoodie_file_name FROM {{t}} WHERE {DAY}",
         "SELECT id FROM {t} WHERE dt IN ('2015-01-05', '2015-01-06')",
         "SELECT id FROM {t} WHERE _hoodie_partition_path = 'dt=2015-01-05'",
+        f"EXPLAIN SELECT id FROM {{t}} WHERE {DAY}",
     ],
 )
 def test_a_query_asks_for_the_partitions_that_it_names(

@@ -1,4 +1,4 @@
-"""A statement that changes rows looks up its settings, and lists partitions and file slices, once."""
+"""A statement that changes rows looks up its settings, and lists each directory of the table, once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from hudisql.options import (
     writer_settings,
 )
 from hudisql.storage import Storage
-from hudisql.table.files import snapshot
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.partitions import listed_partitions as partitions
+from hudisql.table.partitions import table_directories
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -38,7 +37,7 @@ STATEMENTS = {
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Counts the look-ups of settings, and the listings of partitions and of each partition's files.
+    """Counts the look-ups of settings, and the listings of each of the table's directories.
 
     Listings are counted for each state of the table: the sync lists the table as the commit leaves it.
     """
@@ -57,12 +56,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(table_settings, "settings_of", lambda *_: ["settings"])
     count(writer_settings, "write_options_by", lambda *_: ["write options"])
-    count(partitions, "list_partition_paths", lambda table: [f"partitions {_state(table)}"])
-    count(
-        snapshot,
-        "list_file_slices",
-        lambda table, paths, _as_of: [f"slices of {path} {_state(table)}" for path in paths],
-    )
+    directory_of = table_directories._directory_of
+
+    def counting_directories(table: HudiTable, path: str, entries: Any) -> Any:
+        counted[f"'{path}' {_state(table)}"] += 1
+        return directory_of(table, path, entries)
+
+    monkeypatch.setattr(table_directories, "_directory_of", counting_directories)
     return counted
 
 
@@ -79,5 +79,5 @@ def test_a_statement_looks_up_and_lists_once(
     state = _state(open_table(Storage(), table.path))
     calls.clear()
     table.run(STATEMENTS[statement])
-    assert calls["settings"] == calls["write options"] == calls[f"partitions {state}"] == 1
+    assert calls["settings"] == calls["write options"] == calls[f"'' {state}"] == 1
     assert {label: times for label, times in calls.items() if times > 1} == {}
