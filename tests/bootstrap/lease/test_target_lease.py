@@ -10,6 +10,7 @@ import pytest
 from hudisql.bootstrap.lease import target_lease as lease_module
 from hudisql.bootstrap.lease.target_lease import (
     LateAttemptFence,
+    Lease,
     acquire_lease,
     fence_of_process,
     heartbeats,
@@ -89,6 +90,22 @@ def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_look_is_old(
     lease.release(Storage())
     with pytest.raises(StorageError, match="has ended: a task outlived its run"):
         LateAttemptFence(lease).check(Storage())
+
+
+def test_few_of_many_files_cost_a_look_at_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks, files = 0.0, 0, 1_000
+    lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+
+    def look(*_arguments: object) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(Lease, "fence_late_attempt", look)
+    for _ in range(files):
+        fence_of_process(lease).check(Storage())
+        now += 0.1
+    assert looks < files / 10
 
 
 def test_another_run_of_the_same_target_has_another_fence(tmp_path: Path) -> None:
