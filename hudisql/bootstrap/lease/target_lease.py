@@ -13,10 +13,11 @@ import math
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from hudisql.bootstrap.lease.target_state import (
@@ -41,10 +42,11 @@ _TRUSTED_PART_OF_AGE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of this run; it is sent to the run's tasks."""
+    """The lease of this run; it is sent to the run's tasks. `run` differs from run to run."""
 
     base_path: str
     fencing_epoch: int
+    run: str = ""
 
     @property
     def path(self) -> str:
@@ -104,29 +106,34 @@ class Lease:
 
 
 class LateAttemptFence:
-    """Stops one attempt of a task that outlives its run, without looking at the lease before each file.
+    """Stops the attempts of a process that outlive their run, without looking at the lease before each file.
 
-    A look is trusted for `trust_seconds`. What the attempt finishes in that time is there when the run lists
+    A look is trusted for `trust_seconds`. What an attempt finishes in that time is there when the run lists
     its files, since the run waits as long after it closed the lease; what it finishes later is met by a new
     look.
     """
 
-    def __init__(self, storage: Storage, lease: Lease) -> None:
-        self._storage = storage
+    def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._begun = time.monotonic()
         self._trusted_until = -math.inf
 
-    def check(self) -> None:
+    def check(self, storage: Storage) -> None:
         """Raise StorageError if the run has ended, or accepts no more files; the last look may be trusted."""
         now = time.monotonic()
         if now >= self._trusted_until:
-            self._lease.fence_late_attempt(self._storage, [])
+            self._lease.fence_late_attempt(storage, [])
             self._trusted_until = now + trust_seconds(now - self._begun)
 
 
+@lru_cache(maxsize=8)
+def fence_of_process(lease: Lease) -> LateAttemptFence:
+    """The fence of all attempts of the run in this process: Spark uses its workers for many tasks."""
+    return LateAttemptFence(lease)
+
+
 def trust_seconds(age: float) -> float:
-    """For how long an attempt that is so many seconds old trusts its look at the lease.
+    """For how long a process trusts its look at the lease, so many seconds after its first.
 
     It is a part of the age because a run waits for it: a short one must not wait long.
     """
@@ -147,7 +154,7 @@ def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: b
                 hint="wait for it; ten minutes after its last heartbeat, resume => true takes over",
             )
         fencing_epoch = held.fencing_epoch + 1
-    lease = Lease(base_path, fencing_epoch)
+    lease = Lease(base_path, fencing_epoch, uuid.uuid4().hex)
     content = {"table": table, "host": socket.gethostname(), "process": os.getpid()}
     try:
         storage.create(lease.path, json.dumps(content).encode())

@@ -129,7 +129,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
 
 
 def _await_late_attempts(age: float, closed: float) -> None:
-    """Wait until no attempt of at most that age trusts a look at the lease before it was closed."""
+    """Wait until no process that works for so long trusts a look at the lease before it was closed."""
     time.sleep(max(0.0, trust_seconds(age) - (time.monotonic() - closed)))
 
 

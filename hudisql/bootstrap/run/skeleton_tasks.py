@@ -28,7 +28,7 @@ from hudisql.bootstrap.lease.skeleton_checkpoint import (
     read_checkpoint_request,
     write_checkpoint_request,
 )
-from hudisql.bootstrap.lease.target_lease import LateAttemptFence, Lease
+from hudisql.bootstrap.lease.target_lease import Lease, fence_of_process
 from hudisql.bootstrap.lease.target_state import (
     TargetState,
     instants_of_bootstrap,
@@ -284,11 +284,11 @@ def write_skeleton_partition(
     removes the others before the commit.
     """
     attempt = attempt_number()
-    fence = LateAttemptFence(storage, lease)
+    fence = fence_of_process(lease)
 
     def finished() -> Iterator[FinishedSkeleton]:
         for each in tasks:
-            fence.check()
+            fence.check(storage)
             task = _with_file_name(each.task, lease.fencing_epoch, attempt)
             yield FinishedSkeleton(
                 task.source,

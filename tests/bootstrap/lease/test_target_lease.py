@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from hudisql.bootstrap.lease import target_lease as lease_module
-from hudisql.bootstrap.lease.target_lease import LateAttemptFence, acquire_lease, heartbeats, trust_seconds
+from hudisql.bootstrap.lease.target_lease import (
+    LateAttemptFence,
+    Lease,
+    acquire_lease,
+    fence_of_process,
+    heartbeats,
+    trust_seconds,
+)
 from hudisql.bootstrap.lease.target_state import HEARTBEAT_FILE, read_lease
 from hudisql.errors import StorageError, TableExistsError
 from hudisql.storage import Storage
@@ -66,19 +73,43 @@ def test_an_attempt_that_outlives_its_run_is_stopped_once_its_last_look_is_old(
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
-    fence = LateAttemptFence(Counting(), lease)
+    fence = fence_of_process(lease)
     now += age
-    fence.check()
+    fence.check(Counting())
     assert trust_seconds(age) == trusted
     lease.close(Storage())
     if trusted:
         now += trusted - 0.01
-        fence.check()
+        fence.check(Counting())
         now += 0.02
     assert len(looks) == 1
+    assert fence_of_process(lease) is fence
     for _ in range(2):
         with pytest.raises(StorageError, match="has ended: a task outlived its run"):
-            fence.check()
+            fence.check(Counting())
     lease.release(Storage())
     with pytest.raises(StorageError, match="has ended: a task outlived its run"):
-        LateAttemptFence(Storage(), lease).check()
+        LateAttemptFence(lease).check(Storage())
+
+
+def test_few_of_many_files_cost_a_look_at_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks, files = 0.0, 0, 1_000
+    lease = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+
+    def look(*_arguments: object) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(Lease, "fence_late_attempt", look)
+    for _ in range(files):
+        fence_of_process(lease).check(Storage())
+        now += 0.1
+    assert looks < files / 10
+
+
+def test_another_run_of_the_same_target_has_another_fence(tmp_path: Path) -> None:
+    first = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+    first.release(Storage())
+    second = acquire_lease(Storage(), str(tmp_path), "db.t", takes_over=False)
+    assert fence_of_process(first) is not fence_of_process(second)
