@@ -124,6 +124,37 @@ def test_hudi_015_goes_on_with_an_altered_table(
         assert len(session.sql(f"SHOW PARTITIONS {name}").rows) == 3
 
 
+@pytest.mark.parametrize(
+    "shape", parameters(CREATED, in_ci=["cow_plain", "mor_partitioned"]), ids=lambda shape: shape.name
+)
+def test_hudi_015_goes_on_after_a_delete_of_whole_partitions(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
+) -> None:
+    """The partitions' file groups are replaced: Hudi reads what is left, and writes to them again."""
+    path = tmp_path / "table"
+    name = create(session, shape, path)
+    options = write_options(shape)
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(0, 60)), str(path), options)
+    # Log files of a merge-on-read table go with their file groups.
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(0, 30, "second")), str(path), options)
+    where = "WHERE dt <> '2024-03-02'" if shape.partition_columns else ""
+    [deleted] = session.sql(f"DELETE FROM {name} {where}").rows
+    left = [seq for seq in range(60) if shape.partition_columns and seq % 3 == 1]
+    assert (deleted.rows_deleted, deleted.files_written) == (60 - len(left), 0)
+    assert sorted(oracle_015.read(str(path))["seq"].to_pylist()) == left
+    again = shape.with_partition_columns(sample_rows(10, 15, "again"))
+    oracle_015.upsert(again, str(path), options)
+    theirs = oracle_015.read(str(path))
+    assert sorted(theirs["seq"].to_pylist()) == sorted({*left, *range(10, 15)})
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
+    values = {"id": "concat(id, 'x')", "seq": "CAST(seq + 100 AS INT)"}
+    columns = ", ".join(f"{values.get(column, column)} AS {column}" for column in again.column_names)
+    session.sql(f"INSERT INTO {name} BY NAME SELECT {columns} FROM {name} WHERE seq = 12")
+    theirs = oracle_015.read(str(path))
+    assert 112 in theirs["seq"].to_pylist()
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
+
+
 def test_hudi_015_writes_to_a_truncated_table(oracle_015: HudiOracle, session: Any, tmp_path: Path) -> None:
     shape, path = CREATED[0], tmp_path / "table"
     name = create(session, shape, path)

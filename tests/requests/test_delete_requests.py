@@ -40,3 +40,17 @@ def test_a_delete_of_all_rows_lists_each_partition_once(session: Any, tmp_path: 
         assert len(listings) <= 2 * table.partitions
         assert partitions_asked(table, requests, *WRITES) == set()
         assert session.sql(f"SHOW PARTITIONS {table.name}").rows == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "days"),
+    [("ALTER TABLE {t} DROP PARTITION (dt = '{day}')", 1), ("TRUNCATE TABLE {t}", 20)],
+)
+def test_dropped_partitions_are_listed_for_the_commit_and_for_the_sync(
+    session: Any, tmp_path: Path, statement: str, days: int
+) -> None:
+    with wide_table(session, "dropped", tmp_path, 20) as table:
+        requests, _ = table.requests(statement.replace("{day}", table.day(3)))
+        listings = [path for _, path in requests.below(table.path, "list_directory") if "/dt=" in path]
+        assert len(listings) == 2 * days
+        assert len(session.sql(f"SHOW PARTITIONS {table.name}").rows) == 20 - days

@@ -194,6 +194,7 @@ def _commit(
     concurrency = writer_concurrency(context, table, settings)
     commit: OpenCommit
     if isinstance(alteration, al.DropPartitions):
+        table = table.listed_once()
         partitions = partitions_to_drop(table, alteration, table_label)
         if not partitions:
             return

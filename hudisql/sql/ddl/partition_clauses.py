@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
 from hudisql.sql.schema.alterations import DropPartitions
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
     TablePartition,
@@ -18,7 +19,6 @@ from hudisql.table.partitions.listed_partitions import (
     directory_values,
     list_partitions,
 )
-from hudisql.table.partitions.non_empty_partitions import choose_non_empty
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 
@@ -31,12 +31,17 @@ def partitions_to_drop(
     partitions that do not exist (unless IF EXISTS is given).
     """
     filters = [partition_filter(table, each, table_label) for each in dropped.specifications]
+    registered = registered_partitions(table)
     chosen = [
         partition
-        for partition in with_registered(table, list_partitions(table), registered_partitions(table))
+        for partition in with_registered(table, list_partitions(table), registered)
         if not filters or any(selects(directory_values(table, partition)) for selects in filters)
     ]
-    filled = choose_non_empty(table, chosen)
+    # The commit needs the same slices: a table with a listing lists them once.
+    filled_paths = {
+        each.partition_path for each in load_file_slices(table, chosen)
+    } | registered.by_path.keys()
+    filled = [each for each in chosen if each.path in filled_paths]
     for specification, selects in zip(dropped.specifications, filters, strict=True):
         if not dropped.if_exists and not any(selects(directory_values(table, each)) for each in filled):
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())

@@ -47,6 +47,7 @@ from hudisql.sql.query.catalyst import (
     read_placeholder,
     rows_that_meet,
 )
+from hudisql.sql.query.first_rows import limit_of, partitions_with_rows
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.query.small_tables import plan_whole_table
@@ -146,6 +147,7 @@ def prepare_query(
             count_all,
             by_name.get(each.view_name),
             driver_bytes,
+            limit_of(executions) if len(bound.hudi_relations) == 1 else None,
         )
         for each in scanned
     )
@@ -248,8 +250,11 @@ def _plan_relation(
     count_all: bool,
     keys: Predicate | None,
     driver_bytes: int,
+    limit: int | None,
 ) -> PlannedRelation:
-    """`keys` is a predicate of the needed rows, which is also checked against footers of files."""
+    """`keys` is a predicate of the needed rows, which is also checked against footers of files. With `limit`
+    any so many rows are needed.
+    """
     table = state.table
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
@@ -269,24 +274,37 @@ def _plan_relation(
         )
         if predicate is not None
     ]
-    plan = plan_scan(
-        ScanRequest(
-            table,
-            prune_schema(table.full_schema, needs.fields),
-            predicates,
-            partition_predicates,
-            as_of=state.as_of,
-            changes=state.changes,
-            read_optimized=relation.entry.read_optimized,
-            parallelism=context.spark.sparkContext.defaultParallelism,
-            max_split_bytes=configuration.filesMaxPartitionBytes(),
-            open_cost_bytes=configuration.filesOpenCostInBytes(),
-            count_all=count_all,
-            pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
-            driver_bytes=driver_bytes,
-        )
+    request = ScanRequest(
+        table,
+        prune_schema(table.full_schema, needs.fields),
+        predicates,
+        partition_predicates,
+        as_of=state.as_of,
+        changes=state.changes,
+        read_optimized=relation.entry.read_optimized,
+        parallelism=context.spark.sparkContext.defaultParallelism,
+        max_split_bytes=configuration.filesMaxPartitionBytes(),
+        open_cost_bytes=configuration.filesOpenCostInBytes(),
+        count_all=count_all,
+        pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+        driver_bytes=driver_bytes,
     )
-    return PlannedRelation(relation, table, plan)
+    plan = None if limit is None or request.all_predicates else _plan_first_rows(request, limit)
+    return PlannedRelation(relation, table, plan_scan(request) if plan is None else plan)
+
+
+def _plan_first_rows(request: ScanRequest, rows: int) -> ScanPlan | None:
+    """The scan of some partitions with at least so many rows; None if the whole table has to be planned."""
+    if request.state_instant is not None:
+        return None
+    found = partitions_with_rows(request.table, rows)
+    if found is None:
+        return None
+    names = [column.name for column in request.table.partition_columns]
+    chosen = of_partitions(names, [each.values for each in found])
+    plan = plan_scan(replace(request, partition_predicates=[chosen]))
+    # A value that is not equal to itself, as NaN, chooses nothing.
+    return plan if plan.partitions_read == len(found) else None
 
 
 def _decide_by_spark(
