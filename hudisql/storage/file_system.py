@@ -59,6 +59,9 @@ class FileSystem(Protocol):
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        """The last bytes of a file, at most so many, and the file's length."""
+
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there; makes its directory."""
 

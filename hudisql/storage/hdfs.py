@@ -90,6 +90,13 @@ class HdfsFileSystem:
         with _asked("read", path):
             return bytes(client.read(key).read())
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        """The last bytes of a file, at most so many, and the file's length."""
+        with self.open_input(path) as source:
+            length = source.size()
+            source.seek(max(0, length - most))
+            return bytes(source.read()), length
+
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
         with _asked("write", path), self._writer(path) as stream:

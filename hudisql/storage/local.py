@@ -111,6 +111,13 @@ class LocalFileSystem:
         with translated("read", path), open(path, "rb", buffering=0) as stream:
             return stream.readall()
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        """The last bytes of a file, at most so many, and the file's length."""
+        with translated("read", path), open(path, "rb", buffering=0) as stream:
+            length = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, length - most))
+            return stream.readall(), length
+
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
         with translated("write", path), _opened_new(path, "wb") as stream:

@@ -146,6 +146,16 @@ class S3FileSystem:
         with bucket.asked("read", path):
             return bytes(bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read())
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        """The last bytes of an object, at most so many, and its length."""
+        bucket, key = self._at(path)
+        with bucket.asked("read", path):
+            answer = bucket.client.get_object(Bucket=bucket.name, Key=key, Range=f"bytes=-{most}")
+            content = bytes(answer["Body"].read())
+        length = answer.get("ContentRange", "").rpartition("/")[2]
+        # A store may answer the whole of a short object, as without a range.
+        return content, int(length) if length.isdigit() else len(content)
+
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
         bucket, key = self._at(path)

@@ -154,6 +154,13 @@ class Storage:
         """The whole content of a small file. Raises NoSuchPathError, StorageError."""
         return self._file_system(path).read(path)
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        """The last bytes of a file, at most so many, and the file's length, by one request.
+
+        Raises NoSuchPathError, StorageError.
+        """
+        return self._file_system(path).read_end(path, most)
+
     def read_files(self, paths: Sequence[str]) -> list[bytes]:
         """`read` of many small files, in parallel, in the order asked."""
         return self._map(self.read, paths, few_local=64)

@@ -14,7 +14,7 @@ from hudisql.storage.local import LocalFileSystem
 
 LOOKS = ("info",)
 LISTINGS = ("list_directory", "list_file_names", "list_files")
-READS = ("open_input", "read")
+READS = ("open_input", "read", "read_end")
 WRITES = ("open_output", "write", "create", "delete_file", "delete_directory", "delete_empty_directory")
 
 

@@ -244,3 +244,12 @@ def test_an_empty_directory_is_deleted_and_one_with_something_in_it_stays(store:
     assert store.storage.delete_empty_directory(join(store.root, "b"))
     assert not store.storage.exists(join(store.root, "b"))
     assert store.storage.exists(path)
+
+
+@pytest.mark.parametrize("most", [1, 5, 11, 100])
+def test_the_end_of_a_file_is_read_with_its_length(store: Store, most: int) -> None:
+    path = join(store.root, "file")
+    store.storage.write(path, b"hello world")
+    assert store.storage.read_end(path, most) == (b"hello world"[-most:], 11)
+    with pytest.raises(NoSuchPathError):
+        store.storage.read_end(join(store.root, "missing"), most)

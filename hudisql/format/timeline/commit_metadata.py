@@ -8,10 +8,11 @@ read here, too. Fields that newer writers add are ignored on reading.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
 from hudisql.storage import Storage
@@ -181,6 +182,25 @@ def extra_metadata_in(content: bytes, path: str) -> dict[str, str | None]:
     Raises CorruptTableError that names the file.
     """
     return dict(_member_of(content, path, "extraMetadata"))
+
+
+# A quote after a backslash is in a text.
+_EXTRA_METADATA: Final = re.compile(rb'(?<!\\)"extraMetadata"\s*:\s*\{')
+
+
+def extra_metadata_at_end(content: bytes) -> dict[str, str | None] | None:
+    """The key-value pairs of a commit from the end of its JSON; None if the end does not have them all.
+
+    Hudi writes them after the write statistics. Only a member of the outermost object is followed by
+    exactly one closing brace.
+    """
+    starts = [found.start() for found in _EXTRA_METADATA.finditer(content)]
+    if not starts:
+        return None
+    try:
+        return dict(json.loads(b"{" + content[starts[-1] :])["extraMetadata"])
+    except ValueError:
+        return None
 
 
 def replaced_file_ids_in(content: bytes, path: str) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from hudisql.errors import NoSuchPathError, TimelineChangedError
 from hudisql.format.timeline.commit_metadata import (
     CommitMetadata,
     commit_metadata_in,
+    extra_metadata_at_end,
     extra_metadata_in,
     replaced_file_ids_in,
 )
@@ -22,6 +23,7 @@ from hudisql.retry import retry
 from hudisql.table.meta_client import TableMetaClient
 
 _READ_AT_ONCE: Final = 256
+_END_BYTES: Final = 256 << 10
 _PAUSES: Final = (0.0,) * 9
 
 
@@ -63,10 +65,23 @@ def read_extra_metadata(
 ) -> Iterator[dict[str, str | None]]:
     """The extra metadata of commits, without parsing their thousands of write statistics.
 
-    Raises TimelineChangedError, CorruptTableError, StorageError.
+    Of a single commit only the end of the file is read if that has it. Raises TimelineChangedError,
+    CorruptTableError, StorageError.
     """
+    if len(commits) == 1 and (found := _extra_metadata_at_end(table, commits[0])) is not None:
+        yield found
+        return
     for commit, content in zip(commits, read_instants(table, commits), strict=True):
         yield extra_metadata_in(content, table.instant_path(commit))
+
+
+def _extra_metadata_at_end(table: TableMetaClient, commit: Instant) -> dict[str, str | None] | None:
+    path = table.instant_path(commit)
+    try:
+        content, length = table.storage.read_end(path, _END_BYTES)
+    except NoSuchPathError:
+        return None
+    return extra_metadata_in(content, path) if len(content) == length else extra_metadata_at_end(content)
 
 
 def read_replaced_file_ids(

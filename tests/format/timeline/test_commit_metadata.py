@@ -11,6 +11,7 @@ from hudisql.format.timeline.commit_metadata import (
     CommitMetadata,
     RuntimeStats,
     WriteStat,
+    extra_metadata_at_end,
     extra_metadata_in,
     parse_commit_metadata,
     read_commit_metadata,
@@ -110,3 +111,31 @@ def test_ten_thousand_write_stats_are_laid_out_in_time() -> None:
     content = CommitMetadata(partition_to_write_stats={"dt=a": stats}).to_json()
     assert len(parse_commit_metadata(content).partition_to_write_stats["dt=a"]) == 10_000
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_the_end_of_a_commit_has_its_extra_metadata(golden, name: str) -> None:
+    for file in (Path(golden(name).table) / ".hoodie").glob("*commit"):
+        content = file.read_bytes()
+        if content:
+            start = content.rindex(b'"extraMetadata"')
+            whole = extra_metadata_in(content, str(file))
+            assert extra_metadata_at_end(content[start:]) == extra_metadata_at_end(content) == whole
+            assert extra_metadata_at_end(content[start + 1 :]) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b'{"a": 1, "extraMetadata": {"k": "v"}, "operationType": "X"}', {"k": "v"}),
+        (
+            b'{"extraMetadata": {"k": "\\"extraMetadata\\": {\\"b\\": 1}"}}',
+            {"k": '"extraMetadata": {"b": 1}'},
+        ),
+        (b'{"extraMetadata": {"a": "b"}, "z": {"extraMetadata": {"c": "d"}}}', None),
+        (b'{"extraMetadata": {"k": "v"}, "operationTyp', None),
+        (b'{"extraMetadata": null, "operationType": "X"}', None),
+    ],
+)
+def test_only_the_outermost_extra_metadata_counts(content: bytes, found: dict[str, str] | None) -> None:
+    assert extra_metadata_at_end(content) == found
