@@ -27,6 +27,7 @@ from hudisql.services.clean.clean_plan import (
     plan_clean,
 )
 from hudisql.services.clean.clean_sources import SourceDeletion, deletable_sources
+from hudisql.services.clean.looked_at import read_looked_at, record_looked_at
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -106,12 +107,17 @@ def schedule_clean(
             return None
         now = now_on_timeline(table)
         key = (table.base_path, options, table.timeline.savepoints)
-        plan = plan_clean(table, options, now, _looked_at_until.get(key, ""), sources)
+        looked_at = _looked_at_until.get(key)
+        if looked_at is None:
+            looked_at = read_looked_at(table)
+        plan = plan_clean(table, options, now, looked_at, sources)
         if plan is None:
             earliest = earliest_commit_to_retain(table.timeline, options, now)
             if len(_looked_at_until) >= _MOST_REMEMBERED:
                 _looked_at_until.clear()
             _looked_at_until[key] = "" if earliest is None else earliest.timestamp
+            if earliest is not None:
+                record_looked_at(table, looked_at, earliest.timestamp)
             return None
         if drop_metadata_table(table):
             table = table.reopened()

@@ -26,6 +26,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
     CLEAN,
     COMPACTION,
     WRITE_ACTIONS,
@@ -42,6 +43,7 @@ from hudisql.table.files.file_groups import FileGroupVersions, group_files
 from hudisql.table.files.snapshot import latest_slice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partition_paths
+from hudisql.table.partitions.table_directories import take_files
 from hudisql.table.timeline.instant_files import read_commit, read_instant
 from hudisql.table.timeline.replaced_groups import FileGroupId, replacement_times
 from hudisql.table.timeline.savepoint_files import savepointed_files
@@ -241,6 +243,7 @@ def plan_clean(
     earliest = earliest_commit_to_retain(table.timeline, options, now)
     if earliest is None and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         return None
+    table = table.listed_once()
     partitions = _partitions_to_look_at(table, options, earliest, looked_at_until)
     paths, emptied = _superfluous_files(table, partitions, options, earliest)
     external = {} if sources is None else plan_source_files(table, paths, sources)
@@ -274,21 +277,14 @@ def _superfluous_files(
     planner = _Planner(table, options, earliest)
     for start in range(0, len(partitions), _AT_ONCE):
         some = partitions[start : start + _AT_ONCE]
-        # A commit may name a partition that an earlier clean has deleted.
-        existing = _existing(table, some)
-        listings = table.storage.list_directories([join(table.base_path, path) for path in existing])
-        for path, entries in zip(existing, listings, strict=True):
+        # A commit may name a partition that an earlier clean has deleted: it has no files.
+        for path, entries in zip(some, take_files(table, some), strict=True):
             found = planner.files_to_clean(path, entries)
             if found:
                 files[path] = found
             if found and path and planner.is_emptied(path, entries, found):
                 emptied.append(path)
     return files, emptied
-
-
-def _existing(table: HudiTable, partitions: Sequence[str]) -> list[str]:
-    infos = table.storage.infos([join(table.base_path, path) for path in partitions])
-    return [path for path, info in zip(partitions, infos, strict=True) if info is not None or not path]
 
 
 def _partitions_to_look_at(
@@ -300,12 +296,14 @@ def _partitions_to_look_at(
         return list_partition_paths(table)
     last = last_clean(table)
     since = max(looked_at_until, "" if last is None else last.earliest_retained)
-    if since < first:
+    # The first commit of a bootstrapped table: nothing is archived before it.
+    if since < first and (last is not None or first not in BOOTSTRAP_INSTANT_TIMES):
         return list_partition_paths(table)
     written = {
         each.timestamp: each
         for each in table.timeline.commits
-        if since <= each.timestamp < earliest.timestamp
+        # A bootstrap writes the first slice of each file group.
+        if since <= each.timestamp < earliest.timestamp and each.timestamp not in BOOTSTRAP_INSTANT_TIMES
     }
     respected = frozenset() if last is None else last.savepoints
     for instant_time in respected - table.timeline.savepoints:

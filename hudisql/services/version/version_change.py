@@ -111,7 +111,7 @@ class VersionChangePlan:
 def _check_plain_keys(table: HudiTable) -> None:
     """Raise UnsupportedTableError if keys of one column are stored as pairs, unknown to the properties."""
     fields = table.properties.record_key_fields
-    if len(fields) == 1 and uses_complex_key_encoding(table):
+    if len(fields) == 1 and uses_complex_key_encoding(table, load_file_slices(table)):
         raise key_pairs_error(fields[0])
 
 

@@ -18,23 +18,28 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import partitions_at, walk_partitions
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
+from hudisql.table.timeline.instant_files import read_commits
 from hudisql.write.index.slice_key_lookup import SliceLookup, read_key_footer, read_keys
 
 _THREADS: Final = 16
+_NEWEST_COMMITS: Final = 2
+_PARTITIONS_OF_A_COMMIT: Final = 2
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 
 
 def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
     """True if keys are `column:value` pairs, as detected from one of `slices` of each instant.
 
-    Without `slices` those of the table are listed if necessary. Raises UnsupportedTableError if the table's
-    files do not agree.
+    Without `slices` a few partitions are listed if necessary: the first with files, and those of the newest
+    commits. Raises UnsupportedTableError if the files do not agree.
     """
     fields = table.properties.record_key_fields
     if len(fields) != 1:
@@ -45,7 +50,7 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
     )
     if not is_complex:
         return False
-    slices = load_file_slices(table) if slices is None else slices
+    slices = _telling_slices(table) if slices is None else slices
     prefix = f"{fields[0]}:"
     forms = {key.startswith(prefix) for key in _sample_keys_of_table(table, list(slices), prefix)}
     if len(forms) > 1:
@@ -55,6 +60,19 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
             hint="writers of several Hudi versions have mixed them; rewrite the table with one of them",
         )
     return forms == {True} or (not forms and table.version == NEW_TABLE_VERSIONS[-1])
+
+
+def _telling_slices(table: HudiTable) -> list[FileSlice]:
+    """The slices of the first partition that has any, and of some that the newest commits wrote to.
+
+    Another Hudi version may have written the newest keys than the oldest ones.
+    """
+    found = next((some for each in walk_partitions(table) if (some := load_file_slices(table, each))), [])
+    newest = [each for each in table.timeline.commits if each.timestamp not in BOOTSTRAP_INSTANT_TIMES]
+    paths: set[str] = set()
+    for metadata in read_commits(table, newest[-_NEWEST_COMMITS:]):
+        paths |= set(sorted(metadata.partition_to_write_stats)[:_PARTITIONS_OF_A_COMMIT])
+    return [*found, *load_file_slices(table, partitions_at(table, paths))]
 
 
 def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:

@@ -13,7 +13,15 @@ from hypothesis import strategies as some
 
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.timeline.active_timeline import Timeline, timeline_of
-from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, InstantState
+from hudisql.format.timeline.instant import (
+    COMMIT,
+    COMPACTION,
+    DELTA_COMMIT,
+    METADATA_BOOTSTRAP_INSTANT_TIME,
+    Instant,
+    InstantState,
+)
+from hudisql.services.clean import clean_action
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_plan import (
     CleanOptions,
@@ -25,10 +33,12 @@ from hudisql.services.clean.clean_plan import (
     plan_clean,
     read_clean_plan,
 )
+from hudisql.services.clean.looked_at import RECORD_FILE
 from hudisql.storage import FileInfo, Storage
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.requests.counted_requests import counted_requests
 from tests.table.conftest import TableDirectory
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -259,6 +269,48 @@ def test_partitions_that_were_found_clean_are_listed_once(
     cleaned = clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER)
     assert cleaned is not None
     assert [each.deleted for each in cleaned.partitions] == [(f"f_0-0-0_{_time(0)}.parquet",)]
+
+
+def test_a_new_process_goes_on_where_the_last_found_nothing(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_table()
+    for number, partition in enumerate("abcde"):
+        directory.partition(f"dt={partition}")
+        directory.base_file(f"dt={partition}", "f", _time(number))
+        _commit(directory, number, "commit", [f"dt={partition}/f_0-0-0_{_time(number)}.parquet"])
+
+    def listed_by_a_clean() -> list[str]:
+        monkeypatch.setattr(clean_action, "_looked_at_until", {})
+        with counted_requests() as requests:
+            assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
+        return [path.rpartition("/")[2] for _, path in requests.sent if "/dt=" in path]
+
+    assert listed_by_a_clean() == [f"dt={partition}" for partition in "abcde"]
+    _commit(directory, 5, "commit", [])
+    assert listed_by_a_clean() == ["dt=d"]
+    directory.file(RECORD_FILE, b"not JSON")
+    assert len(listed_by_a_clean()) == 5
+    # With another savepoint, other files may be superfluous.
+    _savepoint(directory, 0)
+    assert len(listed_by_a_clean()) == 5
+
+
+def test_the_first_clean_of_a_bootstrapped_table_looks_at_the_later_commits(make_table: MakeTable) -> None:
+    directory = make_table()
+    for partition in "abc":
+        directory.partition(f"dt={partition}")
+        directory.base_file(f"dt={partition}", "f", METADATA_BOOTSTRAP_INSTANT_TIME)
+    names = [f"dt={partition}/f_0-0-0_{METADATA_BOOTSTRAP_INSTANT_TIME}.parquet" for partition in "abc"]
+    directory.commit(METADATA_BOOTSTRAP_INSTANT_TIME, written=tuple(names))
+    for number in range(1, 5):
+        directory.base_file("dt=b", "f", _time(number))
+        _commit(directory, number, "commit", [f"dt=b/f_0-0-0_{_time(number)}.parquet"])
+    with counted_requests() as requests:
+        plan = plan_clean(_open(directory), KEEP_TWO, NOON)
+    assert plan is not None
+    assert [len(files) for files in plan.files.values()] == [2]
+    assert {path.rpartition("/")[2] for _, path in requests.sent if "/dt=" in path} == {"dt=b"}
 
 
 GROUPS = ("f", "g", "h")

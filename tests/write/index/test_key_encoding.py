@@ -14,10 +14,12 @@ from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
 from hudisql.write.handle.log_file import data_blocks, delete_block, write_log_file
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from tests.requests.counted_requests import counted_requests
+from tests.table.conftest import TableDirectory
 
 SCHEMA = pa.schema([pa.field("id", pa.string())])
 STORAGE = Storage()
@@ -113,3 +115,26 @@ def test_other_generators_say_it_by_the_number_of_fields(tmp_path: Path) -> None
     assert uses_complex_key_encoding(_table(tmp_path, fields="id,seq"), []) is True
     mixed = [_slice(tmp_path, 0, ["id:a"]), _slice(tmp_path, 1, ["k1"])]
     assert uses_complex_key_encoding(_table(tmp_path, generator="SimpleKeyGenerator"), mixed) is False
+
+
+def test_a_few_partitions_tell_the_form_of_the_keys(tmp_path: Path) -> None:
+    properties = {
+        KEY_GENERATOR_CLASS: "org.apache.hudi.keygen.ComplexKeyGenerator",
+        RECORD_KEY_FIELDS: "id",
+        "hoodie.table.partition.fields": "dt",
+    }
+    made = TableDirectory(tmp_path, properties)
+    for number in range(40):
+        made.partition(f"dt=p{number:02}")
+        _slice(tmp_path / f"dt=p{number:02}", number % 5, ["id:a", "id:b"])
+    for number in range(5):
+        made.commit(f"2024030100000000{number}", written=(f"dt=p{number:02}/f{number}.parquet",))
+    table = open_table(STORAGE, str(tmp_path)).listed_once()
+    with counted_requests() as requests:
+        assert uses_complex_key_encoding(table) is True
+    assert len(requests.below(str(tmp_path), "list_directory")) <= 5
+    # The newest commit was written by another version of Hudi.
+    _slice(tmp_path / "dt=p04", 6, ["c"])
+    made.commit("20240301000000006", written=("dt=p04/f6.parquet",))
+    with pytest.raises(UnsupportedTableError, match="in some files"):
+        uses_complex_key_encoding(table.reopened())
