@@ -75,10 +75,11 @@ bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/ben
 	$(BIN)/python -m benchmarks.services
 	$(BIN)/python -m benchmarks.incremental_tables
 
-scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
+scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions, then 250,000 in 3,500; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.change_scale
 	$(BIN)/python -m benchmarks.version_scale
+	$(BIN)/python -m benchmarks.statement_scale
 
 lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .
