@@ -11,6 +11,7 @@ import importlib
 import random
 import threading
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,17 +87,20 @@ class S3FileSystem:
 
     def list_directories(self, paths: Sequence[str]) -> list[list[FileInfo]]:
         """The entries of many directories; none for one that is missing."""
-        found: dict[str, list[FileInfo]] = {}
-        for name in sorted({split_uri(path)[0] for path in paths}):
-            of_prefix = {_prefix(self._at(path)[1]): path for path in paths if split_uri(path)[0] == name}
-            bucket, _ = self._at(next(iter(of_prefix.values())))
-            with bucket.asked("list", next(iter(of_prefix.values()))):
-                listings = list_prefixes(bucket.client, bucket.name, list(of_prefix))
-            found |= {
-                of_prefix[prefix]: _entries(of_prefix[prefix], prefix, listing)
-                for prefix, listing in listings.items()
-            }
-        return [found[path] for path in paths]
+        located = [self._at(path) for path in paths]
+        prefixes: dict[str, dict[str, str]] = defaultdict(dict)
+        for path, (bucket, key) in zip(paths, located, strict=True):
+            prefixes[bucket.name][_prefix(key)] = path
+        buckets = {bucket.name: bucket for bucket, _ in located}
+        listings: dict[tuple[str, str], Listing] = {}
+        for name, path_of in prefixes.items():
+            with buckets[name].asked("list", next(iter(path_of.values()))):
+                of_bucket = list_prefixes(buckets[name].client, name, list(path_of))
+            listings |= {(name, prefix): listing for prefix, listing in of_bucket.items()}
+        return [
+            _entries(path, _prefix(key), listings[bucket.name, _prefix(key)])
+            for path, (bucket, key) in zip(paths, located, strict=True)
+        ]
 
     def list_file_names(self, path: str) -> list[str]:
         """The names of the files directly in the directory."""

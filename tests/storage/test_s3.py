@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, ResponseStreamingError
 from botocore.response import StreamingBody
 
-from hudisql.errors import PathExistsError, StorageError
+from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage import Storage, is_inside
 from hudisql.storage.s3_listing import list_keys
 from hudisql.storage.s3_settings import s3_settings as settings_of
@@ -285,3 +285,16 @@ def test_a_creation_beside_deletions_is_put_again_after_growing_pauses(
     assert client.codes == []
     assert pauses == sorted(set(pauses))
     assert len(pauses) == 6
+
+
+def test_many_directories_are_listed_together_whatever_their_scheme_is(s3_settings: dict[str, str]) -> None:
+    storage, root = Storage(s3_settings), f"{BUCKET}/{uuid.uuid4().hex}"
+    directories = [f"{scheme}://{root}/d{number:02}" for number in range(20) for scheme in ("s3", "s3a")]
+    for number in range(1, 20):
+        storage.write(f"s3a://{root}/d{number:02}/a b%20ü", b"x")
+        storage.write(f"s3a://{root}/d{number:02}/below/c", b"x")
+    listed = storage.list_directories(directories, missing_ok=True)
+    assert listed[:2] == [[], []]
+    assert listed[2:] == [storage.list_directory(path) for path in directories[2:]]
+    with pytest.raises(NoSuchPathError, match="d00"):
+        storage.list_directories(directories)
