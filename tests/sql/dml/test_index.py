@@ -11,7 +11,6 @@ import pytest
 from hudisql.errors import SettingsError
 from hudisql.session import Session
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.index import key_encoding
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
@@ -167,11 +166,13 @@ def test_the_form_of_the_keys_is_looked_for_once_a_statement(
     pairs.run("INSERT INTO {t} VALUES ('k1', 1, 1, 1), ('k2', 1, 1, 2)")
     listed: list[HudiTable] = []
 
+    telling_slices = key_encoding._telling_slices
+
     def list_slices(of: HudiTable) -> list[FileSlice]:
         listed.append(of)
-        return load_file_slices(of)
+        return telling_slices(of)
 
-    monkeypatch.setattr(key_encoding, "load_file_slices", list_slices)
+    monkeypatch.setattr(key_encoding, "_telling_slices", list_slices)
     assert pairs.run("INSERT INTO {t} VALUES ('k1', 2, 1, 1), ('k3', 1, 2, 1)")["updated"] == 1
     assert len(listed) == 1
     assert sorted(pairs.rows("_hoodie_record_key, seq")) == [("k1", 2), ("k2", 1), ("k3", 1)]
