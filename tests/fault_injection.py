@@ -169,6 +169,10 @@ class ArchivingStorage(Storage):
         self._archive_if_due([path])
         return super().read(path)
 
+    def read_end(self, path: str, most: int) -> tuple[bytes, int]:
+        self._archive_if_due([path])
+        return super().read_end(path, most)
+
     def read_files(self, paths: Sequence[str]) -> list[bytes]:
         self._archive_if_due(paths)
         return super().read_files(paths)

@@ -30,7 +30,11 @@ from hudisql.ingest.table_feed import TableFeed
 from hudisql.service_process.ingest.declared_table import make_parser
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    first_directories,
+    list_partitions,
+)
 from hudisql.table.partitions.registered_partitions import RegisteredPartition, write_registered_partitions
 from hudisql.table.properties.new_table import NewTable, publish_new_table
 from hudisql.table.properties.table_configuration import update_table_properties
@@ -216,9 +220,9 @@ def test_partitions_are_listed_again_only_after_a_commit_of_others(
 
     def list_and_count(table: HudiTable) -> list[TablePartition]:
         listed.append(table.base_path)
-        return list_partitions(table)
+        return first_directories(table)
 
-    monkeypatch.setattr(partition_paths, "list_partitions", list_and_count)
+    monkeypatch.setattr(partition_paths, "first_directories", list_and_count)
     fed.flush(*events(range(5), 1))
     fed.flush(*events(range(3, 8), 2), event(50, 2, dt="2024-01-01"))
     fed.flush(event(50, 3, dt="2024-01-01"))

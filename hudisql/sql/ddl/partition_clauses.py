@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import pyarrow as pa
+
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
+from hudisql.read.files.predicates import And, Comparison, Or, bind_predicate
+from hudisql.read.scan.partition_pruning import DirectoryPruning
 from hudisql.sql.schema.alterations import DropPartitions
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -32,9 +36,10 @@ def partitions_to_drop(
     """
     filters = [partition_filter(table, each, table_label) for each in dropped.specifications]
     registered = registered_partitions(table)
+    leads_to = _directories_of(table, [_typed(table, each, table_label) for each in dropped.specifications])
     chosen = [
         partition
-        for partition in with_registered(table, list_partitions(table), registered)
+        for partition in with_registered(table, list_partitions(table, leads_to), registered)
         if not filters or any(selects(directory_values(table, partition)) for selects in filters)
     ]
     # The commit needs the same slices: a table with a listing lists them once.
@@ -50,6 +55,23 @@ def partitions_to_drop(
                 hint=f"SHOW PARTITIONS {table_label} lists them",
             )
     return tuple(filled)
+
+
+def _directories_of(
+    table: HudiTable, specifications: Sequence[Mapping[int, object]]
+) -> DirectoryPruning | None:
+    """The directories that may lead to partitions with the values; None if all directories may."""
+    columns = table.partition_columns
+    if not columns or not specifications or not all(specifications):
+        return None
+    wanted = Or(
+        tuple(
+            And(tuple(Comparison((columns[at].name,), "<=>", value) for at, value in each.items()))
+            for each in specifications
+        )
+    )
+    bound = bind_predicate(wanted, pa.schema(columns))
+    return None if bound is None else DirectoryPruning(table, bound)
 
 
 def partition_filter(

@@ -7,6 +7,7 @@ file slices with log files count as none, since these may delete rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from hudisql.spark.jvm import class_name
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.listed_partitions import TablePartition, walk_partitions
 
 # Beyond these the query reads the whole table, as without a limit.
 _MOST_PARTITIONS: Final = 16
@@ -46,16 +47,17 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
     """
     if not table.partition_columns or table.properties.has_register_only_partitions:
         return None
-    partitions = list_partitions(table)
     missing, footers = rows, 0
-    for number, partition in enumerate(partitions[:_MOST_PARTITIONS], start=1):
+    found: list[TablePartition] = []
+    for partition in islice(chain.from_iterable(walk_partitions(table)), _MOST_PARTITIONS):
+        found.append(partition)
         for file_slice in load_file_slices(table, [partition]):
             if file_slice.base_file is None or file_slice.has_log_files:
                 continue
             footers += 1
             missing -= _row_count(table.storage, file_slice.base_file.path)
             if missing <= 0:
-                return partitions[:number]
+                return found
             if footers == _MOST_FOOTERS:
                 return None
     return None
