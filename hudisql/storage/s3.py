@@ -38,6 +38,7 @@ _CONFLICT_ATTEMPTS: Final = 8
 _CONFLICT_PAUSE_SECONDS: Final = 0.05
 _NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket", "NotFound"})
 _REFUSED: Final = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
+_BEYOND_THE_END: Final = frozenset({"416", "InvalidRange"})
 _EXISTS: Final = frozenset({"412", "PreconditionFailed"})
 _CONFLICT: Final = frozenset({"409", "ConditionalRequestConflict", "OperationAborted"})
 
@@ -154,7 +155,14 @@ class S3FileSystem:
         """The last bytes of an object, at most so many, and its length."""
         bucket, key = self._at(path)
         with bucket.asked("read", path):
-            answer = bucket.client.get_object(Bucket=bucket.name, Key=key, Range=f"bytes=-{most}")
+            from botocore.exceptions import ClientError
+
+            try:
+                answer = bucket.client.get_object(Bucket=bucket.name, Key=key, Range=f"bytes=-{most}")
+            except ClientError as error:
+                if _code(error) in _BEYOND_THE_END:
+                    return b"", 0  # an empty object has no last byte
+                raise
             content = bytes(answer["Body"].read())
         length = answer.get("ContentRange", "").rpartition("/")[2]
         # A store may answer the whole of a short object, as without a range.

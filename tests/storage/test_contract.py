@@ -251,5 +251,7 @@ def test_the_end_of_a_file_is_read_with_its_length(store: Store, most: int) -> N
     path = join(store.root, "file")
     store.storage.write(path, b"hello world")
     assert store.storage.read_end(path, most) == (b"hello world"[-most:], 11)
+    store.storage.write(path, b"")
+    assert store.storage.read_end(path, most) == (b"", 0)
     with pytest.raises(NoSuchPathError):
         store.storage.read_end(join(store.root, "missing"), most)

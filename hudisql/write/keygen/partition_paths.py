@@ -8,7 +8,6 @@ generator computes the directories, the path itself identifies the partition.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class PartitionPaths:
         self.names = tuple(column.name for column in table.partition_columns)
         self._types = tuple(column.type for column in table.partition_columns)
         self._is_read_escaped = reads_escaped(table)
-        self._table = table
+        self._table = table if table.listing is not None else table.listed_once()
         self._existing: dict[str, TablePartition] = {}
         self._known: dict[Values, str] = {}
         self._paths: set[str] = set()
@@ -73,7 +72,7 @@ class PartitionPaths:
             self._known.setdefault(unique_values(partition_of(table, path).values), path)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": replace(self._table, listing=None)}
+        return {**self.__dict__, "_table": self._table.listed_once()}
 
     def existing(self, path: str) -> TablePartition | None:
         """The partition at this path; None if the table has none there.
@@ -164,7 +163,9 @@ class PartitionPaths:
 
         Tasks only know the partitions of their own rows, so the driver checks all of them.
         """
-        for path in sorted(set(paths) - self._paths):
+        unknown = sorted(set(paths) - self._paths)
+        self._list_together(unknown)
+        for path in unknown:
             self._ask(path)
             if path in self._paths:
                 continue
@@ -195,8 +196,7 @@ class PartitionPaths:
         return self._asks_for_paths and path not in self._asked and _is_directory(path)
 
     def _list_together(self, paths: Iterable[str]) -> None:
-        if self._table.listing is not None:
-            list_table_directories(self._table, sorted({path for path in paths if self._must_ask(path)}))
+        list_table_directories(self._table, sorted({path for path in paths if self._must_ask(path)}))
 
     def _stands_apart(self, path: str) -> bool:
         """True if the directory lies in no other partition's directory and contains none."""
