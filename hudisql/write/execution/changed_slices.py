@@ -11,7 +11,7 @@ from hudisql.table.hudi_table import HudiTable
 
 
 def check_slices_found(
-    table: HudiTable, slices: Sequence[FileSlice], changed: Collection[tuple[str, str]]
+    table: HudiTable, slices: Sequence[FileSlice], changed: Collection[tuple[str | None, str]]
 ) -> None:
     """Raise unless each changed file group (partition path, file id) has a slice.
 
@@ -21,14 +21,16 @@ def check_slices_found(
     missing = set(changed) - {file_slice.file_group for file_slice in slices}
     if not missing:
         return
-    path, file_id = min(missing)
+    # A damaged file may have NULL.
+    path, file_id = min(missing, key=str)
     elsewhere = [file_slice for file_slice in load_file_slices(table) if file_slice.file_id == file_id]
     if elsewhere:
         found = elsewhere[0]
         file = found.base_file.path if found.base_file is not None else found.log_files[0].path
+        claimed = "NULL" if path is None else f"the partition '{path}'"
         raise CorruptTableError(
-            f"rows of {file} lie in the partition '{found.partition_path}', but have the partition '{path}' "
-            "in _hoodie_partition_path; nothing was written",
+            f"rows of {file} lie in the partition '{found.partition_path}', but have {claimed} in "
+            "_hoodie_partition_path; nothing was written",
             hint="rewrite the partition with INSERT OVERWRITE from a query of its rows",
         )
     raise WriteConflictError(

@@ -83,9 +83,12 @@ class PartitionPaths:
         self._ask(path)
         return self._existing.get(path)
 
-    def all_existing(self, paths: Iterable[str]) -> list[TablePartition]:
-        """The existing ones of the partitions with these paths, sorted by path."""
-        wanted = sorted(set(paths))
+    def all_existing(self, paths: Iterable[str | None]) -> list[TablePartition]:
+        """The existing ones of the partitions with these paths, sorted by path.
+
+        None, which the rows of a damaged file may have, is left out.
+        """
+        wanted = sorted({path for path in paths if path is not None})
         self._list_together(wanted)
         found = (self.existing(path) for path in wanted)
         return [partition for partition in found if partition is not None]

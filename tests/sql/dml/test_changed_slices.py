@@ -19,7 +19,7 @@ from hudisql.write.execution.changed_slices import check_slices_found
 from tests.sql.changed_tables import DAYS, ChangedTable, setting
 
 
-def _claim_partition(skeleton: Path, partition: str) -> None:
+def _claim_partition(skeleton: Path, partition: str | None) -> None:
     """The skeleton's rows say that they are in this partition."""
     rows = pq.read_table(skeleton)
     at = rows.schema.get_field_index(PARTITION_PATH)
@@ -30,16 +30,25 @@ def _claim_partition(skeleton: Path, partition: str) -> None:
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.parametrize("driver_bytes", ["0", "8388608"])
+@pytest.mark.parametrize(
+    ("claimed", "text"),
+    [
+        ("dt=2024-03-09", "the partition 'dt=2024-03-09'"),
+        (f"dt={DAYS[1]}", f"the partition 'dt={DAYS[1]}'"),
+        (None, "NULL"),
+    ],
+)
 def test_a_skeleton_whose_rows_name_another_partition_is_named(
-    table: ChangedTable, driver_bytes: str
+    table: ChangedTable, driver_bytes: str, claimed: str | None, text: str
 ) -> None:
     (skeleton,) = Path(table.path, f"dt={DAYS[0]}").glob("*.parquet")
-    _claim_partition(skeleton, "dt=2024-03-09")
+    _claim_partition(skeleton, claimed)
     before = table.instants()
-    said = f"{skeleton.name} lie in the partition 'dt={DAYS[0]}', but have the partition 'dt=2024-03-09'"
+    said = f"{skeleton.name} lie in the partition 'dt={DAYS[0]}', but have {text} in _hoodie_partition_path"
     with setting(table.session, "hudisql.driver.max.bytes", driver_bytes):
         for statement in (
             "UPDATE {t} SET seq = seq + 1 WHERE id = 'k01'",
+            "UPDATE {t} SET seq = seq + 1",
             "DELETE FROM {t} WHERE id = 'k01'",
         ):
             with pytest.raises(CorruptTableError, match=said):
