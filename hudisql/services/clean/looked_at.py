@@ -8,9 +8,10 @@ table's `.aux` directory, which Apache Hudi does not read. The file only saves r
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Final
 
-from hudisql.errors import NoSuchPathError
+from hudisql.errors import StorageError
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
@@ -20,26 +21,24 @@ _COMMITS_BETWEEN: Final = 5
 
 
 def read_looked_at(table: HudiTable) -> str:
-    """The instant time before which no slice was superfluous, with the savepoints of now; "" if unknown.
-
-    Raises StorageError.
-    """
+    """The instant time before which no slice was superfluous, with the savepoints of now; "" if unknown."""
     try:
         recorded = json.loads(table.storage.read(join(table.base_path, RECORD_FILE)))
         is_valid = recorded["savepoints"] == sorted(table.timeline.savepoints)
         return str(recorded["until"]) if is_valid else ""
-    except (NoSuchPathError, ValueError, KeyError, TypeError):
+    except (StorageError, ValueError, KeyError, TypeError):
         return ""
 
 
 def record_looked_at(table: HudiTable, before: str, until: str) -> None:
     """Record that no slice before `until` is superfluous, some commits after `before`, the last record.
 
-    Raises StorageError.
+    A store that refuses the file costs only the next clean its requests.
     """
     first = table.timeline.first_active_time
     between = sum(before <= commit.timestamp < until for commit in table.timeline.commits)
     if until <= before or (first is not None and first <= before and between < _COMMITS_BETWEEN):
         return
     content = {"until": until, "savepoints": sorted(table.timeline.savepoints)}
-    table.storage.write(join(table.base_path, RECORD_FILE), json.dumps(content).encode())
+    with suppress(StorageError):
+        table.storage.write(join(table.base_path, RECORD_FILE), json.dumps(content).encode())

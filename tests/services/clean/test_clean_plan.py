@@ -291,6 +291,11 @@ def test_a_new_process_goes_on_where_the_last_found_nothing(
     assert listed_by_a_clean() == ["dt=d"]
     directory.file(RECORD_FILE, b"not JSON")
     assert len(listed_by_a_clean()) == 5
+    # A directory stands where the record would be: nothing can be recorded, and nothing fails.
+    (directory.path / RECORD_FILE).unlink()
+    (directory.path / RECORD_FILE).mkdir()
+    assert len(listed_by_a_clean()) == 5
+    (directory.path / RECORD_FILE).rmdir()
     # With another savepoint, other files may be superfluous.
     _savepoint(directory, 0)
     assert len(listed_by_a_clean()) == 5
