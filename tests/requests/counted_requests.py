@@ -18,6 +18,10 @@ READS = ("open_input", "read", "read_end")
 WRITES = ("open_output", "write", "create", "delete_file", "delete_directory", "delete_empty_directory")
 
 
+A_FEW = 5
+"""What threads beside a statement may send: a lock or a heartbeat is renewed by time."""
+
+
 @dataclass
 class Requests:
     """The requests so far, each as its operation and path."""

@@ -13,6 +13,7 @@ import pytest
 
 from hudisql.storage import Storage
 from tests.oracle.line_process import LineProcess
+from tests.requests.counted_requests import A_FEW
 from tests.requests.s3a_session import start_s3a_session
 from tests.requests.wide_tables import day
 from tests.storage.servers import BUCKET, S3Request, s3_server
@@ -87,7 +88,7 @@ def test_a_query_of_one_partition_is_the_same_for_every_number_of_partitions(
         count, rows = _counted(session, requests, text)
         assert rows[0][0] == FILES * ROWS
         counts.append(count)
-    assert counts[0] == counts[1]
+    assert abs(counts[0].total() - counts[1].total()) <= A_FEW
     assert sum(counts[1].values()) <= 20 + MOST_A_FILE * FILES
 
 
