@@ -183,7 +183,7 @@ def plan_sync(
     UnsupportedTableError for tables that a metastore can't show.
     """
     options = options or SyncOptions()
-    table = table if table.listing is not None else table.listed_once()
+    table = table.with_listing()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
     if not existing.database_exists and not options.creates_database:
         raise NoSuchDatabaseError(

@@ -26,7 +26,7 @@ from hudisql.retry import retry
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
-from hudisql.storage.s3_input import S3Input
+from hudisql.storage.s3_input import S3Input, is_beyond_the_end, object_length
 from hudisql.storage.s3_listing import Listing, file_info, files_of, list_keys, list_prefix, list_prefixes
 from hudisql.storage.s3_output import S3Output
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
@@ -38,7 +38,6 @@ _CONFLICT_ATTEMPTS: Final = 8
 _CONFLICT_PAUSE_SECONDS: Final = 0.05
 _NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket", "NotFound"})
 _REFUSED: Final = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
-_BEYOND_THE_END: Final = frozenset({"416", "InvalidRange"})
 _EXISTS: Final = frozenset({"412", "PreconditionFailed"})
 _CONFLICT: Final = frozenset({"409", "ConditionalRequestConflict", "OperationAborted"})
 
@@ -160,13 +159,13 @@ class S3FileSystem:
             try:
                 answer = bucket.client.get_object(Bucket=bucket.name, Key=key, Range=f"bytes=-{most}")
             except ClientError as error:
-                if _code(error) in _BEYOND_THE_END:
+                if is_beyond_the_end(error):
                     return b"", 0  # an empty object has no last byte
                 raise
             content = bytes(answer["Body"].read())
-        length = answer.get("ContentRange", "").rpartition("/")[2]
+        length = object_length(answer)
         # A store may answer the whole of a short object, as without a range.
-        return content, int(length) if length.isdigit() else len(content)
+        return content, len(content) if length is None else length
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""

@@ -55,13 +55,13 @@ class S3Input:
                 Bucket=self._bucket.name, Key=self._key, Range=f"bytes={self._position}-{stop - 1}"
             )
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") in _BEYOND_THE_END:
+            if is_beyond_the_end(error):
                 raise StorageError(
                     f"{self._path} is shorter than the {self._length} bytes that it had when it was listed"
                 ) from error
             raise
-        length, tag = answer.get("ContentRange", "").rpartition("/")[2], answer.get("ETag")
-        if length.isdigit() and int(length) != self._length:
+        length, tag = object_length(answer), answer.get("ETag")
+        if length not in (None, self._length):
             raise StorageError(f"{self._path} has {length} bytes and had {self._length} when it was listed")
         if self._tag not in (None, tag):
             raise StorageError(f"{self._path} was replaced while it was read")
@@ -81,6 +81,17 @@ class S3Input:
     def close(self) -> None:
         """Nothing is open between reads."""
         self.closed = True
+
+
+def is_beyond_the_end(error: Any) -> bool:
+    """True for boto3's ClientError about a range of which the object has no byte."""
+    return error.response.get("Error", {}).get("Code") in _BEYOND_THE_END
+
+
+def object_length(answer: Any) -> int | None:
+    """The length of the object of which boto3's answer has a range; None if it does not say it."""
+    length = answer.get("ContentRange", "").rpartition("/")[2]
+    return int(length) if length.isdigit() else None
 
 
 def _is_cut_off(error: Exception) -> bool:

@@ -121,6 +121,10 @@ class HudiTable(TableMetaClient):
         """The table with an empty listing, which caches all later listings."""
         return replace(self, listing={})
 
+    def with_listing(self) -> HudiTable:
+        """The table itself if it has a `listing`, else `listed_once`."""
+        return self if self.listing is not None else self.listed_once()
+
     def list_once(self, name: str, list_files: Callable[[], T]) -> T:
         """The result of `list_files`, cached under the name if the table has a `listing`."""
         if self.listing is None:

@@ -14,13 +14,13 @@ from typing import Literal
 
 from hudisql.format.paths.partition_path import same_value
 from hudisql.format.timeline.commit_metadata import DELETE_PARTITION
+from hudisql.read.scan.partition_pruning import candidate_partitions, of_partitions
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import (
     TablePartition,
     list_partitions,
     partitions_at,
-    possible_partitions,
 )
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
@@ -72,10 +72,11 @@ def overwritten_partitions(
         return list_partitions(table)
     if overwrite.scope == "touched":
         return partitions_at(table, touched)
-    possible = possible_partitions(table)
-    return partitions_at(
-        table, [each.path for each in possible if _is_overwritten(table, overwrite, each, touched)]
-    )
+    given = overwrite.values
+    if not given:
+        return []
+    candidates = candidate_partitions(table, of_partitions(list(given), [list(given.values())]))
+    return [each for each in candidates if _is_overwritten(table, overwrite, each, touched)]
 
 
 def overwritten_registered(table: HudiTable, overwrite: Overwrite, touched: Collection[str]) -> list[str]:

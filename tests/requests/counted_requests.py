@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +25,9 @@ A_FEW = 5
 
 @dataclass
 class Requests:
-    """The requests so far, each as its operation and path."""
+    """The requests for `roots` and what is below them so far, each as its operation and path."""
 
+    roots: tuple[str, ...]
     sent: list[tuple[str, str]] = field(default_factory=list)
 
     def below(self, path: str, *operations: str) -> list[tuple[str, str]]:
@@ -33,7 +35,7 @@ class Requests:
         return [
             (operation, asked)
             for operation, asked in self.sent
-            if (asked == path or asked.startswith(f"{path}/")) and (not operations or operation in operations)
+            if _is_below(asked, path) and (not operations or operation in operations)
         ]
 
     def counts(self) -> dict[str, int]:
@@ -44,10 +46,17 @@ class Requests:
         return len(self.sent)
 
 
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
 @contextmanager
-def counted_requests() -> Iterator[Requests]:
-    """The requests of this process to the local file system, each counted as one to an object store."""
-    requests = Requests()
+def counted_requests(*roots: str | Path) -> Iterator[Requests]:
+    """The requests of this process for local files below `roots`, each counted as one to an object store.
+
+    Other directories are left out: locks and heartbeats of earlier tests may still be renewed there.
+    """
+    requests = Requests(tuple(map(str, roots)))
     list_directory = LocalFileSystem.list_directory
     with pytest.MonkeyPatch.context() as patch:
         # `list_files` is one request: an object store lists a tree by keys.
@@ -63,7 +72,8 @@ def _counting(requests: Requests, name: str) -> Any:
     operation = getattr(LocalFileSystem, name)
 
     def counted(store: LocalFileSystem, path: str, *arguments: Any) -> Any:
-        requests.sent.append((name, path))
+        if any(_is_below(path, root) for root in requests.roots):
+            requests.sent.append((name, path))
         return operation(store, path, *arguments)
 
     return counted

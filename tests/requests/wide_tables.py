@@ -35,7 +35,7 @@ class WideTable:
 
     def requests(self, text: str) -> tuple[Requests, list[tuple[Any, ...]]]:
         """The driver's requests of the statement, `{t}` being the table, and its rows."""
-        with counted_requests() as requests:
+        with counted_requests(self.path, self.source) as requests:
             rows = [tuple(row) for row in self.session.sql(text.replace("{t}", self.name)).rows]
         return requests, rows
 

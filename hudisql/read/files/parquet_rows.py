@@ -38,6 +38,15 @@ class RowRange:
     stop: int
 
 
+def stored_row_count(storage: Storage, path: str) -> int:
+    """The number of rows that the file's footer states.
+
+    Raises NoSuchPathError, StorageError, and ArrowInvalid for a file that is not parquet.
+    """
+    with storage.open_input(path) as stream:
+        return int(pq.read_metadata(stream).num_rows)
+
+
 class ParquetRows:
     """A parquet file opened for reading the columns of `schema`; a context manager.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hudisql.read.scan.table_scan import ScanPlan
 
-_DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
+DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
 _PYTHON_UTILS: Final = "org.apache.spark.api.python.PythonUtils"
 _JACKSON: Final = "com.fasterxml.jackson"
 _BLOCK_BYTES: Final = 128 << 20
@@ -50,12 +50,12 @@ def planned_file_index(
     listed = roots if asks_spark else _hadoop_paths(spark, [plan.storage.hadoop_uri(plan.base_path)])
     option = java_class(spark, "scala.Option")
     j_partition_schema = java_struct(spark, partition_schema)
-    index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
+    index = java_class(spark, f"{DATASOURCES}.InMemoryFileIndex")(
         scanning,
         listed,
         scala_map(spark, READ_OPTIONS),
         option.apply(java_struct(spark, file_schema)),
-        scala_object(spark, f"{_DATASOURCES}.NoopCache")
+        scala_object(spark, f"{DATASOURCES}.NoopCache")
         if asks_spark
         else _planned_cache(spark, plan, paths, listed.head()),
         option.apply(_partition_spec(spark, plan, paths, partition_schema, j_partition_schema)),
@@ -72,7 +72,7 @@ def planned_file_index(
 
 def _planned_cache(spark: SparkSession, plan: ScanPlan, paths: Sequence[str], root: Any) -> Any:
     """A FileStatusCache in which the plan's files are the listing of `root`."""
-    shared = java_class(spark, f"{_DATASOURCES}.SharedInMemoryCache")(_CACHE_BYTES, _CACHE_FOREVER)
+    shared = java_class(spark, f"{DATASOURCES}.SharedInMemoryCache")(_CACHE_BYTES, _CACHE_FOREVER)
     cache = shared.createForNewClient()
     cache.putLeafFiles(root, _file_statuses(spark, plan, paths))
     return cache
@@ -141,12 +141,12 @@ def _partition_spec(
         # Spark converts the typed values to its internal rows itself, all at once.
         frame = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
         rows = executed_plan(frame).executeCollect()
-        partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
+        partition_path = java_class(spark, f"{DATASOURCES}.PartitionPath")
         hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")
         for row, directory in zip(rows, directories, strict=True):
             j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(directory))))
     j_sequence = java_class(spark, _PYTHON_UTILS).toSeq(j_partitions)
-    return java_class(spark, f"{_DATASOURCES}.PartitionSpec")(j_schema, j_sequence)
+    return java_class(spark, f"{DATASOURCES}.PartitionSpec")(j_schema, j_sequence)
 
 
 def java_struct(spark: SparkSession, schema: pa.Schema) -> Any:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from hudisql.errors import QueryError
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.scan.arrow_scan import complete_columns, spark_struct
-from hudisql.read.scan.file_index import READ_OPTIONS, java_struct, planned_file_index, scala_map
+from hudisql.read.scan.file_index import DATASOURCES, READ_OPTIONS, java_struct, planned_file_index, scala_map
 from hudisql.read.scan.scan_method import has_floats_in_structs
 from hudisql.spark.jvm import java_class, java_session
 from hudisql.spark.versions import metadata_column
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from hudisql.read.scan.table_scan import ScanPlan
 
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
 _NO_FILE_SYSTEM: Final = re.compile(
     r"No FileSystem for scheme"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
@@ -188,12 +187,12 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tup
     partition_schema = pa.schema(plan.partition_columns)
 
     index = planned_file_index(spark, scanning, plan, file_schema, partition_schema)
-    relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
+    relation = java_class(spark, f"{DATASOURCES}.HadoopFsRelation")(
         index,
         java_struct(spark, partition_schema),
         java_struct(spark, file_schema),
         java_class(spark, "scala.Option").empty(),
-        java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+        java_class(spark, f"{DATASOURCES}.parquet.ParquetFileFormat")(),
         scala_map(spark, READ_OPTIONS),
         scanning,
     )

@@ -6,9 +6,8 @@ partition columns. The names never rule out a directory that may lead to a parti
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,7 +17,11 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA, PARTITION_PATH
 from hudisql.read.files.predicates import (
+    And,
+    Comparison,
+    Or,
     Predicate,
+    bind_predicate,
     columns_of,
     conjunction,
     literals_of,
@@ -26,10 +29,33 @@ from hudisql.read.files.predicates import (
     restrict_predicate,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, leading_values
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    is_whole_time,
+    leading_values,
+    list_partitions,
+)
 
-_ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PATH_SCHEMA: Final = pa.schema([META_SCHEMA.field(PARTITION_PATH)])
+
+
+def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> Predicate:
+    """A predicate for the partitions with these values of the columns `names`."""
+    return Or(
+        tuple(
+            And(tuple(Comparison((name,), "<=>", value) for name, value in zip(names, some, strict=True)))
+            for some in values
+        )
+    )
+
+
+def candidate_partitions(table: HudiTable, predicate: Predicate) -> list[TablePartition]:
+    """The partitions for which the predicate is TRUE, and perhaps others; `predicate` need not be bound.
+
+    Raises CorruptTableError, StorageError.
+    """
+    bound = bind_predicate(predicate, pa.schema(table.partition_columns))
+    return list_partitions(table, None if bound is None else DirectoryPruning(table, bound))
 
 
 def prune_partitions(
@@ -121,8 +147,7 @@ class DirectoryPruning:
         (value,) = values
         kind = columns[0].type
         if pa.types.is_temporal(kind):
-            # `2024` is a day since the epoch, or the first directory of `2024/03/01`.
-            return values if value is not None and _ISO_DATE.search(path) else None
+            return values if value is not None and is_whole_time(path) else None
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return values if isinstance(value, str) and not self._value_prefixes.begin(value) else None
         is_number = pa.types.is_integer(kind) or pa.types.is_boolean(kind)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
-
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
-from hudisql.read.files.predicates import And, Comparison, Or, bind_predicate
-from hudisql.read.scan.partition_pruning import DirectoryPruning
+from hudisql.read.files.predicates import Or
+from hudisql.read.scan.partition_pruning import candidate_partitions, of_partitions
 from hudisql.sql.schema.alterations import DropPartitions
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -34,12 +32,12 @@ def partitions_to_drop(
     Raises InvalidArgumentError for columns that are not partition columns, values of another type, and
     partitions that do not exist (unless IF EXISTS is given).
     """
-    filters = [partition_filter(table, each, table_label) for each in dropped.specifications]
+    typed = [_typed(table, each, table_label) for each in dropped.specifications]
+    filters = [_selects(wanted) for wanted in typed]
     registered = registered_partitions(table)
-    leads_to = _directories_of(table, [_typed(table, each, table_label) for each in dropped.specifications])
     chosen = [
         partition
-        for partition in with_registered(table, list_partitions(table, leads_to), registered)
+        for partition in with_registered(table, _candidates(table, typed), registered)
         if not filters or any(selects(directory_values(table, partition)) for selects in filters)
     ]
     # The commit needs the same slices: a table with a listing lists them once.
@@ -57,23 +55,6 @@ def partitions_to_drop(
     return tuple(filled)
 
 
-def _directories_of(
-    table: HudiTable, specifications: Sequence[Mapping[int, object]]
-) -> DirectoryPruning | None:
-    """The directories that may lead to partitions with the values; None if all directories may."""
-    columns = table.partition_columns
-    if not columns or not specifications or not all(specifications):
-        return None
-    wanted = Or(
-        tuple(
-            And(tuple(Comparison((columns[at].name,), "<=>", value) for at, value in each.items()))
-            for each in specifications
-        )
-    )
-    bound = bind_predicate(wanted, pa.schema(columns))
-    return None if bound is None else DirectoryPruning(table, bound)
-
-
 def partition_filter(
     table: HudiTable, specification: Mapping[str, str | None], table_label: str
 ) -> Callable[[Sequence[object]], bool]:
@@ -81,8 +62,22 @@ def partition_filter(
 
     Raises InvalidArgumentError for columns that are not partition columns and values of another type.
     """
-    wanted = _typed(table, specification, table_label)
+    return _selects(_typed(table, specification, table_label))
+
+
+def _selects(wanted: Mapping[int, object]) -> Callable[[Sequence[object]], bool]:
     return lambda values: all(same_value(values[at], value) for at, value in wanted.items())
+
+
+def _candidates(table: HudiTable, specifications: Sequence[Mapping[int, object]]) -> list[TablePartition]:
+    """The partitions among which those with the values are."""
+    columns = table.partition_columns
+    if not columns or not specifications or not all(specifications):
+        return list_partitions(table)
+    with_values = (
+        of_partitions([columns[at].name for at in each], [list(each.values())]) for each in specifications
+    )
+    return candidate_partitions(table, Or(tuple(with_values)))
 
 
 def _typed(table: HudiTable, specification: Mapping[str, str | None], table_label: str) -> dict[int, object]:

@@ -22,6 +22,7 @@ from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.insert_options import check_insert_dup_policy, evolves_schema
 from hudisql.read.files.predicates import Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.read.scan.partition_pruning import of_partitions
 from hudisql.spark.few_rows import local_frame
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
@@ -216,7 +217,7 @@ def touched_register_only(plan: DmlPlan) -> list[str]:
     if not candidates or matching is None:
         return sorted(candidates)
     names = [partition_column.name for partition_column in scan.plan.partition_columns]
-    chosen = query.of_partitions(names, [[values[name] for name in names] for values in candidates.values()])
+    chosen = of_partitions(names, [[values[name] for name in names] for values in candidates.values()])
     predicate = conjunction([*split_conjuncts(matching.predicate), chosen])
     assert predicate is not None
     prepared = query.prepare_query(

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-import pyarrow.parquet as pq
-
+from hudisql.read.files.parquet_rows import stored_row_count
 from hudisql.spark.jvm import class_name
-from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, walk_partitions
@@ -55,14 +53,9 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
             if file_slice.base_file is None or file_slice.has_log_files:
                 continue
             footers += 1
-            missing -= _row_count(table.storage, file_slice.base_file.path)
+            missing -= stored_row_count(table.storage, file_slice.base_file.path)
             if missing <= 0:
                 return found
             if footers == _MOST_FOOTERS:
                 return None
     return None
-
-
-def _row_count(storage: Storage, path: str) -> int:
-    with storage.open_input(path) as stream:
-        return int(pq.read_metadata(stream).num_rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,14 @@ from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.options.unserved_settings import refuse_unserved_queries
 from hudisql.read.files.predicates import (
-    And,
-    Comparison,
     In,
-    Or,
     Predicate,
     conjunction,
     restrict_predicate,
     split_conjuncts,
 )
 from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.read.scan.partition_pruning import of_partitions
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
@@ -353,16 +351,6 @@ def partitions_that_meet(
         return [row[0] for row in rows_that_meet(frame, condition).select(position).collect()]
     except (PySparkException, Py4JError):
         return None
-
-
-def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> Predicate:
-    """A predicate for the partitions with these values of the columns `names`."""
-    return Or(
-        tuple(
-            And(tuple(Comparison((name,), "<=>", value) for name, value in zip(names, some, strict=True)))
-            for some in values
-        )
-    )
 
 
 @contextmanager

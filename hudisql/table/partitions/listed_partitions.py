@@ -81,7 +81,7 @@ def named_partitions(table: HudiTable) -> list[TablePartition] | None:
     paths = directories_at_depth(table, len(columns))
     if paths is None:
         return None
-    if len(columns) == 1 and pa.types.is_temporal(columns[0].type) and not all(map(_is_whole_time, paths)):
+    if len(columns) == 1 and pa.types.is_temporal(columns[0].type) and not all(map(is_whole_time, paths)):
         return list_partitions(table)
     found = (_partition_named(table, path) for path in paths)
     return [partition for partition in found if partition is not None]
@@ -128,7 +128,7 @@ def possible_partitions(table: HudiTable) -> list[TablePartition]:
     return list_partitions(table) if named is None else named
 
 
-def _is_whole_time(path: str) -> bool:
+def is_whole_time(path: str) -> bool:
     """False for `2024`, which is a day since the epoch, or the first directory of `2024/03/01`."""
     return _ISO_DATE.search(path) is not None or path.endswith(HIVE_DEFAULT_PARTITION)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.storage import FileInfo, join
+from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
+from hudisql.table.partitions.table_directories import take_files
 from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
 
@@ -22,6 +23,7 @@ def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
 
     Raises CorruptTableError, StorageError.
     """
+    table = table.with_listing()
     return choose_non_empty(
         table, with_registered(table, list_partitions(table), registered_partitions(table))
     )
@@ -35,9 +37,7 @@ def choose_non_empty(table: HudiTable, partitions: Sequence[TablePartition]) -> 
     """
     registered = registered_partitions(table).by_path
     paths = [each.path for each in partitions if each.path not in registered]
-    listings = table.storage.list_directories(
-        [join(table.base_path, path) for path in paths], missing_ok=True
-    )
+    listings = take_files(table, paths)
     replaced = replaced_file_groups(table) if paths else frozenset()
     found = {
         path
@@ -52,8 +52,6 @@ def _holds_slice(
 ) -> bool:
     timeline = table.timeline
     for entry in entries:
-        if entry.is_directory:
-            continue
         if (base := parse_base_file_name(entry.name)) is not None:
             file_id, instant_time, is_log = base.file_id, base.instant_time, False
         elif entry.length and (log := parse_log_file_name(entry.name)) is not None:

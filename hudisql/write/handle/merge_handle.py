@@ -21,6 +21,7 @@ from hudisql.format.paths.file_names import base_file_name
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.files.parquet_rows import stored_row_count
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.merge.precombine import comparable, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
@@ -257,8 +258,7 @@ def _stored_rows(storage: Storage, task: MergeTask) -> int:
     base_file = task.file_slice.base_file
     if base_file is None:
         return 0
-    with storage.open_input(base_file.path) as stream:
-        return int(pq.read_metadata(stream).num_rows)
+    return stored_row_count(storage, base_file.path)
 
 
 def _codec(storage: Storage, task: MergeTask) -> str:

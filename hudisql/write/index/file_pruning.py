@@ -17,11 +17,10 @@ from hudisql.read.files.predicates import (
     IsNull,
     Or,
     Predicate,
-    bind_predicate,
     conjunction,
     split_conjuncts,
 )
-from hudisql.read.scan.partition_pruning import DirectoryPruning
+from hudisql.read.scan.partition_pruning import candidate_partitions
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
@@ -105,9 +104,8 @@ def _partitions_with(table: HudiTable, values: Mapping[str, Collection[object]])
     """The partitions with these values of these partition columns."""
     schema = pa.schema(table.partition_columns)
     names = [name for name in schema.names if name in values]
-    predicates = (bind_predicate(_is_among(name, values[name]), schema) for name in names)
-    of_values = conjunction(predicate for predicate in predicates if predicate is not None)
-    partitions = list_partitions(table, None if of_values is None else DirectoryPruning(table, of_values))
+    of_values = conjunction(_is_among(name, values[name]) for name in names)
+    partitions = list_partitions(table) if of_values is None else candidate_partitions(table, of_values)
     positions = [schema.get_field_index(name) for name in names]
     return [
         partition

@@ -55,7 +55,8 @@ class PartitionPaths:
         self.names = tuple(column.name for column in table.partition_columns)
         self._types = tuple(column.type for column in table.partition_columns)
         self._is_read_escaped = reads_escaped(table)
-        self._table = table if table.listing is not None else table.listed_once()
+        table = table.with_listing()
+        self._table = table
         self._existing: dict[str, TablePartition] = {}
         self._known: dict[Values, str] = {}
         self._paths: set[str] = set()

@@ -39,7 +39,6 @@ from hudisql.format.timeline.instant import (
     InstantState,
     new_instant_time,
 )
-from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
@@ -420,10 +419,10 @@ def request_instant(
 
 def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
     """True if another write on the timeline has this instant time: both would share markers."""
-    others = [replace(requested, action=action) for action in WRITE_ACTIONS - {requested.action}]
-    paths = [table.instant_path(other) for other in others]
-    names = {path.rsplit("/", 1)[-1] for path in paths}
-    return not names.isdisjoint(table.storage.list_file_names(parent_of(paths[0])))
+    layout = table.timeline.layout
+    others = (replace(requested, action=action) for action in WRITE_ACTIONS - {requested.action})
+    names = table.storage.list_file_names(layout.timeline_directory(table.base_path))
+    return not {layout.file_name(other) for other in others}.isdisjoint(names)
 
 
 def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitMetadata) -> None:

@@ -83,6 +83,12 @@ def _trees(leaves: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]
     )
 
 
+def _check_pruning(table: HudiTable, predicate: Predicate) -> None:
+    wanted = prune_partitions(list_partitions(table), table.partition_columns, predicate)
+    found = list_partitions(table, DirectoryPruning(table, predicate))
+    assert prune_partitions(found, table.partition_columns, predicate) == wanted
+
+
 LITERALS = ["2024", "2024-03-01", "2024/03/01", "2024/03", "a", "a-b", "a-b/c", "b", "c"]
 
 
@@ -103,9 +109,7 @@ def test_texts_that_take_several_directories(
             named,
             hoodie__datasource__write__hive_style_partitioning=style,
         )
-        wanted = prune_partitions(list_partitions(table), table.partition_columns, predicate)
-        found = list_partitions(table, DirectoryPruning(table, predicate))
-        assert prune_partitions(found, table.partition_columns, predicate) == wanted
+        _check_pruning(table, predicate)
 
 
 @given(st.sets(st.sampled_from(TEXTS), min_size=1), _trees(_leaves(PARTITION_PATH, LITERALS, texts=True)))
@@ -140,9 +144,7 @@ def test_dates_in_every_spelling(paths: set[str], predicate: Predicate) -> None:
             sorted(paths),
             hoodie__datasource__write__hive_style_partitioning="false",
         )
-        wanted = prune_partitions(list_partitions(table), table.partition_columns, predicate)
-        found = list_partitions(table, DirectoryPruning(table, predicate))
-        assert prune_partitions(found, table.partition_columns, predicate) == wanted
+        _check_pruning(table, predicate)
 
 
 def test_levels_are_pruned_before_they_are_listed(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_levels_are_pruned_before_they_are_listed(tmp_path: Path) -> None:
     (tmp_path / "_temporary" / "x").mkdir(parents=True)
     table = _table(tmp_path, columns, paths).listed_once()
     predicate = And((Comparison(("y",), "=", 2024), Comparison(("m",), ">", 2)))
-    with counted_requests() as requests:
+    with counted_requests(tmp_path) as requests:
         found = list_partitions(table, DirectoryPruning(table, predicate))
     assert [each.path for each in found] == ["y=2024/m=03/d=01", "y=2024/m=03/d=02"]
     listed = sorted(

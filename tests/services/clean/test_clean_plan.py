@@ -238,14 +238,20 @@ def test_replaced_file_groups_go_when_no_state_needs_them_and_then_their_partiti
     assert plan.partitions_to_delete == ()
 
 
-def test_partitions_that_were_found_clean_are_listed_once(
-    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _five_partitions(make_table: MakeTable) -> TableDirectory:
+    """Five commits of a file each, in the partitions dt=a to dt=e."""
     directory = make_table()
     for number, partition in enumerate("abcde"):
         directory.partition(f"dt={partition}")
         directory.base_file(f"dt={partition}", "f", _time(number))
         _commit(directory, number, "commit", [f"dt={partition}/f_0-0-0_{_time(number)}.parquet"])
+    return directory
+
+
+def test_partitions_that_were_found_clean_are_listed_once(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = _five_partitions(make_table)
     assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
     listed: list[str] = []
     listings = Storage.list_directories
@@ -274,15 +280,11 @@ def test_partitions_that_were_found_clean_are_listed_once(
 def test_a_new_process_goes_on_where_the_last_found_nothing(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = make_table()
-    for number, partition in enumerate("abcde"):
-        directory.partition(f"dt={partition}")
-        directory.base_file(f"dt={partition}", "f", _time(number))
-        _commit(directory, number, "commit", [f"dt={partition}/f_0-0-0_{_time(number)}.parquet"])
+    directory = _five_partitions(make_table)
 
     def listed_by_a_clean() -> list[str]:
         monkeypatch.setattr(clean_action, "_looked_at_until", {})
-        with counted_requests() as requests:
+        with counted_requests(directory.path) as requests:
             assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
         return [path.rpartition("/")[2] for _, path in requests.sent if "/dt=" in path]
 
@@ -311,7 +313,7 @@ def test_the_first_clean_of_a_bootstrapped_table_looks_at_the_later_commits(make
     for number in range(1, 5):
         directory.base_file("dt=b", "f", _time(number))
         _commit(directory, number, "commit", [f"dt=b/f_0-0-0_{_time(number)}.parquet"])
-    with counted_requests() as requests:
+    with counted_requests(directory.path) as requests:
         plan = plan_clean(_open(directory), KEEP_TWO, NOON)
     assert plan is not None
     assert [len(files) for files in plan.files.values()] == [2]

@@ -23,7 +23,7 @@ def test_a_large_commit_is_not_read_whole(tmp_path: Path, is_last: bool) -> None
     directory = TableDirectory(tmp_path, {})
     directory.instant("20260101000000000.commit", json.dumps(document, indent=2).encode())
     table = open_table(Storage(), str(tmp_path))
-    with counted_requests() as requests:
+    with counted_requests(tmp_path) as requests:
         (found,) = read_extra_metadata(table, table.timeline.commits)
     assert found == extra["extraMetadata"]
     assert requests.counts() == ({"read_end": 1} if is_last else {"read_end": 1, "read": 1})

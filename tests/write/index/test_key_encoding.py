@@ -130,7 +130,7 @@ def test_a_few_partitions_tell_the_form_of_the_keys(tmp_path: Path) -> None:
     for number in range(5):
         made.commit(f"2024030100000000{number}", written=(f"dt=p{number:02}/f{number}.parquet",))
     table = open_table(STORAGE, str(tmp_path)).listed_once()
-    with counted_requests() as requests:
+    with counted_requests(tmp_path) as requests:
         assert uses_complex_key_encoding(table) is True
     assert len(requests.below(str(tmp_path), "list_directory")) <= 5
     # The newest commit was written by another version of Hudi.

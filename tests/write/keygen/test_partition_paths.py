@@ -138,7 +138,7 @@ def test_a_write_asks_only_for_the_directories_of_its_rows(tmp_path: Path) -> No
     _mark(tmp_path, *(f"region=r{number}" for number in range(50)))
     _paths(tmp_path, ("region",), hive=True, encoded=False)
     table = open_table(STORAGE, str(tmp_path)).listed_once()
-    with counted_requests() as requests:
+    with counted_requests(tmp_path) as requests:
         paths = PartitionPaths(table)
         assert paths.paths_of([("r3",), ("r60",)]) == {("r3",): "region=r3", ("r60",): "region=r60"}
         assert [each.path for each in paths.all_existing(["region=r3", "region=r60"])] == ["region=r3"]
