@@ -103,6 +103,8 @@ class LocalFileSystem:
 
         with translated("write", path):
             _make_parent(path)
+            # An earlier attempt at the file may still be writing: it keeps a file without a name.
+            _delete(path)
             _drop_stale_checksum(path)
             return fs.LocalFileSystem().open_output_stream(path)
 

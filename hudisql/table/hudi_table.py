@@ -30,6 +30,7 @@ from hudisql.format.table_properties import (
 )
 from hudisql.format.timeline.active_timeline import load_timeline
 from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
+from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import (
     TimelineLayout,
     metadata_directory,
@@ -63,11 +64,13 @@ class HudiTable(TableMetaClient):
     """A table as it stood when it was opened.
 
     With `accepts_changed_sources` source files are read whatever their modification times are. `listing`
-    caches the table's listings, as Hudi's file system views do; None lists each time.
+    caches the table's listings, as Hudi's file system views do; None lists each time. `schema_texts` caches
+    the Avro schemas of commits, None for a commit without one.
     """
 
     accepts_changed_sources: bool = False
     listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    schema_texts: dict[Instant, str | None] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -112,10 +115,9 @@ class HudiTable(TableMetaClient):
                 f"{self.version} when it was opened",
                 hint="run the statement again",
             )
-        if self.listing is None:
-            return opened
         is_same = opened.timeline == self.timeline and opened.properties == self.properties
-        return replace(opened, listing=self.listing) if is_same else opened.listed_once()
+        listing = self.listing if is_same or self.listing is None else {}
+        return replace(opened, listing=listing, schema_texts=self.schema_texts)
 
     def listed_once(self) -> HudiTable:
         """The table with an empty listing, which caches all later listings."""
@@ -189,9 +191,10 @@ class HudiTable(TableMetaClient):
 
     def _schema_text(self, as_of: str | None) -> str:
         for commit in reversed(self.timeline.commits_until(as_of)):
-            (extra_metadata,) = read_extra_metadata(self, [commit])
-            text = extra_metadata.get(SCHEMA_KEY)
-            if text:
+            if commit not in self.schema_texts:
+                (extra_metadata,) = read_extra_metadata(self, [commit])
+                self.schema_texts[commit] = extra_metadata.get(SCHEMA_KEY)
+            if text := self.schema_texts[commit]:
                 return text
         if self.properties.create_schema:
             return self.properties.create_schema

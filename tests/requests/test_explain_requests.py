@@ -16,7 +16,7 @@ def test_explain_asks_no_more_than_its_query(large_table: WideTable) -> None:
     assert len(of_plan) <= len(of_query)
     counted, [(plan,)] = large_table.requests(f"EXPLAIN EXTENDED {text}")
     assert f" of {2 * large_table.partitions} (" in plan
-    assert len(counted) > len(of_plan) + large_table.partitions
+    assert len(counted) >= len(of_plan) + large_table.partitions
 
 
 def test_explain_of_a_change_lists_its_own_partitions(small_table: WideTable, large_table: WideTable) -> None:

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 DAY = "dt = '2015-01-05'"
 MOST_OF_A_QUERY = 12
-MOST_OF_A_CHANGE = 75
+MOST_OF_A_CHANGE = 55
 
 
 @pytest.mark.parametrize(

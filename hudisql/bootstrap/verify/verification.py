@@ -225,8 +225,10 @@ def _files_to_verify(
 ) -> list[FileToVerify]:
     stats = committed_files(table, METADATA_BOOTSTRAP_INSTANT_TIME)
     step = max(1, -(-len(slices) // _SAMPLED_FILES))
+    paths = [each.external_file.path for each, _ in slices if each.external_file]
+    sources = table.storage.infos_by_directory(paths)
     files = []
-    for number, (file_slice, values) in enumerate(slices):
+    for number, ((file_slice, values), source) in enumerate(zip(slices, sources, strict=True)):
         rows = RowsToCompare.NONE
         if level is VerifyLevel.FULL:
             rows = RowsToCompare.ALL
@@ -238,6 +240,7 @@ def _files_to_verify(
                 file_slice,
                 values,
                 rows,
+                source,
                 None if stat is None else stat.file_size_in_bytes,
                 None if stat is None else stat.num_writes,
             )
@@ -266,12 +269,8 @@ def _new_source_files(
 
 
 def _listed_files(storage: Storage, directories: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    present = [
-        directory
-        for directory, info in zip(directories, storage.infos(directories), strict=True)
-        if info is not None
-    ]
-    for directory, entries in zip(present, storage.list_directories(present), strict=True):
+    listings = storage.list_directories(directories, missing_ok=True)
+    for directory, entries in zip(directories, listings, strict=True):
         yield (
             directory,
             [

@@ -28,7 +28,7 @@ from hudisql.read.files.conform import constant_column, rebase_batch
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.splits import Split
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
-from hudisql.storage import Storage, join
+from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.instant_files import read_commit
@@ -77,11 +77,15 @@ class RowsToCompare(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileToVerify:
-    """A bootstrapped slice; `expected_bytes` and `expected_rows` are those of its skeleton in the commit."""
+    """A bootstrapped slice; `expected_bytes` and `expected_rows` are those of its skeleton in the commit.
+
+    `source` is the source file as it is now, None if it is missing.
+    """
 
     file_slice: FileSlice
     partition_values: Mapping[str, object]
     rows_to_compare: RowsToCompare
+    source: FileInfo | None
     expected_bytes: int | None = None
     expected_rows: int | None = None
 
@@ -174,7 +178,7 @@ class _FileCheck:
 
     def _check_source_entry(self) -> bool:
         """True if the source file can be the one that was bootstrapped."""
-        info = self._storage.info(self._source.path)
+        info = self._file.source
         if info is None:
             self._add(SOURCE_MISSING, self._source.path, f"it had {self._source.length:,} bytes")
             return False

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.format.avro.avro_container import AvroRecordCodec, encode_bytes, load_codec
 from hudisql.format.encoding.varints import encode_zigzag_varint
 from hudisql.format.hfile.hfile import HFileReader, write_hfile
@@ -117,12 +117,21 @@ def read_bootstrap_index(
 def read_bootstrap_mappings(
     storage: Storage, base_path: str, partitions: Collection[str] | None = None
 ) -> Iterator[BootstrapMapping]:
-    """The index as mappings, partition by partition in key order; nothing if the table has no index."""
-    if not has_bootstrap_index(storage, base_path):
+    """The index as mappings, partition by partition in key order; nothing if the table has no index.
+
+    With `partitions` only the index blocks of these are read, and only a missing index is looked at further.
+    """
+    if partitions is None and not has_bootstrap_index(storage, base_path):
         return
     path = partition_index_path(base_path)
     codec = load_codec("HoodieBootstrapPartitionMetadata")
-    with storage.open_input(path) as source:
+    try:
+        opened = storage.open_input(path)
+    except NoSuchPathError:
+        if has_bootstrap_index(storage, base_path):
+            raise
+        return
+    with opened as source:
         reader = HFileReader(source, source.size(), path)
         entries = (
             reader.entries()
@@ -159,7 +168,6 @@ def _write_index_file(
             "numKeys": info.key_count,
         }
     )
-    storage.delete_file(path)
     with storage.open_output(path) as sink:
         write_hfile(entries, {_INDEX_INFO: encoded}, sink, comparator=_COMPARATOR)
 

@@ -113,10 +113,16 @@ def timeline_of(instants: Iterable[Instant], layout: TimelineLayout = LAYOUT_V1)
 
 def load_timeline(storage: Storage, base_path: str, layout: TimelineLayout = LAYOUT_V1) -> Timeline:
     """List the active timeline of the table at `base_path`. Raises NoSuchPathError, StorageError."""
-    return _timeline_of_names(tuple(storage.list_file_names(layout.timeline_directory(base_path))), layout)
+    return timeline_of_names(timeline_file_names(storage, base_path, layout), layout)
+
+
+def timeline_file_names(storage: Storage, base_path: str, layout: TimelineLayout) -> tuple[str, ...]:
+    """The names of the files in the timeline's directory. Raises NoSuchPathError, StorageError."""
+    return tuple(storage.list_file_names(layout.timeline_directory(base_path)))
 
 
 @lru_cache(_MOST_TIMELINES)
-def _timeline_of_names(names: tuple[str, ...], layout: TimelineLayout) -> Timeline:
+def timeline_of_names(names: tuple[str, ...], layout: TimelineLayout) -> Timeline:
+    """The timeline whose directory has files with these names, of which it ignores those of no instant."""
     parsed = (layout.parse_file_name(name) for name in names)
     return timeline_of((instant for instant in parsed if instant is not None), layout)

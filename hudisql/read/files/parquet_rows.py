@@ -38,13 +38,13 @@ class RowRange:
     stop: int
 
 
-def stored_row_count(storage: Storage, path: str) -> int:
-    """The number of rows that the file's footer states.
+def read_footer(storage: Storage, path: str) -> pq.FileMetaData:
+    """The footer of a parquet file.
 
     Raises NoSuchPathError, StorageError, and ArrowInvalid for a file that is not parquet.
     """
     with storage.open_input(path) as stream:
-        return int(pq.read_metadata(stream).num_rows)
+        return pq.read_metadata(stream)
 
 
 class ParquetRows:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from hudisql.read.files.parquet_rows import stored_row_count
+from hudisql.read.files.parquet_rows import read_footer
 from hudisql.spark.jvm import class_name
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -53,7 +53,7 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
             if file_slice.base_file is None or file_slice.has_log_files:
                 continue
             footers += 1
-            missing -= stored_row_count(table.storage, file_slice.base_file.path)
+            missing -= read_footer(table.storage, file_slice.base_file.path).num_rows
             if missing <= 0:
                 return found
             if footers == _MOST_FOOTERS:

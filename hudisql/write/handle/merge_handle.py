@@ -21,7 +21,7 @@ from hudisql.format.paths.file_names import base_file_name
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
-from hudisql.read.files.parquet_rows import stored_row_count
+from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.merge.precombine import comparable, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
@@ -133,16 +133,16 @@ def merge_slice(
     if create_marker is not None:
         create_marker(task.file_name)
     schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
-    entries = task.base_file_config.bloom_entries or max(
-        1, _stored_rows(storage, task) + prepared.new_rows.num_rows
-    )
+    footer = _stored_footer(storage, task)
+    stored_rows = 0 if footer is None else footer.num_rows
+    entries = task.base_file_config.bloom_entries or max(1, stored_rows + prepared.new_rows.num_rows)
     file = OpenBaseFile(
         storage,
         path,
         schema,
         dictionary_columns(schema),
         KeyFooter(entries, task.base_file_config.bloom_fpp),
-        _codec(storage, task),
+        _codec(storage, task, footer),
     )
     counts = _Counts()
     try:
@@ -254,20 +254,18 @@ def _file_group_text(task: MergeTask) -> str:
     return f"in file group {task.file_slice.file_id} of partition '{task.file_naming.partition_path}'"
 
 
-def _stored_rows(storage: Storage, task: MergeTask) -> int:
+def _stored_footer(storage: Storage, task: MergeTask) -> pq.FileMetaData | None:
+    """The footer of the slice's base file, which may be a skeleton; None without one."""
     base_file = task.file_slice.base_file
-    if base_file is None:
-        return 0
-    return stored_row_count(storage, base_file.path)
+    return None if base_file is None else read_footer(storage, base_file.path)
 
 
-def _codec(storage: Storage, task: MergeTask) -> str:
-    """The codec of the new base file."""
-    if not task.base_file_config.keeps_snappy or task.file_slice.base_file is None:
+def _codec(storage: Storage, task: MergeTask, footer: pq.FileMetaData | None) -> str:
+    """The codec of the new base file: that of the file with the data columns, if it is snappy and kept."""
+    if not task.base_file_config.keeps_snappy or footer is None:
         return task.base_file_config.codec
-    stored = task.file_slice.external_file or task.file_slice.base_file
-    with storage.open_input(stored.path) as stream:
-        footer = pq.read_metadata(stream)
+    if task.file_slice.external_file is not None:
+        footer = read_footer(storage, task.file_slice.external_file.path)
     codecs = {
         footer.row_group(group).column(column).compression
         for group in range(min(footer.num_row_groups, 1))

@@ -49,7 +49,6 @@ class OpenBaseFile:
         self.footer = footer
         self.rows = 0
         self.bytes = 0
-        storage.delete_file(path)  # also deletes the stale checksum of an earlier attempt
         self._schema = schema
         self._dictionary_columns = dictionary_columns
         self._codec = codec

@@ -27,7 +27,7 @@ from hudisql.errors import (
 )
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
-from hudisql.format.timeline.active_timeline import Timeline
+from hudisql.format.timeline.active_timeline import Timeline, timeline_file_names
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import (
     COMMIT,
@@ -421,7 +421,7 @@ def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
     """True if another write on the timeline has this instant time: both would share markers."""
     layout = table.timeline.layout
     others = (replace(requested, action=action) for action in WRITE_ACTIONS - {requested.action})
-    names = table.storage.list_file_names(layout.timeline_directory(table.base_path))
+    names = timeline_file_names(table.storage, table.base_path, layout)
     return not {layout.file_name(other) for other in others}.isdisjoint(names)
 
 

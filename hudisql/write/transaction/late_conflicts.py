@@ -18,7 +18,12 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.timeline.active_timeline import Timeline, load_timeline, timeline_of
+from hudisql.format.timeline.active_timeline import (
+    Timeline,
+    timeline_file_names,
+    timeline_of,
+    timeline_of_names,
+)
 from hudisql.format.timeline.instant import WRITE_ACTIONS, Instant, new_instant_time
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
@@ -56,8 +61,9 @@ def withdraw_if_in_conflict(
 
 
 def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str) -> None:
-    storage = seen.storage
-    timeline = load_timeline(storage, seen.base_path, seen.timeline.layout)
+    layout = seen.timeline.layout
+    names = timeline_file_names(seen.storage, seen.base_path, layout)
+    timeline = timeline_of_names(names, layout)
     being_rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(seen, timeline)}
     undone = sorted(being_rolled_back & {commit.timestamp for commit in seen.timeline.commits})
     if undone:
@@ -66,7 +72,7 @@ def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, a
             hint="run the statement again: this one had read that commit's rows",
         )
     stands = any(_key(each) == _key(completed) for each in timeline.completed)
-    is_pending_file_there = storage.exists(seen.instant_path(instant))
+    is_pending_file_there = layout.file_name(instant) in names
     if instant.timestamp in being_rolled_back or not stands or not is_pending_file_there:
         raise rolled_back_error(seen.base_path, instant.timestamp)
     others = _others(timeline, instant)

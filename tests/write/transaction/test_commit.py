@@ -539,9 +539,11 @@ def test_heartbeats_go_on_while_a_commit_is_open(table: HudiTable) -> None:
     commit.heartbeat.tolerance_ms = -1
     with pytest.raises(WriteConflictError, match="heartbeat of this writer expired"):
         complete_commit(commit, EMPTY)
-    begin_commit(table, "UPSERT", concurrency=concurrency)
+    third = begin_commit(table, "UPSERT", concurrency=concurrency)
     assert _states(table, commit.instant_time) == set()
     assert other.instant in open_table(STORAGE, table.base_path).timeline.pending
+    for each in (other, third):
+        rollback_commit(each)
 
 
 def _alone(table: HudiTable) -> Concurrency:

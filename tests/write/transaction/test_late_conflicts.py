@@ -20,7 +20,7 @@ from hudisql.errors import (
     TimelineChangedError,
     WriteConflictError,
 )
-from hudisql.format.timeline.active_timeline import Timeline, load_timeline
+from hudisql.format.timeline.active_timeline import timeline_file_names
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.storage import Storage
@@ -189,14 +189,14 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
         later.append(begin_commit(table.reopened(), "UPSERT", concurrency=OPTIMISTIC))
         complete_commit(later[0], _stat(later[0], "f"))
 
-    def stopped_before(*arguments: Any) -> Timeline:
+    def stopped_before(*arguments: Any) -> tuple[str, ...]:
         if not later:
             build_on_it()
-        return load_timeline(*arguments)
+        return timeline_file_names(*arguments)
 
     # As if the writer had been stopped for a second after the completion.
     monkeypatch.setattr(late_conflicts, "CLOCK_SKEW_SECONDS", -1)
-    monkeypatch.setattr(late_conflicts, "load_timeline", stopped_before)
+    monkeypatch.setattr(late_conflicts, "timeline_file_names", stopped_before)
     complete_commit(slow, _stat(slow, "f"))
     assert _is_completed(table, slow)
     assert _is_completed(table, later[0])
@@ -210,12 +210,12 @@ def test_a_look_that_fails_withdraws_the_commit_only_if_it_has_seen_a_conflict(
     lock = default_lock(STORAGE, table.base_path) if is_locked else None
     commit = begin_commit(table, "UPSERT", concurrency=Concurrency(lock=lock))
 
-    def fail(*_arguments: Any) -> Timeline:
+    def fail(*_arguments: Any) -> tuple[str, ...]:
         raise error
 
     stands = not isinstance(error, WriteConflictError)
     with monkeypatch.context() as patched:
-        patched.setattr(late_conflicts, "load_timeline", fail)
+        patched.setattr(late_conflicts, "timeline_file_names", fail)
         if stands and is_locked:
             complete_commit(commit, _stat(commit, "f"))
         else:
