@@ -390,7 +390,8 @@ def test_the_driver_asks_the_store_by_partition_and_not_by_file(context, source,
 
     def counted(self, path):
         nonlocal asked
-        asked += 1
+        # Locks of earlier tests may still be renewed elsewhere.
+        asked += path.startswith(str(tmp_path))
         return find(self, path)
 
     monkeypatch.setattr(Storage, "_file_system", counted)
