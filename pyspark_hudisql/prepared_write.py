@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from pyspark.sql.types import StructType
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
-from hudisql.options.insert_options import check_insert_dup_policy
+from hudisql.options.insert_options import INSERT_OPERATIONS, InsertOperation, insert_dup_policy
 from hudisql.options.known_settings import refuse_misspelt_options
 from hudisql.options.writer_settings import write_options_by
 from hudisql.sql.dataframe.frame_options import (
@@ -63,7 +63,14 @@ def prepare_write(
     config = HudiConfig(settings.get)
     chosen = write_options_by(config, table)
     chosen = replace(chosen, concurrency=_of_several_processes(chosen.concurrency))
-    check_insert_dup_policy(config)
+    if (
+        operation in INSERT_OPERATIONS
+        and insert_dup_policy(config, table, cast(InsertOperation, operation), is_sql=False) != "none"
+    ):
+        raise WriteRefusedError(
+            f"{table.base_path}: this writer follows no policy for rows whose record key is stored",
+            hint="use hudisql.write_table(df, table, **options)",
+        )
     if chosen.index.buckets is not None:
         raise WriteRefusedError(
             f"{table.base_path} has a bucket index, which this writer does not support",

@@ -93,6 +93,31 @@ INSERT_OPERATION: Final = choice_key(
     ("insert", "upsert", "bulk_insert"),
     "what INSERT INTO does; unset: upsert for tables with an ordering column and a record key, else insert",
 )
+INSERT_MODE: Final = choice_key(
+    "hoodie.sql.insert.mode",
+    "upsert",
+    ("upsert", "strict", "non-strict"),
+    "older than `hoodie.spark.sql.insert.into.operation`, which comes before it: with `non-strict` INSERT "
+    "INTO adds rows to tables with an ordering column, too; `strict` makes an INSERT of a stored record key "
+    "an error in copy-on-write tables with an ordering column",
+)
+SQL_BULK_INSERT: Final = flag_key(
+    "hoodie.sql.bulk.insert.enable",
+    "false",
+    "INSERT INTO that would add rows is a bulk insert; also older",
+)
+INSERT_DROP_DUPLICATES: Final = flag_key(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    "false",
+    "the same as `hoodie.datasource.insert.dup.policy` = drop",
+)
+INSERT_DUP_POLICY: Final = choice_key(
+    "hoodie.datasource.insert.dup.policy",
+    "none",
+    ("none", "drop", "fail"),
+    "inserted rows whose record key is stored: handled by the operation, left out, or an error; for a bulk "
+    "insert only `none`",
+)
 OVERWRITE_MODE: Final = choice_key(
     "hoodie.datasource.overwrite.mode",
     "",

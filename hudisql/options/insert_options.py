@@ -13,10 +13,14 @@ from typing import Final, Literal, cast
 from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import (
     COLUMN_DROP,
+    INSERT_DROP_DUPLICATES,
+    INSERT_DUP_POLICY,
+    INSERT_MODE,
     INSERT_OPERATION,
     NULL_FOR_MISSING,
     OVERWRITE_MODE,
     RECONCILE_SCHEMA,
+    SQL_BULK_INSERT,
     WRITE_OPERATION,
 )
 from hudisql.errors import SettingsError
@@ -24,17 +28,10 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.overwrite import Overwrite
 
-_BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
-_INSERT_MODE: Final = "hoodie.sql.insert.mode"
 _SPARK_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
-# The settings for existing keys of an INSERT, with the values that change nothing.
-_KNOWN_KEYS: Final = {
-    "hoodie.datasource.write.insert.drop.duplicates": ("false",),
-    "hoodie.datasource.insert.dup.policy": ("none",),
-    _INSERT_MODE: ("upsert", "non-strict"),
-}
 InsertOperation = Literal["insert", "upsert", "bulk_insert"]
-_INSERT_OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
+InsertDupPolicy = Literal["none", "drop", "fail"]
+INSERT_OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
 _OVERWRITES: Final[Mapping[str, Overwrite]] = {
     "insert_overwrite": Overwrite("touched"),
     "insert_overwrite_table": Overwrite("table"),
@@ -45,18 +42,16 @@ def insert_operation(config: HudiConfig, session: HudiConfig, table: HudiTable) 
     """The operation of INSERT INTO for existing keys: insert, upsert or bulk_insert.
 
     `session` has the session's settings alone, `config` also the table's. Unless set, a table with an
-    ordering column takes upserts, if it has a record key. Raises SettingsError, also for Hudi's older
-    setting.
+    ordering column takes upserts, if it has a record key; `hoodie.sql.bulk.insert.enable` makes bulk inserts
+    of the others. Raises SettingsError.
     """
-    if config.lookup(_BULK_INSERT, "false").lower() == "true":
-        raise SettingsError(
-            f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
-        )
     operation = session.get(WRITE_OPERATION) if session.is_set(WRITE_OPERATION) else None
-    if operation in _INSERT_OPERATIONS:
+    if operation in INSERT_OPERATIONS:
         return cast(InsertOperation, operation)
-    upserts = table.properties.ordering_fields and config.lookup(_INSERT_MODE, "").lower() != "non-strict"
+    upserts = table.properties.ordering_fields and config.get(INSERT_MODE) != "non-strict"
     default = effective_operation(table, "upsert" if upserts else "insert")
+    if default == "insert" and config.get(SQL_BULK_INSERT):
+        default = "bulk_insert"
     return cast(InsertOperation, config.get(INSERT_OPERATION, default))
 
 
@@ -99,18 +94,35 @@ def check_load_operation(session: HudiConfig) -> None:
         )
 
 
-def check_insert_dup_policy(config: HudiConfig) -> None:
-    """Raise SettingsError if settings want an INSERT to skip, or to fail on, existing keys.
+def insert_dup_policy(
+    config: HudiConfig, table: HudiTable, operation: InsertOperation, *, is_sql: bool
+) -> InsertDupPolicy:
+    """The treatment of new rows whose record key is stored: none (as the operation says), drop or fail.
 
-    These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
+    Follows `hoodie.datasource.insert.dup.policy`, `hoodie.datasource.write.insert.drop.duplicates`, and for
+    SQL the `strict` mode of Hudi 0.15, which holds for copy-on-write tables with an ordering column. Raises
+    SettingsError for unknown values, for a bulk insert, which looks up no keys, and for generated keys.
     """
-    for key, harmless in _KNOWN_KEYS.items():
-        text = config.lookup(key, harmless[0]).lower()
-        if text not in harmless:
+    policy = config.get(INSERT_DUP_POLICY)
+    asked = f"{INSERT_DUP_POLICY} = {policy}"
+    if policy == "none" and config.get(INSERT_DROP_DUPLICATES):
+        policy, asked = "drop", f"{INSERT_DROP_DUPLICATES} = true"
+    if is_sql and config.get(INSERT_MODE) == "strict" and not config.is_set(INSERT_OPERATION):
+        if config.get(SQL_BULK_INSERT):
             raise SettingsError(
-                f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
-                hint="MERGE with only WHEN NOT MATCHED THEN INSERT skips existing keys",
+                f"{INSERT_MODE} = strict and {SQL_BULK_INSERT} = true contradict each other: a bulk insert "
+                "looks up no keys",
+                hint=f"RESET one of them, or SET {INSERT_DUP_POLICY} = fail",
             )
+        if policy == "none" and table.properties.ordering_fields and not table.is_merge_on_read:
+            policy, asked = "fail", f"{INSERT_MODE} = strict"
+    if policy != "none" and (operation == "bulk_insert" or table.properties.generates_record_keys):
+        why = "a bulk insert looks up no keys" if operation == "bulk_insert" else "its keys are generated"
+        raise SettingsError(
+            f"{asked} cannot be followed for {table.base_path}: {why}",
+            hint=f"RESET it, or insert with {INSERT_OPERATION} = insert into a table with a record key",
+        )
+    return cast(InsertDupPolicy, policy)
 
 
 def overwrites_touched_partitions(config: HudiConfig) -> bool:

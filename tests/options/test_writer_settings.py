@@ -13,7 +13,7 @@ from hudisql.config.config_key import HudiConfig
 from hudisql.config.hudi_config import CONFIG_KEYS
 from hudisql.errors import SettingsError
 from hudisql.format.table_properties import TableProperties
-from hudisql.options.insert_options import check_insert_dup_policy, insert_operation
+from hudisql.options.insert_options import insert_dup_policy, insert_operation
 from hudisql.options.unserved_settings import refuse_unserved_writes
 from hudisql.sql.dataframe.frame_options import read_frame_options
 from hudisql.table.hudi_table import HudiTable
@@ -21,10 +21,14 @@ from hudisql.table.hudi_table import HudiTable
 PREFIXES = ("hoodie.datasource.write.", "hoodie.datasource.insert.", "hoodie.sql.", "hoodie.spark.sql.")
 WRITE = "hoodie.datasource.write."
 SERVED = {
+    f"{WRITE}insert.drop.duplicates",
     f"{WRITE}operation",
     f"{WRITE}reconcile.schema",
     f"{WRITE}schema.allow.auto.evolution.column.drop",
+    "hoodie.datasource.insert.dup.policy",
     "hoodie.spark.sql.insert.into.operation",
+    "hoodie.sql.bulk.insert.enable",
+    "hoodie.sql.insert.mode",
 }
 # What a table is: options of a DataFrame must agree with it, and a session's value says nothing of it.
 OF_THE_TABLE = {
@@ -37,7 +41,6 @@ OF_THE_TABLE = {
 }
 REFUSED = {
     f"{WRITE}drop.partition.columns": "true",
-    f"{WRITE}insert.drop.duplicates": "true",
     f"{WRITE}keygenerator.consistent.logical.timestamp.enabled": "true",
     f"{WRITE}keygenerator.type": "TIMESTAMP",
     f"{WRITE}payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
@@ -46,9 +49,6 @@ REFUSED = {
     f"{WRITE}record.merger.strategy": "00000000-0000-0000-0000-000000000000",
     f"{WRITE}recordkey.field": "other",
     f"{WRITE}slash.separated.date.partitioning": "true",
-    "hoodie.datasource.insert.dup.policy": "drop",
-    "hoodie.sql.bulk.insert.enable": "true",
-    "hoodie.sql.insert.mode": "strict",
 }
 NO_EFFECT_ON_ROWS = {
     f"{WRITE}commitmeta.key.prefix": "annotations of a commit",
@@ -77,8 +77,13 @@ TABLE = TableProperties(
 def refuse(**values: str) -> None:
     config = HudiConfig(lambda key, default: values.get(key, default))
     refuse_unserved_writes(config, TABLE)
-    check_insert_dup_policy(config)
-    insert_operation(config, config, cast(HudiTable, SimpleNamespace(properties=TABLE)))
+    table = _table()
+    insert_dup_policy(config, table, insert_operation(config, config, table), is_sql=True)
+
+
+def _table(*, is_merge_on_read: bool = False) -> HudiTable:
+    made = SimpleNamespace(properties=TABLE, base_path="/t", is_merge_on_read=is_merge_on_read)
+    return cast(HudiTable, made)
 
 
 def test_each_setting_of_hudi_is_classified_once() -> None:
@@ -112,3 +117,51 @@ def test_what_has_no_effect_on_rows_is_left_alone(key: str) -> None:
 def test_a_session_that_says_what_the_table_says_is_followed() -> None:
     refuse(**{f"{WRITE}recordkey.field": "ID, sub", f"{WRITE}precombine.field": "TS"})
     refuse(**{"hoodie.sql.insert.mode": "non-strict"})
+
+
+INTO = "hoodie.spark.sql.insert.into.operation"
+DUP_POLICY = "hoodie.datasource.insert.dup.policy"
+MODE = "hoodie.sql.insert.mode"
+BULK = "hoodie.sql.bulk.insert.enable"
+
+
+@pytest.mark.parametrize(
+    ("values", "is_sql", "is_merge_on_read", "operation", "policy"),
+    [
+        ({}, True, False, "upsert", "none"),
+        ({DUP_POLICY: "DROP", INTO: "insert"}, True, False, "insert", "drop"),
+        ({f"{WRITE}insert.drop.duplicates": "true"}, False, False, "upsert", "drop"),
+        ({DUP_POLICY: "fail", f"{WRITE}insert.drop.duplicates": "true"}, True, False, "upsert", "fail"),
+        ({MODE: "strict"}, True, False, "upsert", "fail"),
+        ({MODE: "strict"}, True, True, "upsert", "none"),
+        ({MODE: "strict"}, False, False, "upsert", "none"),
+        ({MODE: "strict", INTO: "insert"}, True, False, "insert", "none"),
+        ({BULK: "true"}, True, False, "upsert", "none"),
+        ({BULK: "true", MODE: "non-strict"}, True, False, "bulk_insert", "none"),
+        ({BULK: "true", MODE: "non-strict", INTO: "insert"}, True, False, "insert", "none"),
+    ],
+)
+def test_the_operation_of_an_insert_and_its_policy_for_stored_keys(
+    values: dict[str, str], is_sql: bool, is_merge_on_read: bool, operation: str, policy: str
+) -> None:
+    config = HudiConfig(lambda key, default: values.get(key, default))
+    table = _table(is_merge_on_read=is_merge_on_read)
+    found = insert_operation(config, config, table)
+    assert (found, insert_dup_policy(config, table, found, is_sql=is_sql)) == (operation, policy)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({MODE: "loose"}, f"{MODE}.*upsert, strict, non-strict"),
+        ({DUP_POLICY: "merge"}, f"{DUP_POLICY}.*none, drop, fail"),
+        (
+            {DUP_POLICY: "drop", INTO: "bulk_insert"},
+            f"{DUP_POLICY} = drop cannot be .*looks up no keys",
+        ),
+        ({MODE: "strict", BULK: "true"}, f"{MODE} = strict and {BULK} = true contradict"),
+    ],
+)
+def test_a_policy_that_cannot_be_followed_is_refused(values: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        refuse(**values)

@@ -29,7 +29,7 @@ from hudisql.table.partitions.registered_partitions import register_only_error
 from hudisql.write.execution.apply_changes import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult, commit_files
-from hudisql.write.execution.stored_keys import refuse_stored_keys
+from hudisql.write.execution.stored_keys import drop_stored_keys, refuse_stored_keys
 from hudisql.write.execution.upsert import tag_locations
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.overwrite import Overwrite
@@ -141,6 +141,21 @@ def _with_new_keys(plan: DmlPlan, changes: RowChanges) -> RowChanges:
     return replace(changes, rows=cached.frame)
 
 
+def _with_new_keys_alone(plan: DmlPlan, given: RowsToInsert) -> RowsToInsert:
+    """The rows, computed once, without those whose record key is stored, which the policy fail refuses."""
+    scope = plan.scope
+    spark, resources = scope.context.spark, scope.resources
+    cached = cache_rows(given.rows)
+    resources.callback(cached.release)
+    if given.dup_policy == "drop":
+        rows = drop_stored_keys(spark, plan.table, cached.frame, plan.options, resources)
+        return replace(given, rows=rows)
+    refuse_stored_keys(
+        spark, plan.table, as_inserts(cached.frame), plan.options, resources, statement="INSERT"
+    )
+    return replace(given, rows=cached.frame)
+
+
 def _delete_keys(plan: DmlPlan, keys: KeysToDelete) -> WriteResult:
     scope = plan.scope
     changes, combined = tag_locations(
@@ -176,6 +191,8 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
     spark = scope.context.spark
     if given.operation != "upsert" and given.combine_before_insert:
         given = replace(given, rows=precombined_rows(given.rows, table, options))
+    if given.dup_policy != "none":
+        given = _with_new_keys_alone(plan, given)
     # A bucket has one file group, which a bulk insert would not look up.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation == "bulk_insert" and not fills_buckets:

@@ -19,7 +19,7 @@ from hudisql.config.hudi_config import DRIVER_MAX_BYTES
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.schema.internal_columns import refuse_internal_names
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.options.insert_options import check_insert_dup_policy, evolves_schema
+from hudisql.options.insert_options import evolves_schema, insert_dup_policy
 from hudisql.read.files.predicates import Predicate, conjunction, split_conjuncts
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.partition_pruning import of_partitions
@@ -240,8 +240,10 @@ def plan_insert(
     write: RowsToInsert,
     query: PlannedQuery | None = None,
 ) -> DmlPlan:
-    """The plan of new rows. Raises SettingsError for insert policies that hudisql does not support."""
-    check_insert_dup_policy(scope.settings)
+    """The plan of new rows. Raises SettingsError for a policy for stored keys that cannot be followed."""
+    if write.overwrite is None:
+        policy = insert_dup_policy(scope.settings, table, write.operation, is_sql=query is not None)
+        write = replace(write, dup_policy=policy)
     return DmlPlan(scope, table, options, write, query)
 
 

@@ -18,6 +18,7 @@ from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name, quote_path
 from hudisql.options.insert_options import (
+    InsertDupPolicy,
     InsertOperation,
     insert_operation,
     overwrite_by_setting,
@@ -52,13 +53,15 @@ class RowsToInsert:
 
     An insert also fills small files, an upsert replaces the rows with the same key and partition; a bulk
     insert writes rows without look-up, and may overwrite (None: nothing). With `combine_before_insert` only
-    the newest of several rows with one key is written, as an upsert always does.
+    the newest of several rows with one key is written, as an upsert always does. `dup_policy` says what
+    happens to rows whose key is stored.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
     combine_before_insert: bool = False
+    dup_policy: InsertDupPolicy = "none"
 
 
 def rows_to_insert(

@@ -259,6 +259,17 @@ def _newest_rows(
     if few is not None:
         keyed = local_frame(spark, few, spark_struct(schema)).coalesce(1)
         return cache_rows(_precombine_rows(keyed, table, is_global=is_global))
+    keyed = with_record_keys(table, chosen, options)
+    return cache_rows(_precombine_rows(keyed, table, is_global=is_global))
+
+
+def with_record_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
+    """The rows, which have the table's columns, with RECORD_KEY and PARTITION before them.
+
+    Raises WriteRefusedError in the tasks for rows without a record key.
+    """
+    from pyspark.sql.types import StructType
+
     paths = PartitionPaths(table, options.key_generator)
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -268,8 +279,8 @@ def _newest_rows(
             except WriteRefusedError as error:
                 raise encode_error(error) from None
 
-    rendered = chosen.mapInArrow(render, spark_struct(schema))
-    return cache_rows(_precombine_rows(rendered, table, is_global=is_global))
+    keys = spark_struct(pa.schema(list(_KEY_FIELDS)))
+    return rows.mapInArrow(render, StructType([*keys.fields, *rows.schema.fields]))
 
 
 def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:

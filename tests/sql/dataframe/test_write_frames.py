@@ -120,8 +120,7 @@ def test_options_by_hudi_s_names_agree_with_the_table_or_are_refused(
             session.write(rows, table.name, **{name: value})
     for name, value, said in (
         ("hoodie.table.version", "8", "tables with 6"),
-        ("hoodie.datasource.write.insert.drop.duplicates", "true", "MERGE with only WHEN NOT MATCHED"),
-        ("hoodie.datasource.insert.dup.policy", "drop", "MERGE with only WHEN NOT MATCHED"),
+        ("hoodie.datasource.insert.dup.policy", "skip", "none, drop, fail"),
         ("mode", "append", "is not an option"),
         ("hoodie.datasource.write.operation", "delete", "the operation is 'upsert', but"),
     ):

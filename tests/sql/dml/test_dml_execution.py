@@ -414,8 +414,8 @@ def test_bad_statements_get_one_clear_error(
         ("hoodie.parquet.max.file.size", "big"),
         ("hoodie.index.bloom.fpp", "2"),
         ("hoodie.spark.sql.insert.into.operation", "append"),
-        ("hoodie.sql.insert.mode", "strict"),
-        ("hoodie.datasource.insert.dup.policy", "drop"),
+        ("hoodie.sql.insert.mode", "lenient"),
+        ("hoodie.datasource.insert.dup.policy", "skip"),
     ],
 )
 def test_a_setting_that_is_not_understood_stops_the_statement(

@@ -1,4 +1,4 @@
-"""A MERGE never makes a second row of a stored record key: it stops and names the keys."""
+"""New rows of a stored record key: a MERGE stops and names the keys, an INSERT follows its policy."""
 
 from __future__ import annotations
 
@@ -133,3 +133,70 @@ def test_sources_that_are_not_small_are_searched_for_null(session: Session) -> N
         cached = replace(cache_merge_source(source, stack), few=None)
         assert cached.has_null(["id", "a b"])
         assert not cached.has_null(["id"])
+
+
+POLICY = "hoodie.datasource.insert.dup.policy"
+SOURCE = "VALUES (1, 11, 9, 'd1'), (3, 31, 1, 'd1'), (3, 32, 2, 'd1'), (1, 12, 9, 'd2')"
+
+
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
+def test_an_insert_leaves_out_stored_keys(session: Session, trips: str, operation: str) -> None:
+    with (
+        setting(session, POLICY, "drop"),
+        setting(session, "hoodie.spark.sql.insert.into.operation", operation),
+    ):
+        [row] = session.sql(f"INSERT INTO {trips} {SOURCE}").rows
+        assert (row.rows_inserted, row.rows_updated) == (2, 0)
+        with setting(session, "hoodie.index.type", "GLOBAL_SIMPLE"):
+            [row] = session.sql(f"INSERT INTO {trips} VALUES (2, 22, 9, 'd2'), (4, 41, 1, 'd2')").rows
+        assert row.rows_inserted == 1
+        assert session.sql(f"INSERT INTO {trips} VALUES (1, 13, 9, 'd1')").rows[0].rows_inserted == 0
+    rows = [(1, 10.0, "d1"), (1, 12.0, "d2"), (2, 30.0, "d1"), (3, 32.0, "d1"), (4, 41.0, "d2")]
+    assert ids(session, trips) == rows
+
+
+def test_an_insert_that_leaves_out_stored_keys_keeps_all_rows_of_a_new_one(
+    session: Session, database: str
+) -> None:
+    name = f"{database}.unordered"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, price DOUBLE, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 10, 'd1')")
+    with setting(session, POLICY, "drop"):
+        session.sql(f"INSERT INTO {name} VALUES (1, 11, 'd1'), (3, 31, 'd1'), (3, 32, 'd1')")
+    assert ids(session, name) == [(1, 10.0, "d1"), (3, 31.0, "d1"), (3, 32.0, "d1")]
+
+
+def test_an_insert_of_many_rows_leaves_out_stored_keys(session: Session, trips: str) -> None:
+    many = "SELECT CAST(id AS INT), 1D, 1, 'd1' FROM range(1, 5001)"
+    with setting(session, POLICY, "drop"):
+        [row] = session.sql(f"INSERT INTO {trips} {many}").rows
+    assert row.rows_inserted == 4_998
+    assert session.sql(f"SELECT sum(price) FROM {trips}").rows[0][0] == 4_998 + 10 + 30
+
+
+@pytest.mark.parametrize("operation", ["insert", "upsert"])
+def test_an_insert_of_stored_keys_stops_where_it_is_to_fail(
+    session: Session, trips: str, operation: str
+) -> None:
+    before = ids(session, trips)
+    with (
+        setting(session, POLICY, "fail"),
+        setting(session, "hoodie.spark.sql.insert.into.operation", operation),
+    ):
+        with pytest.raises(
+            WriteRefusedError, match=r"the INSERT inserts.*are stored: '1'; nothing was written"
+        ):
+            session.sql(f"INSERT INTO {trips} {SOURCE}")
+        assert ids(session, trips) == before
+        session.sql(f"INSERT INTO {trips} VALUES (3, 31, 1, 'd1'), (3, 32, 2, 'd1')")
+        session.sql(f"INSERT OVERWRITE {trips} PARTITION (dt = 'd1') VALUES (1, 14, 1), (3, 33, 3)")
+    assert ids(session, trips) == [(1, 14.0, "d1"), (3, 33.0, "d1")]
+
+
+def test_a_data_frame_leaves_out_stored_keys(session: Session, trips: str) -> None:
+    rows = session.spark.sql(f"SELECT * FROM {SOURCE} AS v(id, price, ts, dt)")
+    option = {"hoodie.datasource.write.insert.drop.duplicates": "true"}
+    assert session.write(rows, trips, "upsert", **option).inserted == 2
+    assert ids(session, trips) == [(1, 10.0, "d1"), (1, 12.0, "d2"), (2, 30.0, "d1"), (3, 32.0, "d1")]
