@@ -1,4 +1,15 @@
-"""hudisql: turn Hive and parquet tables into Apache Hudi tables in place, with SQL, on PySpark."""
+"""Turn Hive and parquet tables into Apache Hudi tables in place, with SQL, on PySpark.
+
+    import hudisql
+
+    with hudisql.connect() as session:
+        session.sql("CALL bootstrap_table(table => 'trips', source => '/data/trips', record_key => 'id')")
+        session.sql("UPDATE trips SET price = 0 WHERE id = 'k1'")
+        trips = session.sql("SELECT * FROM trips").toPandas()
+
+`connect` opens a `Session`, whose `sql` gives a `Result`; `write_table` writes a DataFrame into a table and
+`incremental` pulls the rows that have changed. All errors are `HudisqlError`s.
+"""
 
 from __future__ import annotations
 
@@ -139,6 +150,10 @@ _LOADED_LATE: Final = {
     "incremental": "hudisql.session",
     "write_table": "hudisql.session",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The result of a statement: rows of a Spark DataFrame, or rows of a procedure.
 
-Both have one interface: `.df`, `.rows`, `.schema`, `.arrow()`, `.show()`. Spark runs only when rows are
-requested; its errors are then translated as at the statement itself.
+Both have one interface: `.df`, `.rows`, `.schema`, `.arrow()`, `.toPandas()`, `.show()`, and are iterable.
+Spark runs only when rows are requested; its errors are then translated as at the statement itself.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, SessionClosedError
 from hudisql.spark.jvm import java_context
 from hudisql.spark.versions import arrow_schema
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, Row, StructType
 
+_SHOWN_ROWS: Final = 20
 ErrorGuard = Callable[[], AbstractContextManager[None]]
 
 
 class Result:
     """The result of one statement. `has_rows` is false for statements without rows (DDL, USE …).
 
-    `error` is the failure that a check (`CALL verify_bootstrap`, a dry run) reports in its rows, or None.
+    Iteration and `len` collect all rows. Libraries that take Arrow data take a result, too
+    (`polars.DataFrame(result)`, `pyarrow.table(result)`). `error` is the failure that a check (`CALL
+    verify_bootstrap`, a dry run) reports in its rows, or None.
     """
 
     error: HudisqlError | None = None
@@ -81,10 +85,48 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """All rows as an Arrow table. Raises QueryError."""
+        return self._arrow_of(self.df)
+
+    def _arrow_of(self, df: DataFrame) -> pa.Table:
         from hudisql.spark.versions import to_arrow
 
         with self.guard():
-            return to_arrow(_with_nullable_members(self.df))
+            return to_arrow(_with_nullable_members(df))
+
+    def collect(self) -> list[Row]:
+        """The same as `rows`, as a DataFrame has it. Raises QueryError."""
+        return self.rows
+
+    def toPandas(self) -> pd.DataFrame:  # noqa: N802 - PySpark's name
+        """All rows as a pandas DataFrame. Raises QueryError."""
+        return self.arrow().to_pandas()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows if self.has_rows else ())
+
+    def __len__(self) -> int:
+        return len(self.rows) if self.has_rows else 0
+
+    def __bool__(self) -> bool:
+        # Not by the number of rows: that would run the query.
+        return True
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        # The Arrow PyCapsule interface.
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        if not self.has_rows:
+            return f"{type(self).__name__} without rows"
+        try:
+            shown = self._first_rows(_SHOWN_ROWS + 1)
+        except HudisqlError as error:
+            return f"{type(self).__name__}: {error.message}"
+        more = "\n…" if len(shown) > _SHOWN_ROWS else ""
+        return str(shown.head(_SHOWN_ROWS).to_string(index=False)) + more
+
+    def _first_rows(self, count: int) -> pd.DataFrame:
+        return self._arrow_of(self.df.limit(count)).to_pandas()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows on standard output, as Spark does."""
@@ -95,9 +137,7 @@ class Result:
         # Notebooks show the first rows of a result that is a cell's value.
         if not self.has_rows:
             return None
-        with self.guard():
-            frame: Any = self.df.limit(20).toPandas()
-        return str(frame.to_html(index=False))
+        return str(self._first_rows(_SHOWN_ROWS).to_html(index=False))
 
 
 class LocalResult(Result):
@@ -171,6 +211,12 @@ class LocalResult(Result):
         columns = list(zip(*self._values, strict=True)) if self._values else [()] * len(schema)
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _first_rows(self, count: int) -> pd.DataFrame:
+        import pandas as pd
+
+        self._check_open()
+        return pd.DataFrame(self._values[:count], columns=self.names, dtype=object)
 
     def _check_open(self) -> None:
         _refuse_stopped(self._spark)

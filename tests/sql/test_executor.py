@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.errors import (
@@ -101,6 +102,24 @@ def test_a_result_has_rows_schema_arrow_and_dataframe(shop: Session, capsys: Any
     assert "|k000003|  3|" in capsys.readouterr().out
     assert "<table" in (result._repr_html_() or "")
     assert not shop.sql("USE default").has_rows
+
+
+def test_a_result_is_used_as_a_notebook_uses_it(shop: Session) -> None:
+    text = "SELECT id, seq FROM shop.trips ORDER BY id"
+    result = shop.sql(text)
+    assert [row.id for row in result][:2] == ["k000000", "k000001"]
+    assert len(result) == len(result.collect()) > 20
+    assert list(result.toPandas().columns) == ["id", "seq"]
+    assert pa.table(result).num_rows == len(result)
+    assert repr(result).splitlines()[0].split() == ["id", "seq"]
+    assert repr(result).endswith("\n…")
+    assert repr(shop.sql(f"{text} LIMIT 1")).split() == ["id", "seq", "k000000", "0"]
+    assert "bad row" in repr(shop.sql("SELECT raise_error('bad row') FROM shop.trips"))
+    nothing = shop.sql("USE default")
+    assert (list(nothing), len(nothing), bool(nothing)) == ([], 0, True)
+    assert "without rows" in repr(nothing)
+    [commit] = shop.sql("CALL show_commits(table => 'shop.trips', limit => 1)")
+    assert commit.commit_time in repr(shop.sql("CALL show_commits(table => 'shop.trips', limit => 1)"))
 
 
 def test_use_decides_what_unqualified_names_mean(shop: Session) -> None:
