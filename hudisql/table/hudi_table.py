@@ -15,7 +15,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    CorruptTableError,
+    NoSuchTableError,
+    StorageError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.table_properties import (
@@ -238,7 +244,8 @@ def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = F
 def _read_properties_above(storage: Storage, path: str) -> tuple[str, TableProperties]:
     """The base path of the table at the path or above it, and its properties."""
     qualified = storage.qualify(path)
-    with suppress(NoSuchTableError):
+    # Nothing can be read below a file, which local paths and HDFS tell by errors of their own.
+    with suppress(NoSuchTableError, StorageError):
         return qualified, read_table_properties(storage, qualified)
     root = find_table_root(storage, path)
     if root is None:

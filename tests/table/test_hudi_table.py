@@ -128,6 +128,12 @@ def test_a_partition_path_leads_to_its_table(golden, storage: Storage) -> None:
     assert open_table(storage, f"{table}/region=eu/").base_path == table
 
 
+def test_the_path_of_a_data_file_leads_to_its_table(golden, storage: Storage) -> None:
+    path = golden("cow_bootstrap_meta").table
+    file = next(Path(path).glob("dt=*/*.parquet"))
+    assert open_table(storage, str(file)).base_path == path
+
+
 def test_a_directory_without_a_table_above_it_is_named(storage: Storage, tmp_path: Path) -> None:
     assert find_table_root(storage, str(tmp_path)) is None
     with pytest.raises(NoSuchTableError, match="no Hudi table at"):
