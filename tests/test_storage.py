@@ -90,6 +90,16 @@ def test_deleting_a_directory_removes_links_but_not_what_they_point_to(
     assert not (tmp_path / "directory").exists()
 
 
+def test_files_are_asked_one_by_one_where_their_directory_cannot_be_listed(
+    storage: Storage, tmp_path: Path
+) -> None:
+    paths = [str(tmp_path / name) for name in ("a", "b", "absent")]
+    for path in paths[:2]:
+        Path(path).write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert storage.infos_by_directory(paths) == storage.infos(paths)
+
+
 def test_a_link_to_nothing_is_named_and_a_file_that_vanishes_is_left_out(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

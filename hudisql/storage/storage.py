@@ -89,10 +89,16 @@ class Storage:
         return self._map(self.info, paths, few_local=64)
 
     def infos_by_directory(self, paths: Sequence[str]) -> list[FileInfo | None]:
-        """`infos` of files, by one listing of each directory that holds several of them."""
+        """`infos` of files, by one listing of each directory that holds several of them.
+
+        What cannot be listed, for want of permission or for another file in it, is asked file by file.
+        """
         in_directory = Counter(parent_of(path) for path in paths)
         listed = [directory for directory, files in in_directory.items() if files > 1]
-        entries = self.list_directories(listed, missing_ok=True)
+        try:
+            entries = self.list_directories(listed, missing_ok=True)
+        except StorageError:
+            return self.infos(paths)
         found = {entry.path: entry for listing in entries for entry in listing}
         single = [path for path in paths if in_directory[parent_of(path)] == 1]
         found |= {
