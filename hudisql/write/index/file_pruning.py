@@ -26,7 +26,6 @@ from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
-from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
 from hudisql.write.keygen.record_keys import render_record_keys
 
@@ -52,7 +51,10 @@ def prune_by_key_lookup(
     if keys is None or not len(keys) or len(keys) > _MOST_KEYS:
         return frozenset()
     rows = pa.record_batch([keys], names=list(names))
-    texts = render_record_keys(rows, names, complex_keys=uses_complex_key_encoding(table)).keys
+    # Writers of several Hudi versions may have mixed both forms.
+    texts = pa.concat_arrays(
+        [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
+    )
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+from hudisql.options import writer_settings
 from hudisql.read.files.predicates import And, InSet, Predicate
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.write.index.file_pruning import prune_by_key_lookup
-from tests.sql.changed_tables import ChangedTable, setting
+from tests.sql.changed_tables import ChangedTable, own_database, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -51,3 +54,28 @@ def test_a_merge_leaves_out_files_that_hold_none_of_its_keys(session: Session, t
         ("x004", "2024-03-04"),
         ("y", "2024-03-02"),
     ]
+
+
+def test_a_merge_finds_keys_of_either_form(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(session, "key_forms"):
+        session.sql(
+            "CREATE TABLE key_forms.t (id INT, v INT, dt STRING, hour INT) USING hudi "
+            f"PARTITIONED BY (dt, hour) LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+        )
+        for number, day in enumerate("abcdef"):
+            with monkeypatch.context() as other_writer:
+                has_pairs = day == "d"
+                other_writer.setattr(
+                    writer_settings, "uses_complex_key_encoding", lambda _, found=has_pairs: found
+                )
+                session.sql(f"INSERT INTO key_forms.t VALUES ({number}, 0, '{day}', 1)")
+        keys = session.sql("SELECT _hoodie_record_key FROM key_forms.t ORDER BY id").rows
+        assert [key for (key,) in keys] == ["0", "1", "2", "id:3", "4", "5"]
+        session.sql(
+            "MERGE INTO key_forms.t t USING (SELECT 3 AS id UNION ALL SELECT 4) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = 9 WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 7)"
+        )
+        found = session.sql("SELECT id, v FROM key_forms.t WHERE v > 0 ORDER BY id").rows
+        assert [tuple(row) for row in found] == [(3, 9), (4, 9)]
