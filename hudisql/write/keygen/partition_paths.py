@@ -7,6 +7,7 @@ generator computes the directories, the path itself identifies the partition.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from hudisql.table.partitions.listed_partitions import (
     named_partitions,
     partition_of,
     partitions_along,
+    partitions_at,
     reads_escaped,
 )
 from hudisql.table.partitions.registered_partitions import registered_partitions
@@ -65,12 +67,17 @@ class PartitionPaths:
         self._asks_for_paths = named is None
         self._asked: set[str] = set()
         for partition in named or ():
-            self.add(partition)
-        if self._asks_for_paths and self.names:
-            for partition in first_directories(table):
-                self._known[unique_values(partition.values)] = partition.path
+            self._existing[partition.path] = partition
+            self._take(partition.path)
+        self._directories: dict[Values, list[str]] = defaultdict(list)
+        listed = first_directories(table) if named is None and self.names else named or ()
+        for partition in listed:
+            self._directories[unique_values(partition.values)].append(partition.path)
+        self._listed = frozenset(partition.path for partition in listed)
         for path in registered_partitions(table).by_path:
-            self._known.setdefault(unique_values(partition_of(table, path).values), path)
+            values = unique_values(partition_of(table, path).values)
+            if values not in self._directories:
+                self._known[values] = path
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": self._table.listed_once()}
@@ -128,6 +135,9 @@ class PartitionPaths:
     def paths_of(self, values: Iterable[Values]) -> dict[Values, str]:
         """`path` of each; directories that are asked for are listed in parallel."""
         wanted = list(values)
+        if self._generator is None:
+            names = {name for each in wanted for name in self._other_names(each)}
+            list_table_directories(self._table, sorted(names))
         self._list_together(self._named_path(each)[0] for each in wanted)
         return {each: self.path(each) for each in wanted}
 
@@ -135,21 +145,46 @@ class PartitionPaths:
         """The directory for the values, and the texts of the values if it is a new name."""
         if self._generator is not None:
             return str(values[0]), None
-        known = self._known.get(unique_values(values))
+        key = unique_values(values)
+        if key not in self._known:
+            for partition in partitions_at(self._table, self._other_names(values)):
+                self.add(partition)
+        known = self._known.get(key)
         if known is not None:
             return known, None
-        texts = [
+        texts = self._texts(values)
+        path = self._render(texts)
+        return path, None if path in self._directories.get(key, ()) else texts
+
+    def _other_names(self, values: Values) -> list[str]:
+        """Directories of these values that a new partition would not have; they may lack the marker."""
+        key = unique_values(values)
+        if key in self._known:
+            return []
+        texts = self._texts(values)
+        path = self._render(texts)
+        names = list(self._directories.get(key, ()))
+        if self._asks_for_paths and "/" in path:
+            is_hive_style = self._table.properties.hive_style_partitioning
+            other = self._render(texts, hive_style=not is_hive_style)
+            if other.partition("/")[0] in self._listed:
+                names.append(other)
+        return [each for each in names if each != path]
+
+    def _texts(self, values: Values) -> list[str | None]:
+        return [
             render_directory_value(value, value_type)
             for value, value_type in zip(values, self._types, strict=True)
         ]
+
+    def _render(self, texts: Sequence[str | None], *, hive_style: bool | None = None) -> str:
         properties = self._table.properties
-        path = partition_path(
+        return partition_path(
             self.names,
             texts,
-            hive_style=properties.hive_style_partitioning,
+            hive_style=properties.hive_style_partitioning if hive_style is None else hive_style,
             url_encode=properties.url_encode_partitioning,
         )
-        return path, texts
 
     def _refuse_default_partition(self, texts: Sequence[str | None]) -> None:
         """Raise WriteRefusedError for the text of the NULL partition, which every reader reads as NULL."""

@@ -114,7 +114,7 @@ def test_a_partition_of_the_store_is_found_by_its_values_however_it_is_named(tmp
         "eu",
         "region=us",
         "region=asia/china",
-        "_temporary",
+        "region=_temporary",
     ]
     assert paths.existing("eu") == TablePartition("eu", ("eu",))
     assert paths.existing("asia/japan") == TablePartition("asia/japan", ("asia/japan",))
@@ -152,3 +152,26 @@ def test_a_date_keeps_the_directory_that_it_has(tmp_path: Path, names: list[str]
     days = [date(2024, 3, 1), date(2024, 3, 2)]
     assert [paths.path((day,)) for day in days] == names
     assert paths.path((date(2024, 3, 9),)) == "day=2024-03-09"
+
+
+@pytest.mark.parametrize("column", ["day", "region"])
+def test_a_directory_without_marker_takes_no_rows_of_a_partition(tmp_path: Path, column: str) -> None:
+    _mark(tmp_path, "2024-03-01")
+    for path in (f"{column}=2024-03-01", f"{column}=2024-03-02"):
+        # As Hive makes it by ADD PARTITION.
+        (tmp_path / path).mkdir()
+    paths = _paths(tmp_path, (column,), hive=False, encoded=False)
+    for name in ("2024-03-01", "2024-03-02"):
+        assert paths.path((date.fromisoformat(name) if column == "day" else name,)) == name
+
+
+@pytest.mark.parametrize("hive", [True, False])
+def test_a_partition_of_several_directories_is_found_however_it_is_named(tmp_path: Path, hive: bool) -> None:
+    _mark(tmp_path, "asia/japan", "region=africa/egypt")
+    paths = _paths(tmp_path, ("region",), hive=hive, encoded=False)
+    found = paths.paths_of([("asia/japan",), ("africa/egypt",), ("asia/china",)])
+    assert list(found.values()) == [
+        "asia/japan",
+        "region=africa/egypt",
+        "region=asia/china" if hive else "asia/china",
+    ]
