@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import changed_partitions, is_incremental
-from hudisql.errors import UnknownColumnError
+from hudisql.errors import CorruptTableError, UnknownColumnError
 from hudisql.format.paths.partition_path import (
     parse_partition_value,
     partition_path,
@@ -67,20 +67,33 @@ def show_partitions(
 def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable) -> list[tuple[object, ...]]:
     """The `directory_values` of the table's partitions.
 
-    The store is listed only if the metastore does not say up to which commit it follows the table.
+    The store is listed only if the metastore does not say up to which commit it follows the table, or names
+    partitions that the table cannot have.
     """
-    columns = directory_columns(table)
-    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
-    if not is_registered or not is_incremental(table, entry):
+    stored = _stored_values(context, entry, table)
+    if stored is None:
         return [directory_values(table, each) for each in list_non_empty_partitions(table)]
     changed = changed_partitions(table, entry)
     present, dropped = (
         [directory_values(table, each) for each in some] for some in (changed.present, changed.dropped)
     )
     gone = {_partition_name(table, values) for values in dropped}
-    names = context.metastore.list_partition_names(entry.database, entry.name)
-    stored = [_values_of_name(columns, name) for name in names]
     return [*present, *(values for values in stored if _partition_name(table, values) not in gone)]
+
+
+def _stored_values(
+    context: Context, entry: MetastoreTable, table: HudiTable
+) -> list[tuple[object, ...]] | None:
+    """The values of the metastore's partitions; None if the store has to be asked."""
+    columns = directory_columns(table)
+    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
+    if not is_registered or not is_incremental(table, entry):
+        return None
+    names = context.metastore.list_partition_names(entry.database, entry.name)
+    try:
+        return [_values_of_name(columns, name) for name in names]
+    except (ValueError, OverflowError, CorruptTableError):
+        return None  # others have added a partition by hand
 
 
 def _values_of_name(columns: Sequence[pa.Field], name: str) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,25 @@ def test_partitions_are_shown_as_the_metastore_names_them_and_chosen_by_value(
         assert session.sql("SELECT id FROM default.tariffs ORDER BY id").rows == [(2,), (3,)]
     finally:
         session.sql("DROP TABLE default.tariffs")
+
+
+def test_a_partition_added_by_hand_that_the_table_cannot_have_is_not_shown(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(
+        "CREATE TABLE default.hours (id INT, hour INT) USING hudi "
+        f"PARTITIONED BY (hour) LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+    )
+    try:
+        session.sql("INSERT INTO default.hours VALUES (1, 1)")
+        client = session.context.metastore
+        entry = client.get_table("default", "hours")
+        assert entry is not None
+        [stored] = client.list_partitions("default", "hours")
+        client.add_partitions(entry, [replace(stored, values=("noon",))])
+        assert session.sql("SHOW PARTITIONS default.hours").rows == [("hour=1",)]
+    finally:
+        session.sql("DROP TABLE default.hours")
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
