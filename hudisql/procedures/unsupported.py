@@ -29,8 +29,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "CALL bootstrap_table takes the files in place; mode => 'full_record' copies them, as does "
             "INSERT INTO table SELECT … FROM parquet.`/path`",
         ),
-        "drop_partition": ("SQL does the same", "ALTER TABLE table DROP PARTITION (column = value)"),
-        "truncate_table": ("SQL does the same", "TRUNCATE TABLE table"),
         "create_metadata_table": _METADATA_TABLE,
         "init_metadata_table": _METADATA_TABLE,
         "delete_metadata_table": _METADATA_TABLE,

@@ -6,13 +6,14 @@ partitions change by commits, after which the metastore is synced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
+from hudisql.config.config_key import HudiConfig
 from hudisql.errors import (
     InvalidArgumentError,
     SettingsError,
@@ -26,7 +27,7 @@ from hudisql.options.table_settings import settings_of, syncs_after_commit
 from hudisql.options.writer_settings import writer_concurrency
 from hudisql.result import LocalResult, Result
 from hudisql.spark.jvm import class_name, pairs_of
-from hudisql.sql.ddl.partition_clauses import partitions_to_drop
+from hudisql.sql.ddl.partition_clauses import partitions_of_paths, partitions_to_drop
 from hudisql.sql.ddl.table_options import properties_of_table
 from hudisql.sql.dml.after_commit import after_commit
 from hudisql.sql.query.target_table import (
@@ -39,6 +40,7 @@ from hudisql.sql.schema import alterations as al
 from hudisql.sql.schema.alter_columns import with_changed_columns
 from hudisql.sql.text import statements as st
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import TablePartition
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.transaction.commit import OpenCommit
@@ -73,9 +75,35 @@ def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeSta
         _set_properties(context, entry, table, alteration)
     elif isinstance(alteration, al.UnsetProperties):
         _unset_properties(context, entry, table, alteration)
+    elif isinstance(alteration, al.DropPartitions):
+        _drop_partitions(
+            context, entry, table, lambda each: partitions_to_drop(each, alteration, entry.full_name)
+        )
     else:
-        _commit(context, entry, table, alteration)
+        _change_schema(context, entry, table, alteration)
     return LocalResult(context.spark, (), ())
+
+
+def drop_partitions_of_paths(
+    context: Context, entry: MetastoreTable, paths: Sequence[str], verb: str
+) -> None:
+    """Drop the partitions with these paths (`partitions_of_paths`), all of them if no path is given.
+
+    `verb` names the statement in errors, which are those of `alter_table`.
+    """
+    check_is_main_name(context, entry, verb)
+    table = open_hudi_entry(context, entry)
+    check_written(table, ALTER_SCHEMA)
+
+    def choose(listed: HudiTable) -> tuple[TablePartition, ...]:
+        if not paths:
+            return partitions_to_drop(listed, al.DropPartitions(), entry.full_name)
+        partitions, missing = partitions_of_paths(listed, paths)
+        for path in missing:
+            context.console.warning(f"{verb}: {entry.full_name} has no partition '{path}' with rows")
+        return partitions
+
+    _drop_partitions(context, entry, table, choose)
 
 
 def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming: al.RenameTable) -> None:
@@ -182,32 +210,39 @@ def _configuration_lock(context: Context, entry: MetastoreTable, table: HudiTabl
         yield
 
 
-def _commit(
+def _drop_partitions(
     context: Context,
     entry: MetastoreTable,
     table: HudiTable,
-    alteration: al.AddColumns | al.ChangeColumns | al.DropPartitions,
+    choose: Callable[[HudiTable], Sequence[TablePartition]],
 ) -> None:
-    """Change columns or partitions by a commit; no commit if nothing changes."""
-    table_label = entry.full_name
+    """Drop the partitions that `choose` finds in the table by a commit; no commit if there are none."""
     settings = settings_of(context, table, entry.parameters)
     concurrency = writer_concurrency(context, table, settings)
-    commit: OpenCommit
-    if isinstance(alteration, al.DropPartitions):
-        table = table.listed_once()
-        partitions = partitions_to_drop(table, alteration, table_label)
-        if not partitions:
-            return
+    table = table.listed_once()
+    if partitions := choose(table):
         commit = commit_without_partitions(table, partitions, concurrency)
+        _committed(context, entry, table, settings, commit)
+
+
+def _change_schema(
+    context: Context, entry: MetastoreTable, table: HudiTable, alteration: al.AddColumns | al.ChangeColumns
+) -> None:
+    """Change columns by a commit; no commit if nothing changes."""
+    settings = settings_of(context, table, entry.parameters)
+    concurrency = writer_concurrency(context, table, settings)
+    if isinstance(alteration, al.AddColumns):
+        schema = with_added_columns(table, alteration.columns, entry.full_name)
     else:
-        if isinstance(alteration, al.AddColumns):
-            schema = with_added_columns(table, alteration.columns, table_label)
-        else:
-            schema = with_changed_columns(table, alteration.columns, table_label)
-        if schema.equals(table.schema, check_metadata=True):
-            return
-        commit = commit_schema(table, schema, concurrency)
-    context.console.info(f"{table_label}: commit {commit.instant_time} ({commit.operation_type})")
+        schema = with_changed_columns(table, alteration.columns, entry.full_name)
+    if not schema.equals(table.schema, check_metadata=True):
+        _committed(context, entry, table, settings, commit_schema(table, schema, concurrency))
+
+
+def _committed(
+    context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig, commit: OpenCommit
+) -> None:
+    context.console.info(f"{entry.full_name}: commit {commit.instant_time} ({commit.operation_type})")
     after_commit(
         context,
         entry,

@@ -1,11 +1,13 @@
 """The partitions that a PARTITION clause selects: in SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
 
 Values are compared by the types of the partition columns, not as text; a clause without some of the columns
-selects all partitions with the given values. INSERT parses its own clause.
+selects all partitions with the given values. INSERT parses its own clause. The procedures `drop_partition`
+and `truncate_table` select partitions by their paths.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
@@ -21,7 +23,11 @@ from hudisql.table.partitions.listed_partitions import (
     directory_values,
     list_partitions,
 )
-from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
+from hudisql.table.partitions.registered_partitions import (
+    RegisteredPartitions,
+    registered_partitions,
+    with_registered,
+)
 
 
 def partitions_to_drop(
@@ -40,11 +46,7 @@ def partitions_to_drop(
         for partition in with_registered(table, _candidates(table, typed), registered)
         if not filters or any(selects(directory_values(table, partition)) for selects in filters)
     ]
-    # The commit needs the same slices: a table with a listing lists them once.
-    filled_paths = {
-        each.partition_path for each in load_file_slices(table, chosen)
-    } | registered.by_path.keys()
-    filled = [each for each in chosen if each.path in filled_paths]
+    filled = _filled(table, chosen, registered)
     for specification, selects in zip(dropped.specifications, filters, strict=True):
         if not dropped.if_exists and not any(selects(directory_values(table, each)) for each in filled):
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
@@ -53,6 +55,38 @@ def partitions_to_drop(
                 hint=f"SHOW PARTITIONS {table_label} lists them",
             )
     return tuple(filled)
+
+
+def partitions_of_paths(
+    table: HudiTable, paths: Sequence[str]
+) -> tuple[tuple[TablePartition, ...], tuple[str, ...]]:
+    """The partitions with these paths, and those of the paths that no partition with rows has.
+
+    `*` in a path stands for any characters, also for slashes, as in `resolvePartitionWildcards` of Hudi 1.2's
+    `HoodieSparkSqlWriter`.
+    """
+    registered = registered_partitions(table)
+    listed = with_registered(table, list_partitions(table), registered)
+    patterns = [re.compile(".*".join(map(re.escape, path.split("*"))), re.DOTALL) for path in paths]
+    chosen = [partition for partition in listed if any(each.fullmatch(partition.path) for each in patterns)]
+    filled = _filled(table, chosen, registered)
+    missing = [
+        path
+        for path, pattern in zip(paths, patterns, strict=True)
+        if not any(pattern.fullmatch(partition.path) for partition in filled)
+    ]
+    return tuple(filled), tuple(missing)
+
+
+def _filled(
+    table: HudiTable, chosen: Sequence[TablePartition], registered: RegisteredPartitions
+) -> list[TablePartition]:
+    """Those of the partitions that have rows."""
+    # The commit needs the same slices: a table with a listing lists them once.
+    filled_paths = {
+        each.partition_path for each in load_file_slices(table, chosen)
+    } | registered.by_path.keys()
+    return [each for each in chosen if each.path in filled_paths]
 
 
 def partition_filter(
