@@ -54,6 +54,7 @@ Problem = Callable[[str, str, str | None], None]
 """Receives a finding that is not an error: its code, the message and a hint."""
 _SETTING: Final = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
 _SET_OF_HUDI: Final = re.compile(r"\s*SET\s+`?(hoodie\.[^\s=`]+)`?\s*=", re.IGNORECASE)
+_MADE_BY_COPIES: Final = {"copy_to_table": "new_table", "copy_to_temp_view": "view_name"}
 _HUDI_ONLY: Final = (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
 
@@ -137,6 +138,9 @@ class StatementCheck:
         makes = ("run_bootstrap", "hive_sync", "rollback_bootstrap")
         if isinstance(table, str) and declared.name not in makes:
             self._existing(st.TableName(self.context.qualify_table_name(table)))
+        if declared.name in _MADE_BY_COPIES:
+            made = getattr(arguments, _MADE_BY_COPIES[declared.name])
+            self.context.shadows.opaque.add(self.context.qualify_table_name(made))
 
     def _use(self, statement: st.UseStatement) -> None:
         database = used_database(statement.text)

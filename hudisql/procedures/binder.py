@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from hudisql.errors import InvalidArgumentError, UnknownParameterError
-from hudisql.procedures.registry import Arguments, Parameter, Procedure
+from hudisql.procedures.registry import Arguments, Parameter, Procedure, field_of
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -53,7 +53,7 @@ def bind_arguments(
             f"{procedure.name}: required and not given: {', '.join(missing)}", hint=_usage_hint(procedure)
         )
     # NULL means "not given", as in Hudi's own procedures: the dataclass fills in the default.
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {field_of(name): value for name, value in given.items() if value is not None}
     return procedure.arguments_type(given=frozenset(given), **values)
 
 

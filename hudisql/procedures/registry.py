@@ -12,6 +12,7 @@ import dataclasses
 import datetime
 import difflib
 import importlib
+import keyword
 import pkgutil
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -184,12 +185,15 @@ def row_values(row: Any) -> tuple[object, ...]:
 
 
 def parameters_of(arguments_type: type[Arguments]) -> tuple[Parameter, ...]:
-    """The parameters that a subclass of `Arguments` declares. Raises TypeError for a type unknown to SQL."""
+    """The parameters that a subclass of `Arguments` declares. Raises TypeError for a type unknown to SQL.
+
+    The field of a parameter whose name is a word of Python ends with an underscore (`field_of`).
+    """
     hints = get_type_hints(arguments_type, include_extras=True)
     inherited = {field.name for field in dataclasses.fields(Arguments)}
     return tuple(
         Parameter(
-            field.name,
+            field.name.removesuffix("_"),
             _sql_type(field.name, hints[field.name], _PARAMETER_TYPES),
             REQUIRED if field.default is dataclasses.MISSING else field.default,
             field.metadata["help"],
@@ -197,6 +201,11 @@ def parameters_of(arguments_type: type[Arguments]) -> tuple[Parameter, ...]:
         for field in dataclasses.fields(arguments_type)
         if field.name not in inherited
     )
+
+
+def field_of(parameter_name: str) -> str:
+    """The name of the field of a subclass of `Arguments` that holds the parameter."""
+    return f"{parameter_name}_" if keyword.iskeyword(parameter_name) else parameter_name
 
 
 def columns_of(row_type: type[Any]) -> tuple[Column, ...]:

@@ -14,16 +14,6 @@ _AUDIT: Final = ("hudisql takes no part in Hudi's audit of storage locks", "CALL
 
 UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "copy_to_table": (
-            "SQL does the same",
-            "CREATE TABLE new USING hudi AS SELECT … FROM table, or FROM table TIMESTAMP AS OF '…', or FROM "
-            "hudi_table_changes('table', 'latest_state', …)",
-        ),
-        "copy_to_temp_view": (
-            "SQL does the same",
-            "CREATE TEMPORARY VIEW name AS SELECT … FROM table, or FROM table TIMESTAMP AS OF '…', or FROM "
-            "hudi_table_changes('table', 'latest_state', …)",
-        ),
         "hdfs_parquet_import": (
             "Hudi's own is deprecated, and copies all rows",
             "CALL bootstrap_table takes the files in place; mode => 'full_record' copies them, as does "

@@ -28,7 +28,7 @@ from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
 from hudisql.sql.query.path_guard import (
-    refuse_directories_of_hudi_tables,
+    refuse_changes_of_files,
     refuse_overwriting_what_is_read,
     refuse_touching_sources_of_tables,
 )
@@ -86,16 +86,10 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
     if entry is not None:
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
-    _refuse_changes_of_files(context, plan)
+    refuse_changes_of_files(context, plan)
     if (setting := _SET.match(statement.text)) is not None:
         warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
     return _run_query(context, statement, source, plan)
-
-
-def _refuse_changes_of_files(context: Context, plan: Any) -> None:
-    """Refuse a parsed statement by which Spark would change files of Hudi tables or of their sources."""
-    refuse_directories_of_hudi_tables(context, plan)
-    refuse_touching_sources_of_tables(context, plan)
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -124,7 +118,7 @@ def _alter_table(context: Context, statement: st.ChangeStatement, source: Source
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText, plan: Any = None) -> Result:
     _check_change(context, statement)
     plan = parse_plan(context.spark, statement.text) if plan is None else plan
-    _refuse_changes_of_files(context, plan)
+    refuse_changes_of_files(context, plan)
     return _run_query(context, statement, source, plan)
 
 
@@ -154,7 +148,7 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
             "CREATE OR REPLACE TABLE", entry, f"INSERT OVERWRITE {entry.full_name} replaces its rows"
         )
     plan = parse_plan(context.spark, statement.text)
-    _refuse_changes_of_files(context, plan)
+    refuse_changes_of_files(context, plan)
     return _run_query(context, statement, source, plan)
 
 

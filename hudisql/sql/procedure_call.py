@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
+from hudisql.sql.dataframe import copy_procedures  # noqa: F401 (declares its procedures)
 from hudisql.sql.ddl import partition_procedures  # noqa: F401 (declares its procedures)
 from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
     resync_bootstrap,

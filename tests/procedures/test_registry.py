@@ -54,6 +54,7 @@ def test_procedures_of_all_modules_are_found_in_any_case() -> None:
     assert {declared.run.__module__ for declared in procedures.values()} == declaring
     # Procedures that need a statement's scope stand beside the statements.
     assert {name for name in declaring if not name.startswith("hudisql.procedures.")} == {
+        "hudisql.sql.dataframe.copy_procedures",
         "hudisql.sql.ddl.partition_procedures",
         "hudisql.sql.dml.resync_bootstrap",
         "hudisql.sql.dml.rewrite_bootstrap_files",

@@ -49,6 +49,16 @@ class NamedDirectory:
     is_overwritten: bool = False
 
 
+def refuse_changes_of_files(context: Context, plan: Any) -> None:
+    """Refuse a parsed statement by which Spark would change files of Hudi tables or of their sources.
+
+    Raises UnsupportedStatementError, SourceProtectedError, InvalidArgumentError, MetastoreError,
+    SettingsError.
+    """
+    refuse_directories_of_hudi_tables(context, plan)
+    refuse_touching_sources_of_tables(context, plan)
+
+
 def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
     """Raise UnsupportedStatementError for named directories in a Hudi table, or overwritten around one.
 
