@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.compaction_statements import is_compaction, read_compaction
 from hudisql.sql.text.incremental_clauses import read_alter, read_create, read_refresh
 from hudisql.sql.text.script import position_at, split_script, syntax_error
 from hudisql.sql.text.statement_cursor import StatementCursor
@@ -279,6 +280,8 @@ class _Parser(StatementCursor):
     def show(self) -> st.Statement:
         if self.word(1) == "PARTITIONS":
             return self.syntax_tree()
+        if is_compaction(self):
+            return read_compaction(self)
         if self.skip("SHOW", "CREATE", "TABLE"):
             table = self.table_name()
             self.skip("AS", "SERDE")
@@ -300,6 +303,11 @@ class _Parser(StatementCursor):
             table = st.TableName((self.name_part(), table.parts[-1]))
         self.expect_end()
         return st.ShowColumnsStatement(self.text, table)
+
+    def run_or_schedule(self) -> st.Statement:
+        if is_compaction(self):
+            return read_compaction(self)
+        return st.PassThroughStatement(self.text, self.word())
 
     def repair(self) -> st.Statement:
         self.skip("MSCK")
@@ -368,6 +376,8 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "CREATE": _Parser.create,
     "REPLACE": _Parser.create,
     "EXPLAIN": _Parser.explain,
+    "RUN": _Parser.run_or_schedule,
+    "SCHEDULE": _Parser.run_or_schedule,
     "SHOW": _Parser.show,
     "MSCK": _Parser.repair,
     "REPAIR": _Parser.repair,

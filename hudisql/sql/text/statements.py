@@ -38,7 +38,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class CallStatement(Statement):
-    """`CALL [ns.]procedure(…)`: the arguments are Python values already (str, int, Decimal, list, dict …)."""
+    """`CALL [ns.]procedure(…)`, also as RUN, SCHEDULE or SHOW COMPACTION.
+
+    The arguments are Python values already (str, int, Decimal, list, dict …).
+    """
 
     procedure: str
     positional: tuple[object, ...] = ()

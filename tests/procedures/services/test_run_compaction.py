@@ -10,6 +10,7 @@ import pytest
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchInstantError,
+    NoSuchTableError,
     SettingsError,
     StorageError,
     UnsupportedTableError,
@@ -25,7 +26,7 @@ from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.heartbeat import heartbeat_path
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
-from tests.sql.changed_tables import ChangedTable
+from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -182,3 +183,25 @@ def table_copy_on_write(session: Any, bootstrapped_original: Path, tmp_path: Pat
     session.sql(f"CALL hive_sync(table => 'changes.cow_compaction', path => '{path}')")
     yield ChangedTable(session, "changes.cow_compaction", str(path))
     session.sql("DROP TABLE IF EXISTS changes.cow_compaction")
+
+
+def test_statements_of_hudis_grammar_schedule_run_and_show_compactions(table: ChangedTable) -> None:
+    session = table.session
+    with setting(session, "hoodie.compact.inline.max.delta.commits", "1"):
+        ((first, size, state),) = session.sql(f"SCHEDULE COMPACTION ON {table.name}").rows
+    assert (size, state) == (3, "REQUESTED")
+    assert session.sql(f"run compaction on {table.name} at {first}").rows == [(first, 3, "COMPLETED")]
+    table.run("DELETE FROM {t} WHERE seq = 1")
+    with setting(session, "hoodie.compact.inline.max.delta.commits", "1"):
+        ((second, _, _),) = session.sql(f"schedule compaction on '{table.path}'").rows
+    assert session.sql(f"RUN COMPACTION ON '{table.path}'").rows == [(second, 1, "COMPLETED")]
+    assert [row[0] for row in session.sql(f"SHOW COMPACTION ON {table.name}").rows] == [second, first]
+    shown = session.sql(f"show compaction on '{table.path}' limit 1")
+    assert (shown.rows, shown.schema.names) == (
+        [(second, 1, "COMPLETED")],
+        ["timestamp", "operation_size", "state"],
+    )
+    with pytest.raises(NoSuchInstantError):
+        session.sql(f"RUN COMPACTION ON {table.name} AT 20200101000000000")
+    with pytest.raises(NoSuchTableError, match=r"no table default\.absent"):
+        session.sql("SHOW COMPACTION ON default.absent")

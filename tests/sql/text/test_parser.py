@@ -67,6 +67,47 @@ def test_call_keeps_order_names_and_namespace() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "procedure", "named"),
+    [
+        ("run compaction on db.t", "run_compaction", {"table": "`db`.`t`", "op": "run"}),
+        (
+            "RUN COMPACTION ON '/a b' AT 20240301000000000",
+            "run_compaction",
+            {"path": "/a b", "op": "run", "timestamp": 20240301000000000},
+        ),
+        ("Schedule Compaction On `a``b`", "run_compaction", {"table": "`a``b`", "op": "schedule"}),
+        ("SHOW COMPACTION ON t", "show_compaction", {"table": "`t`"}),
+        ('show compaction on "/p" limit 2;', "show_compaction", {"path": "/p", "limit": 2}),
+    ],
+)
+def test_a_compaction_statement_is_a_call(text: str, procedure: str, named: dict[str, object]) -> None:
+    statement = parse_statement(text)
+    assert isinstance(statement, st.CallStatement)
+    assert (statement.procedure, statement.positional) == (procedure, ())
+    assert dict(statement.named) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("RUN COMPACTION t", "ON is missing"),
+        ("SCHEDULE COMPACTION ON", "a name is missing"),
+        ("SHOW COMPACTION ON t LIMIT many", "a whole number is missing"),
+        ("SHOW COMPACTION ON t AT 1", "this is not expected here"),
+        ("RUN COMPACTION ON t LIMIT 1", "this is not expected here"),
+    ],
+)
+def test_a_bad_compaction_statement_says_what_is_wrong(text: str, problem: str) -> None:
+    with pytest.raises(SqlSyntaxError, match=problem):
+        parse_statement(text)
+
+
+@pytest.mark.parametrize("text", ["RUN IT", "SCHEDULE t", "SHOW COMPACTIONS"])
+def test_other_statements_with_these_words_are_left_to_spark(text: str) -> None:
+    assert isinstance(parse_statement(text), st.PassThroughStatement)
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "table"),
     [
         ("SHOW PARTITIONS db.t", st.ShowPartitionsStatement, "db.t"),
