@@ -43,7 +43,7 @@ def show_help(context: Context, arguments: HelpArguments) -> Iterable[HelpRow]: 
     """One row with the text. Raises NoSuchProcedureError for an unknown name."""
     if arguments.cmd is None:
         return [HelpRow(list_procedures())]
-    return [HelpRow(explain_procedure(find_procedure(arguments.cmd)))]
+    return [HelpRow(explain_procedure(find_procedure(arguments.cmd.strip())))]
 
 
 def list_procedures() -> str:

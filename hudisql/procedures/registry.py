@@ -65,12 +65,16 @@ REQUIRED: Final = Required.REQUIRED
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its type is one of `PARAMETER_TYPES`; `default` REQUIRED means it must be given."""
+    """One parameter: its type is one of `PARAMETER_TYPES`; `default` REQUIRED means it must be given.
+
+    Without `has_effect` it is one of Hudi's that is taken with a warning.
+    """
 
     name: str
     type: str
     default: object = REQUIRED
     help: str = ""
+    has_effect: bool = True
 
     @property
     def required(self) -> bool:
@@ -102,6 +106,12 @@ def parameter(default: object = REQUIRED, *, help: str = "") -> Any:
     if default is REQUIRED:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def parameter_without_effect(why: str) -> Any:
+    """A field of a subclass of `Arguments`: a parameter that only Hudi follows, and why."""
+    metadata = {"help": f"has no effect: {why}", "has_effect": False}
+    return dataclasses.field(default=None, metadata=metadata)
 
 
 def column_name(name: str) -> dict[str, str]:
@@ -197,6 +207,7 @@ def parameters_of(arguments_type: type[Arguments]) -> tuple[Parameter, ...]:
             _sql_type(field.name, hints[field.name], _PARAMETER_TYPES),
             REQUIRED if field.default is dataclasses.MISSING else field.default,
             field.metadata["help"],
+            field.metadata.get("has_effect", True),
         )
         for field in dataclasses.fields(arguments_type)
         if field.name not in inherited

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import find_procedure
+from hudisql.procedures.registry import field_of, find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dataframe import copy_procedures  # noqa: F401 (declares its procedures)
 from hudisql.sql.ddl import partition_procedures  # noqa: F401 (declares its procedures)
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 def call_procedure(context: Context, statement: st.CallStatement) -> Result:
     """Bind the arguments, run the procedure, return its rows, and the error that a check's rows describe.
 
-    Raises NoSuchProcedureError, InvalidArgumentError.
+    Arguments without effect are warned of. Raises NoSuchProcedureError, InvalidArgumentError.
     """
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)
+    for parameter in declared.parameters:
+        if not parameter.has_effect and getattr(arguments, field_of(parameter.name)) is not None:
+            context.console.warning(f"{declared.name}: the argument '{parameter.name}' {parameter.help}")
     checked = declared.call(context, arguments)
     columns = [(column.name, column.type) for column in declared.output]
     return LocalResult(lambda: context.spark, columns, checked.rows, error=checked.error)

@@ -23,7 +23,7 @@ from hudisql.config.table_service_keys import (
 from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import Arguments, parameter, parameter_without_effect, procedure
 from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class RunCleanArguments(Arguments):
         False, help=f"with {CLEAN_SOURCES.name} = true: source files of the bootstrap are deleted"
     )
     dry_run: bool = parameter(False, help="only show what a new plan would delete; change nothing")
+    skip_locking: bool | None = parameter_without_effect("a clean locks the table as its settings say")
 
 
 @dataclass(frozen=True)

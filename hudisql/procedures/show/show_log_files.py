@@ -11,14 +11,19 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.file_names import parse_log_file_name
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
-from hudisql.procedures.show.shown_rows import limit_parameter
+from hudisql.procedures.registry import (
+    Arguments,
+    TableArguments,
+    parameter,
+    parameter_without_effect,
+    procedure,
+)
+from hudisql.procedures.show.shown_rows import filter_parameter, find_paths, first_rows, limit_parameter
 from hudisql.storage import FileInfo, Storage, join, parent_of
 
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from hudisql.table.file_slice import LogFile
     from hudisql.table.hudi_table import HudiTable
 
+_BATCH_ROWS = 1024
 _PATTERN_HELP = "path of log files, absolute or below the table; *, ?, […] and {a,b} match within one level"
 
 
@@ -38,6 +44,7 @@ class LogFileMetadataArguments(TableArguments):
 
     log_file_path_pattern: str = parameter(help=_PATTERN_HELP)
     limit: int = limit_parameter(10)
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +54,7 @@ class LogFileRecordsArguments(TableArguments):
     log_file_path_pattern: str = parameter(help=_PATTERN_HELP)
     merge: bool = parameter(False, help="only the latest committed record of each record key")
     limit: int = limit_parameter(10)
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ def show_logfile_metadata(context: Context, arguments: LogFileMetadataArguments)
     table = find_table(context, arguments.table, arguments.path)
     paths = [file.path for file in _log_files(table, arguments.log_file_path_pattern)]
     blocks = (row for path in paths for row in _block_rows(table.storage, path))
-    return list(islice(blocks, max(arguments.limit, 0)))
+    return first_rows(context, blocks, LogBlockRow, arguments.filter, arguments.limit)
 
 
 @procedure("Shows the records of log files.")
@@ -86,18 +94,18 @@ def show_logfile_records(context: Context, arguments: LogFileRecordsArguments) -
     table = find_table(context, arguments.table, arguments.path)
     files = _log_files(table, arguments.log_file_path_pattern)
     batches = _merged_batches(table, files) if arguments.merge else _batches(table.storage, files)
-    rows: list[LogRecordRow] = []
-    for batch in batches:
-        wanted = max(arguments.limit, 0) - len(rows)
-        if wanted <= 0:
-            break
-        rows += [LogRecordRow(text) for text in avro_texts(batch.slice(0, wanted))]
-    return rows
+    most = _BATCH_ROWS if arguments.filter.strip() else min(max(arguments.limit, 0), _BATCH_ROWS)
+    records = (
+        LogRecordRow(text)
+        for batch in batches
+        for start in range(0, batch.num_rows, max(most, 1))
+        for text in avro_texts(batch.slice(start, most))
+    )
+    return first_rows(context, records, LogRecordRow, arguments.filter, arguments.limit)
 
 
 def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
     """The log files at the paths that match."""
-    from hudisql.procedures.show.shown_rows import find_paths
     from hudisql.table.file_slice import LogFile
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
@@ -205,7 +213,12 @@ class ShowInvalidParquetArguments(Arguments):
     """The parameters of `show_invalid_parquet`."""
 
     path: str = parameter(help="the table's directory")
+    parallelism: int | None = parameter_without_effect("files are read in threads, without Spark")
     limit: int = limit_parameter(100)
+    needDelete: bool | None = parameter_without_effect("no file is deleted")  # noqa: N815 (Hudi's name)
+    partitions: str | None = parameter_without_effect("files of all partitions are shown")
+    instants: str | None = parameter_without_effect("files of all instants are shown")
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True)
@@ -235,10 +248,14 @@ def show_invalid_parquet(
     ]
     with ThreadPoolExecutor(_THREADS) as pool:
         is_parquet = pool.map(lambda file: _is_parquet(storage, file), files)
-        invalid = (file for file, is_right in zip(files, is_parquet, strict=True) if not is_right)
-        shown = list(islice(invalid, max(arguments.limit, 0)))
+        invalid = (
+            InvalidParquetRow(storage.hadoop_uri(file.path))
+            for file, is_right in zip(files, is_parquet, strict=True)
+            if not is_right
+        )
+        shown = first_rows(context, invalid, InvalidParquetRow, arguments.filter, arguments.limit)
         pool.shutdown(cancel_futures=True)
-    return [InvalidParquetRow(storage.hadoop_uri(file.path)) for file in shown]
+    return shown
 
 
 _THREADS = 16

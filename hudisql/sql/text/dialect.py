@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 
 class CallProcedure(exp.Expression):
-    """`CALL a.b(argument, …)`: `name` is the dotted name, `arguments` hold expressions and `exp.Kwarg`s."""
+    """`CALL a.b[(argument, …)]`: `name` is the dotted name, `arguments` hold expressions and `exp.Kwarg`s."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
@@ -44,9 +44,8 @@ class HudiSqlParser(SparkParser):
         parts = [self._parse_name_part()]
         while self._match(TokenType.DOT):
             parts.append(self._parse_name_part())
-        self._match_l_paren()
         arguments: list[exp.Expr] = []
-        if not self._match(TokenType.R_PAREN):
+        if self._match(TokenType.L_PAREN) and not self._match(TokenType.R_PAREN):
             arguments = self._parse_csv(self._parse_call_argument)
             self._match_r_paren()
         return CallProcedure(this=".".join(parts), expressions=arguments)

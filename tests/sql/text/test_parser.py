@@ -64,6 +64,7 @@ def test_call_keeps_order_names_and_namespace() -> None:
     assert statement.positional == ("a", 2)
     assert statement.named == (("rowKey_field", "id"), ("table", "db.t"))
     assert parse_statement("CALL p()") == st.CallStatement("CALL p()", "p", span=(0, 8))
+    assert parse_statement("call p;") == st.CallStatement("call p", "p", span=(0, 6))
 
 
 @pytest.mark.parametrize(
@@ -229,6 +230,7 @@ def test_statements_that_hold_others_are_told_apart() -> None:
         ("CALL p(a => 1 + 1)", "only constants", (1, 13), "1 + 1"),
         ("CALL p(a => cast('x' AS int))", "cannot be cast", (1, 13), "cast('x' AS int)"),
         ("CALL p(a => INTERVAL 1 MONTH)", "only intervals of", (1, 13), "INTERVAL 1 MONTH"),
+        ("CALL p a => 1", "Invalid expression", (1, 8), "a"),
         ("CALL p(a => 1, 2)", "cannot follow a named one", (1, 16), "2"),
         ("DROP TABLE", "a name is missing", (1, 11), None),
         ("DROP TABLE t u", "not expected", (1, 14), "u"),
