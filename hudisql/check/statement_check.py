@@ -32,7 +32,8 @@ from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.sql.ddl.alter_table import alter_table
-from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as
+from hudisql.sql.ddl.create_table import plan_table_as
+from hudisql.sql.ddl.create_table_like import makes_hudi_table, read_definition_like
 from hudisql.sql.dml.dml_plan import plan_dml
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
 from hudisql.sql.query import query_plan
@@ -167,7 +168,7 @@ class StatementCheck:
             return
         if exists:
             shadows.drop_shadow(key)
-        if statement.provider in PROVIDERS:
+        if makes_hudi_table(context, statement):
             self._define_hudi(key, statement, source)
             return
         try:
@@ -185,6 +186,8 @@ class StatementCheck:
         definition: TableDefinition
         if isinstance(statement, st.CreateTableAsStatement):
             definition = plan_table_as(self.context, statement, source).definition
+        elif statement.like is not None:
+            definition = read_definition_like(self.context, statement)
         else:
             definition = read_table_definition(self.context, statement.text)
         if not len(definition.columns):

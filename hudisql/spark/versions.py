@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from hudisql.errors import SettingsError, UnsupportedStatementError
 from hudisql.spark.jvm import (
@@ -108,6 +109,26 @@ def location_of_table_like(plan: Any) -> Any:
         # Spark 3.5 and 4.0.
         return plan.fileFormat().locationUri()
     return plan.location() if kind == "CreateTableLike" else None
+
+
+@dataclass(frozen=True)
+class TableLikeStorage:
+    """LOCATION of a CREATE TABLE … LIKE, and whether STORED AS or ROW FORMAT is given."""
+
+    location: str | None
+    has_format: bool
+
+
+def storage_of_table_like(plan: Any) -> TableLikeStorage:
+    """The clauses of a parsed CREATE TABLE … LIKE that say how its files are stored."""
+    location = location_of_table_like(plan)
+    text = str(location.get()) if location.isDefined() else None
+    if class_name(plan) == "CreateTableLike":
+        return TableLikeStorage(text, bool(plan.serdeInfo().isDefined()))
+    # Spark 3.5 and 4.0 keep the location as a URI.
+    serde = plan.fileFormat()
+    has_format = serde.inputFormat().isDefined() or serde.serde().isDefined()
+    return TableLikeStorage(None if text is None else unquote(text), bool(has_format))
 
 
 def _called_if_there(owner: Any, method: str) -> bool:

@@ -18,8 +18,10 @@ from hudisql.options.known_settings import warn_of_settings
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
-from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
+from hudisql.sql.ddl.create_table import create_table, create_table_as
+from hudisql.sql.ddl.create_table_like import makes_hudi_table
 from hudisql.sql.ddl.drop_table import drop_database, plan_drop, run_drop
+from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_statement
 from hudisql.sql.incremental_tables import incremental_statements as incremental
@@ -135,13 +137,13 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:
     if statement.provider in PROVIDERS and isinstance(statement, st.CreateTableAsStatement):
         return create_table_as(context, statement, source)
-    if statement.provider in PROVIDERS:
+    if makes_hudi_table(context, statement):
         return create_table(context, statement)
     if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:
         raise _unsupported(
-            "CREATE TABLE LIKE",
+            "CREATE TABLE LIKE in another format",
             entry,
-            f"SHOW CREATE TABLE {entry.full_name} gives the text of a CREATE TABLE to change the name in",
+            "USING hudi makes a Hudi table; CREATE TABLE … USING parquet AS SELECT makes one of plain files",
         )
     if statement.replaces and (entry := find_hudi_entry(context, statement.table)) is not None:
         raise _unsupported(

@@ -15,7 +15,7 @@ from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import Result
 from hudisql.spark.jvm import class_name, is_instance, items_of
 from hudisql.spark.versions import check_statement_since
-from hudisql.sql.ddl.create_table import PROVIDERS
+from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.query.path_guard import (
     directories_of_plan,
     refuse_directories,

@@ -90,7 +90,11 @@ ADVICE = {
         fill=((" name ", " hints_cached "),),
         last=("UNCACHE TABLE hints_cached",),
     ),
-    "create like": Advice("CREATE TABLE hints.like_t LIKE hints.t", r"(SHOW CREATE TABLE \S+)"),
+    "create like": Advice(
+        "CREATE TABLE hints.like_t LIKE hints.t USING parquet",
+        r"(CREATE TABLE … USING parquet AS SELECT)",
+        fill=(("…", "hints.like_t"), ("SELECT", "SELECT * FROM hints.t")),
+    ),
     "a managed source": Advice(
         "CALL bootstrap_table(table => 'hints.from_managed', source_table => 'hints.managed', "
         "record_key => 'id', target_path => '{p}/from_managed')",

@@ -36,6 +36,7 @@ from hudisql.options.table_call import open_session_table
 from hudisql.options.table_settings import settings_of
 from hudisql.options.writer_settings import write_options
 from hudisql.result import LocalResult, Result
+from hudisql.sql.ddl.create_table_like import read_definition_like
 from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
 from hudisql.sql.ddl.table_options import (
     check_properties,
@@ -71,7 +72,6 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-PROVIDERS: Final = ("hudi", "org.apache.hudi")
 COMMENT: Final = "comment"
 
 
@@ -231,7 +231,10 @@ def drop_incomplete_table(context: Context, table: HudiTable) -> None:
 def _definition_of(
     context: Context, statement: st.CreateTableStatement, columns: list[dict[str, Any]] | None = None
 ) -> TableDefinition:
-    definition = read_table_definition(context, statement.text, columns)
+    if statement.like is None:
+        definition = read_table_definition(context, statement.text, columns)
+    else:
+        definition = read_definition_like(context, statement)
     definition = replace(definition, properties=with_plain_key(definition.properties))
     return with_generator_settings(definition, context.spark.conf)
 

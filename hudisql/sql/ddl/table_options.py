@@ -30,6 +30,8 @@ from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.transaction.commit import PAYLOADS
 
 _WRITE: Final = "hoodie.datasource.write"
+PROVIDERS: Final = ("hudi", "org.apache.hudi")
+"""The names of Hudi in USING."""
 PRIMARY_KEY: Final = ("primarykey", f"{_WRITE}.recordkey.field", keys.RECORD_KEY_FIELDS)
 TYPE: Final = ("type", f"{_WRITE}.table.type", keys.TYPE)
 ORDERING: Final = (

@@ -170,7 +170,7 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
         f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
         for field in table.schema
     ]
-    options = _options(table, entry)
+    options = creation_properties(table, entry)
     name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
     if table.properties.partition_fields:
@@ -190,14 +190,15 @@ def show_properties(
     context: Context, entry: MetastoreTable, statement: ShowPropertiesStatement
 ) -> LocalResult:
     """Properties as CREATE TABLE accepts them, or only the requested one."""
-    options = _options(open_hudi_entry(context, entry), entry)
+    options = creation_properties(open_hudi_entry(context, entry), entry)
     if statement.key is not None:
         none = f"Table {entry.full_name} does not have property: {statement.key}"
         options = {statement.key: options.get(statement.key, none)}
     return LocalResult(context.spark, (("key", "string"), ("value", "string")), sorted(options.items()))
 
 
-def _options(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
+def creation_properties(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
+    """The properties by which CREATE TABLE makes such a table: its own, and those a user has set."""
     options = _own_options(table)
     known = {name.lower() for names in KNOWN_PROPERTIES for name in names} | set(options)
     if generates_paths(table):

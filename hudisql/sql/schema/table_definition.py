@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 # Other statements with a provider, by the class of their plan.
 _OTHER_FORMS: Final = {
     "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
-    "CreateTableLike": "CREATE TABLE LIKE",
-    "CreateTableLikeCommand": "CREATE TABLE LIKE",
     "ReplaceTable": "CREATE OR REPLACE TABLE",
     "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
 }
@@ -132,11 +130,24 @@ def definition_of_rows(
     given = {name.lower(): value for name, value in properties.items()}
     listed = next((given[name] for name in _PARTITION_OPTIONS if name in given), "")
     # A custom key generator's fields come with their kinds, as `a:SIMPLE`.
-    names = tuple(part.partition(":")[0].strip() for part in listed.split(",") if part.strip())
-    schema = _ordered_schema([as_nullable(column) for column in rows.jsonValue()["fields"]], names)
-    own = {field.name.lower(): field.name for field in schema}
+    names = [part.partition(":")[0].strip() for part in listed.split(",") if part.strip()]
     kept = {name: value for name, value in properties.items() if name.lower() not in _NAME_OPTIONS}
-    return TableDefinition(schema, tuple(own[name.lower()] for name in names), kept, location)
+    return definition_of_columns(rows, names, kept, location)
+
+
+def definition_of_columns(
+    rows: StructType, partition_columns: Sequence[str], properties: Mapping[str, str], location: str | None
+) -> TableDefinition:
+    """The definition of a table with the columns of a DataFrame; `partition_columns` in any case.
+
+    Raises UnsupportedTableError for types that a Hudi table can't hold, InvalidArgumentError.
+    """
+    columns = [as_nullable(column) for column in rows.jsonValue()["fields"]]
+    schema = _ordered_schema(columns, tuple(partition_columns))
+    own = {field.name.lower(): field.name for field in schema}
+    return TableDefinition(
+        schema, tuple(own[name.lower()] for name in partition_columns), properties, location
+    )
 
 
 def column_schema(documents: list[dict[str, Any]]) -> pa.Schema:
