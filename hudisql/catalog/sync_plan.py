@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudisql.catalog.added_partitions import is_added, without_added_mark
 from hudisql.catalog.hive_ddl import column_list, column_text, describe_creation, partition_list, shorten
 from hudisql.catalog.metastore_table import (
     PURGE_PROPERTY,
@@ -386,10 +387,14 @@ def _plan_partitions(
     )
     outdated = _partitions_with_outdated_statistics(table, entry, zip(present, wanted, strict=True), found)
     changed = [
-        replace(each, parameters=_without_mark(before) if is_outdated else before.parameters, raw=before.raw)
+        replace(each, parameters=_kept_parameters(before, is_outdated=is_outdated), raw=before.raw)
         for each in wanted
         if (before := found.get(each.values)) is not None
-        and ((is_outdated := each.values in outdated) or _differs(table, before, each, columns_before))
+        and (
+            (is_outdated := each.values in outdated)
+            or is_added(before)
+            or _differs(table, before, each, columns_before)
+        )
     ]
     names = {partition.values for partition in wanted}
     gone = {wanted_partition(table, entry.table, each).values for each in partitions.dropped} - names
@@ -398,7 +403,9 @@ def _plan_partitions(
         added_partitions=tuple(each for each in wanted if each.values not in found),
         changed_partitions=tuple(changed),
         dropped_partitions=tuple(
-            values for values in found if values in gone or (complete and values not in names)
+            values
+            for values, before in found.items()
+            if values in gone or (complete and values not in names and not is_added(before))
         ),
     )
 
@@ -421,8 +428,9 @@ def _partitions_with_outdated_statistics(
     }
 
 
-def _without_mark(partition: MetastorePartition) -> dict[str, str]:
-    return {key: value for key, value in partition.parameters.items() if key != _ACCURATE_STATISTICS}
+def _kept_parameters(partition: MetastorePartition, *, is_outdated: bool) -> dict[str, str]:
+    kept = without_added_mark(partition.parameters)
+    return {key: value for key, value in kept.items() if not is_outdated or key != _ACCURATE_STATISTICS}
 
 
 def _differs(

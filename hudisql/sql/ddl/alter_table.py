@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.catalog.added_partitions import added_among
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
 from hudisql.config.config_key import HudiConfig
@@ -27,7 +29,8 @@ from hudisql.options.table_settings import settings_of, syncs_after_commit
 from hudisql.options.writer_settings import writer_concurrency
 from hudisql.result import LocalResult, Result
 from hudisql.spark.jvm import class_name, pairs_of
-from hudisql.sql.ddl.partition_clauses import partitions_of_paths, partitions_to_drop
+from hudisql.sql.ddl.add_partitions import add_partitions
+from hudisql.sql.ddl.partition_clauses import AddedPartitions, partitions_of_paths, partitions_to_drop
 from hudisql.sql.ddl.table_options import properties_of_table
 from hudisql.sql.dml.after_commit import after_commit
 from hudisql.sql.query.target_table import (
@@ -77,8 +80,13 @@ def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeSta
         _unset_properties(context, entry, table, alteration)
     elif isinstance(alteration, al.DropPartitions):
         _drop_partitions(
-            context, entry, table, lambda each: partitions_to_drop(each, alteration, entry.full_name)
+            context,
+            entry,
+            table,
+            lambda each, added: partitions_to_drop(each, alteration, entry.full_name, added),
         )
+    elif isinstance(alteration, al.AddPartitions):
+        add_partitions(context, entry, table, alteration)
     else:
         _change_schema(context, entry, table, alteration)
     return LocalResult(context.spark, (), ())
@@ -95,10 +103,10 @@ def drop_partitions_of_paths(
     table = open_hudi_entry(context, entry)
     check_written(table, ALTER_SCHEMA)
 
-    def choose(listed: HudiTable) -> tuple[TablePartition, ...]:
+    def choose(listed: HudiTable, added: AddedPartitions) -> tuple[TablePartition, ...]:
         if not paths:
-            return partitions_to_drop(listed, al.DropPartitions(), entry.full_name)
-        partitions, missing = partitions_of_paths(listed, paths)
+            return partitions_to_drop(listed, al.DropPartitions(), entry.full_name, added)
+        partitions, missing = partitions_of_paths(listed, paths, added)
         for path in missing:
             context.console.warning(f"{verb}: {entry.full_name} has no partition '{path}' with rows")
         return partitions
@@ -214,13 +222,14 @@ def _drop_partitions(
     context: Context,
     entry: MetastoreTable,
     table: HudiTable,
-    choose: Callable[[HudiTable], Sequence[TablePartition]],
+    choose: Callable[[HudiTable, AddedPartitions], Sequence[TablePartition]],
 ) -> None:
     """Drop the partitions that `choose` finds in the table by a commit; no commit if there are none."""
     settings = settings_of(context, table, entry.parameters)
     concurrency = writer_concurrency(context, table, settings)
     table = table.listed_once()
-    if partitions := choose(table):
+    added = partial(added_among, context.metastore, table, entry)
+    if partitions := choose(table, added):
         commit = commit_without_partitions(table, partitions, concurrency)
         _committed(context, entry, table, settings, commit)
 

@@ -8,10 +8,19 @@ and `truncate_table` select partitions by their paths.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
+from hudisql.format.paths.partition_path import (
+    HIVE_DEFAULT_PARTITION,
+    parse_partition_value,
+    render_partition_value,
+    same_value,
+)
 from hudisql.read.files.predicates import Or
 from hudisql.read.scan.partition_pruning import candidate_partitions, of_partitions
 from hudisql.sql.schema.alterations import DropPartitions
@@ -29,24 +38,41 @@ from hudisql.table.partitions.registered_partitions import (
     with_registered,
 )
 
+AddedPartitions: TypeAlias = Callable[[Sequence[TablePartition]], Collection[str]]
+"""For partitions without rows: the paths of those that ADD PARTITION has made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """A text in which `*` stands for any characters, as in Hudi's DROP PARTITION."""
+
+    text: str
+
+    def matches(self, value: object, column: pa.Field) -> bool:
+        """True if the text of the typed value, as the metastore has it, matches."""
+        rendered = render_partition_value(value, column.type) or HIVE_DEFAULT_PARTITION
+        return _pattern(self.text).fullmatch(rendered) is not None
+
 
 def partitions_to_drop(
-    table: HudiTable, dropped: DropPartitions, table_label: str
+    table: HudiTable, dropped: DropPartitions, table_label: str, added: AddedPartitions
 ) -> tuple[TablePartition, ...]:
     """The partitions with the given values, all of them without any; `table_label` names the table in errors.
+
+    `added` gives the paths of those without rows that ADD PARTITION has made.
 
     Raises InvalidArgumentError for columns that are not partition columns, values of another type, and
     partitions that do not exist (unless IF EXISTS is given).
     """
-    typed = [_typed(table, each, table_label) for each in dropped.specifications]
-    filters = [_selects(wanted) for wanted in typed]
+    typed = [_typed(table, each, table_label, wildcards=dropped.wildcards) for each in dropped.specifications]
+    filters = [_selects(table, wanted) for wanted in typed]
     registered = registered_partitions(table)
     chosen = [
         partition
         for partition in with_registered(table, _candidates(table, typed), registered)
         if not filters or any(selects(directory_values(table, partition)) for selects in filters)
     ]
-    filled = _filled(table, chosen, registered)
+    filled = _filled(table, chosen, registered, added)
     for specification, selects in zip(dropped.specifications, filters, strict=True):
         if not dropped.if_exists and not any(selects(directory_values(table, each)) for each in filled):
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
@@ -58,18 +84,18 @@ def partitions_to_drop(
 
 
 def partitions_of_paths(
-    table: HudiTable, paths: Sequence[str]
+    table: HudiTable, paths: Sequence[str], added: AddedPartitions
 ) -> tuple[tuple[TablePartition, ...], tuple[str, ...]]:
     """The partitions with these paths, and those of the paths that no partition with rows has.
 
-    `*` in a path stands for any characters, also for slashes, as in `resolvePartitionWildcards` of Hudi 1.2's
+    `added` is as in `partitions_to_drop`. `*` in a path stands for any characters, also for slashes, as in `resolvePartitionWildcards` of Hudi 1.2's
     `HoodieSparkSqlWriter`.
     """
     registered = registered_partitions(table)
     listed = with_registered(table, list_partitions(table), registered)
-    patterns = [re.compile(".*".join(map(re.escape, path.split("*"))), re.DOTALL) for path in paths]
+    patterns = [_pattern(path) for path in paths]
     chosen = [partition for partition in listed if any(each.fullmatch(partition.path) for each in patterns)]
-    filled = _filled(table, chosen, registered)
+    filled = _filled(table, chosen, registered, added)
     missing = [
         path
         for path, pattern in zip(paths, patterns, strict=True)
@@ -78,14 +104,22 @@ def partitions_of_paths(
     return tuple(filled), tuple(missing)
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern for the text, in which `*` stands for any characters."""
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
 def _filled(
-    table: HudiTable, chosen: Sequence[TablePartition], registered: RegisteredPartitions
+    table: HudiTable,
+    chosen: Sequence[TablePartition],
+    registered: RegisteredPartitions,
+    added: AddedPartitions,
 ) -> list[TablePartition]:
-    """Those of the partitions that have rows."""
+    """Those of the partitions that have rows, or were added."""
     # The commit needs the same slices: a table with a listing lists them once.
-    filled_paths = {
-        each.partition_path for each in load_file_slices(table, chosen)
-    } | registered.by_path.keys()
+    filled_paths = {each.partition_path for each in load_file_slices(table, chosen)}
+    filled_paths |= registered.by_path.keys()
+    filled_paths |= set(added([each for each in chosen if each.path not in filled_paths]))
     return [each for each in chosen if each.path in filled_paths]
 
 
@@ -96,26 +130,54 @@ def partition_filter(
 
     Raises InvalidArgumentError for columns that are not partition columns and values of another type.
     """
-    return _selects(_typed(table, specification, table_label))
+    return _selects(table, _typed(table, specification, table_label))
 
 
-def _selects(wanted: Mapping[int, object]) -> Callable[[Sequence[object]], bool]:
-    return lambda values: all(same_value(values[at], value) for at, value in wanted.items())
+def partition_values(
+    table: HudiTable, specification: Mapping[str, str | None], table_label: str
+) -> tuple[object, ...]:
+    """The values of all partition columns that ADD PARTITION gives, in the columns' types and order.
+
+    Raises InvalidArgumentError as `partition_filter`, and for a column without a value.
+    """
+    wanted = _typed(table, specification, table_label)
+    columns = table.partition_columns
+    missing = [column.name for number, column in enumerate(columns) if number not in wanted]
+    if missing:
+        raise InvalidArgumentError(
+            f"ADD PARTITION gives no value for {', '.join(missing)} of {table_label}",
+            hint=f"PARTITION ({', '.join(f'{column.name} = …' for column in columns)}) names a partition",
+        )
+    return tuple(wanted[number] for number in range(len(columns)))
+
+
+def _selects(table: HudiTable, wanted: Mapping[int, object]) -> Callable[[Sequence[object]], bool]:
+    columns = directory_columns(table)
+
+    def selects(value: object, at: int) -> bool:
+        wish = wanted[at]
+        return wish.matches(value, columns[at]) if isinstance(wish, Wildcard) else same_value(value, wish)
+
+    return lambda values: all(selects(values[at], at) for at in wanted)
 
 
 def _candidates(table: HudiTable, specifications: Sequence[Mapping[int, object]]) -> list[TablePartition]:
     """The partitions among which those with the values are."""
     columns = table.partition_columns
-    if not columns or not specifications or not all(specifications):
+    exact = [
+        {at: value for at, value in each.items() if not isinstance(value, Wildcard)}
+        for each in specifications
+    ]
+    if not columns or not exact or not all(exact):
         return list_partitions(table)
-    with_values = (
-        of_partitions([columns[at].name for at in each], [list(each.values())]) for each in specifications
-    )
+    with_values = (of_partitions([columns[at].name for at in each], [list(each.values())]) for each in exact)
     return candidate_partitions(table, Or(tuple(with_values)))
 
 
-def _typed(table: HudiTable, specification: Mapping[str, str | None], table_label: str) -> dict[int, object]:
-    """The values in the types of the partition columns, by the columns' positions."""
+def _typed(
+    table: HudiTable, specification: Mapping[str, str | None], table_label: str, *, wildcards: bool = False
+) -> dict[int, object]:
+    """The values in the types of the partition columns, or `Wildcard`s, by the columns' positions."""
     columns = directory_columns(table)
     places = {column.name.lower(): number for number, column in enumerate(columns)}
     wanted: dict[int, object] = {}
@@ -127,6 +189,9 @@ def _typed(table: HudiTable, specification: Mapping[str, str | None], table_labe
                 f"{name} is not a partition column of {table_label}",
                 hint=f"these are: {names}" if names else "the table is not partitioned",
             )
+        if wildcards and text is not None and "*" in text:
+            wanted[number] = Wildcard(text)
+            continue
         value = None if text == HIVE_DEFAULT_PARTITION else text
         try:
             wanted[number] = parse_partition_value(value, columns[number].type)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hudisql.catalog.added_partitions import is_added
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import changed_partitions, is_incremental
+from hudisql.catalog.thrift_values import partition_name
 from hudisql.errors import CorruptTableError, UnknownColumnError
 from hudisql.format.paths.partition_path import (
     parse_partition_value,
@@ -70,9 +72,14 @@ def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable)
     The store is listed only if the metastore does not say up to which commit it follows the table, or names
     partitions that the table cannot have.
     """
-    stored = _stored_values(context, entry, table)
-    if stored is None:
+    columns = directory_columns(table)
+    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
+    if not is_registered:
         return [directory_values(table, each) for each in list_non_empty_partitions(table)]
+    stored = _stored_values(context, entry, columns) if is_incremental(table, entry) else None
+    if stored is None:
+        filled = [directory_values(table, each) for each in list_non_empty_partitions(table)]
+        return filled + _added_values(context, entry, columns)
     changed = changed_partitions(table, entry)
     present, dropped = (
         [directory_values(table, each) for each in some] for some in (changed.present, changed.dropped)
@@ -82,18 +89,23 @@ def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable)
 
 
 def _stored_values(
-    context: Context, entry: MetastoreTable, table: HudiTable
+    context: Context, entry: MetastoreTable, columns: Sequence[pa.Field]
 ) -> list[tuple[object, ...]] | None:
-    """The values of the metastore's partitions; None if the store has to be asked."""
-    columns = directory_columns(table)
-    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
-    if not is_registered or not is_incremental(table, entry):
-        return None
+    """The values of the metastore's partitions; None if the table cannot have some of them."""
     names = context.metastore.list_partition_names(entry.database, entry.name)
     try:
         return [_values_of_name(columns, name) for name in names]
     except (ValueError, OverflowError, CorruptTableError):
         return None  # others have added a partition by hand
+
+
+def _added_values(
+    context: Context, entry: MetastoreTable, columns: Sequence[pa.Field]
+) -> list[tuple[object, ...]]:
+    """The `directory_values` of partitions of ADD PARTITION, which hold no rows."""
+    stored = context.metastore.list_partitions(entry.database, entry.name)
+    names = [partition_name(entry, each.values) for each in stored if is_added(each)]
+    return [_values_of_name(columns, name) for name in names]
 
 
 def _values_of_name(columns: Sequence[pa.Field], name: str) -> tuple[object, ...]:

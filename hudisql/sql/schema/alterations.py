@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 # Spark's names of commands that are not supported on Hudi tables, in SQL's words.
 _REFUSED: Final = {
-    "AddPartitions": "ADD PARTITION",
     "DropColumns": "DROP COLUMN",
     "RenameColumn": "RENAME COLUMN",
-    "RenamePartitions": "PARTITION … RENAME",
     "ReplaceColumns": "REPLACE COLUMNS",
     "SetTableLocation": "SET LOCATION",
     "SetTableSerDeProperties": "SET SERDE",
@@ -82,14 +80,31 @@ class ChangeColumns:
 class DropPartitions:
     """DROP PARTITION and TRUNCATE TABLE: the partitions with these values; no specification means all.
 
-    Values are texts; None is the NULL partition.
+    Values are texts; None is the NULL partition. With `wildcards` a `*` in a value stands for any characters.
     """
 
     specifications: tuple[Mapping[str, str | None], ...] = ()
     if_exists: bool = False
+    wildcards: bool = False
 
 
-Alteration = RenameTable | SetProperties | UnsetProperties | AddColumns | ChangeColumns | DropPartitions
+@dataclass(frozen=True)
+class AddPartitions:
+    """ADD PARTITION: the values of each partition by column, as texts; None is the NULL partition."""
+
+    specifications: tuple[Mapping[str, str | None], ...]
+    if_not_exists: bool = False
+
+
+Alteration = (
+    RenameTable
+    | SetProperties
+    | UnsetProperties
+    | AddColumns
+    | ChangeColumns
+    | AddPartitions
+    | DropPartitions
+)
 
 
 def read_alteration(context: Context, text: str) -> Alteration:
@@ -116,6 +131,13 @@ def read_alteration(context: Context, text: str) -> Alteration:
         return ChangeColumns(tuple(_changed_column(each) for each in altered))
     if kind == "DropPartitions":
         return _dropped_partitions(plan)
+    if kind == "AddPartitions":
+        return _added_partitions(plan)
+    if kind == "RenamePartitions":
+        raise UnsupportedStatementError(
+            "PARTITION … RENAME TO PARTITION is not supported on Hudi tables: nothing was run",
+            hint="the rows hold the values: INSERT the rows with other values, then DROP PARTITION",
+        )
     if kind == "TruncateTable":
         return DropPartitions()
     if kind == "TruncatePartition":
@@ -133,7 +155,17 @@ def _dropped_partitions(plan: Any) -> DropPartitions:
             hint="without PURGE the rows are gone at once; files of older versions go with the next clean",
         )
     specifications = tuple(_specification(each) for each in items_of(plan.parts()))
-    return DropPartitions(specifications, bool(plan.ifExists()))
+    return DropPartitions(specifications, bool(plan.ifExists()), wildcards=True)
+
+
+def _added_partitions(plan: Any) -> AddPartitions:
+    parts = list(items_of(plan.parts()))
+    if any(part.location().isDefined() for part in parts):
+        raise UnsupportedStatementError(
+            "ADD PARTITION … LOCATION is not supported on Hudi tables: nothing was run",
+            hint="a partition's directory follows from its values: leave LOCATION out",
+        )
+    return AddPartitions(tuple(_specification(each) for each in parts), bool(plan.ifNotExists()))
 
 
 def _specification(part: Any) -> dict[str, str | None]:

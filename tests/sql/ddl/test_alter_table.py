@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.catalog.added_partitions import is_added
 from hudisql.errors import (
     HudisqlError,
     InvalidArgumentError,
@@ -206,7 +207,11 @@ def test_widened_types_hold_old_and_new_values(session: Session) -> None:
         ("DROP COLUMN n", UnsupportedStatementError, "DROP COLUMN"),
         ("RENAME COLUMN n TO m", UnsupportedStatementError, "RENAME COLUMN"),
         ("SET LOCATION '/tmp/elsewhere'", UnsupportedStatementError, "SET LOCATION"),
-        ("ADD PARTITION (dt = 'z')", UnsupportedStatementError, "ADD PARTITION"),
+        ("ADD PARTITION (dt = 'z') LOCATION '/tmp/z'", UnsupportedStatementError, "LOCATION"),
+        ("ADD PARTITION (dt = 'z') PARTITION (dt = 'a')", InvalidArgumentError, "has the partition dt=a"),
+        ("ADD PARTITION (n = 1)", InvalidArgumentError, "n is not a partition column"),
+        ("PARTITION (dt = 'a') RENAME TO PARTITION (dt = 'z')", UnsupportedStatementError, "RENAME TO PART"),
+        ("DROP PARTITION (dt = 'z*')", InvalidArgumentError, r"no partition with dt = z\*"),
         ("DROP PARTITION (dt = 'z')", InvalidArgumentError, "no partition with dt = z"),
         ("DROP PARTITION (n = 1)", InvalidArgumentError, "n is not a partition column"),
         ("DROP PARTITION (dt = 'a') PURGE", UnsupportedStatementError, "PURGE"),
@@ -237,6 +242,70 @@ def test_dropped_partitions_are_gone_everywhere_and_can_come_back(session: Sessi
     assert rows(session, "SHOW PARTITIONS altered.t") == [("dt=a",), ("dt=b",)]
     assert session.context.metastore.list_partition_names("altered", "t") == ["dt=a", "dt=b"]
     assert rows(session, "SELECT id, dt FROM altered.t ORDER BY id") == [(2, "b"), (4, "a")]
+
+
+def test_added_partitions_stay_until_they_are_dropped(session: Session, made: Path) -> None:
+    session.sql("ALTER TABLE altered.t ADD PARTITION (dt = 'c/d') PARTITION (dt = NULL)")
+    session.sql("ALTER TABLE altered.t ADD IF NOT EXISTS PARTITION (dt = 'a') PARTITION (dt = 'c/d')")
+    named = ["dt=__HIVE_DEFAULT_PARTITION__", "dt=a", "dt=b", "dt=c%2Fd"]
+    shown = [(name,) for name in named]
+    assert (made / "dt=c%2Fd" / ".hoodie_partition_metadata").exists()
+    assert len(commits_at(made)) == 1
+    assert rows(session, "SHOW PARTITIONS altered.t") == shown
+    for sync in ("MSCK REPAIR TABLE altered.t", "CALL hive_sync(table => 'altered.t')"):
+        session.sql(sync)
+        assert sorted(session.context.metastore.list_partition_names("altered", "t")) == named
+    session.sql("INSERT INTO altered.t VALUES (3, 1, 1, 1, 'c/d')")
+    [filled] = session.context.metastore.find_partitions(entry_of(session), [["c/d"]])
+    assert not is_added(filled)
+    session.sql("ALTER TABLE altered.t DROP PARTITION (dt = NULL), PARTITION (dt = 'c/d')")
+    assert rows(session, "SHOW PARTITIONS altered.t") == [("dt=a",), ("dt=b",)]
+    session.sql("MSCK REPAIR TABLE altered.t")
+    assert rows(session, "SHOW PARTITIONS altered.t") == [("dt=a",), ("dt=b",)]
+    session.sql("ALTER TABLE altered.t ADD PARTITION (dt = 'c/d')")
+    assert rows(session, "SHOW PARTITIONS altered.t") == [("dt=a",), ("dt=b",), ("dt=c%2Fd",)]
+    assert rows(session, "SELECT id FROM altered.t ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_partition_is_added_to_each_name_of_a_table_without_commits(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(
+        f"CREATE TABLE altered.m (id INT, n INT, dt DATE) USING hudi LOCATION '{tmp_path / 'm'}' "
+        "PARTITIONED BY (n, dt) TBLPROPERTIES (primaryKey = 'id', type = 'mor')"
+    )
+    session.sql("ALTER TABLE altered.m ADD PARTITION (dt = '2024-01-02', n = '01')")
+    for name in ("m", "m_ro", "m_rt"):
+        assert session.context.metastore.list_partition_names("altered", name) == ["n=1/dt=2024-01-02"]
+    assert rows(session, "SHOW PARTITIONS altered.m") == [("n=1/dt=2024-01-02",)]
+    with pytest.raises(InvalidArgumentError, match="has the partition n=1/dt=2024-01-02"):
+        session.sql("ALTER TABLE altered.m ADD PARTITION (n = 1, dt = '2024-01-02')")
+    with pytest.raises(InvalidArgumentError, match="no value for dt"):
+        session.sql("ALTER TABLE altered.m ADD PARTITION (n = 2)")
+    with pytest.raises(InvalidArgumentError, match="'x' is not a value"):
+        session.sql("ALTER TABLE altered.m ADD PARTITION (n = 'x', dt = '2024-01-02')")
+    session.sql("CREATE TABLE altered.p (id INT) USING hudi")
+    with pytest.raises(InvalidArgumentError, match="is not partitioned"):
+        session.sql("ALTER TABLE altered.p ADD PARTITION (id = 1)")
+
+
+def test_a_star_stands_for_any_characters_in_drop_partition(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE altered.w (id INT, region STRING, dt DATE) USING hudi LOCATION '{tmp_path / 'w'}' "
+        "PARTITIONED BY (region, dt) TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql(
+        "INSERT INTO altered.w VALUES (1, 'eu', DATE'2023-08-01'), (2, 'eu', DATE'2023-08-31'), "
+        "(3, 'eu', DATE'2023-09-01'), (4, 'us', DATE'2023-08-02'), (5, 'e.u', DATE'2023-08-02')"
+    )
+    session.sql("ALTER TABLE altered.w DROP PARTITION (dt = '2023-08-*', region = 'eu')")
+    assert rows(session, "SELECT id FROM altered.w ORDER BY id") == [(3,), (4,), (5,)]
+    session.sql("ALTER TABLE altered.w DROP PARTITION (region = 'e.*')")
+    assert rows(session, "SELECT id FROM altered.w ORDER BY id") == [(3,), (4,)]
+    with pytest.raises(InvalidArgumentError, match="is not a value"):
+        session.sql("TRUNCATE TABLE altered.w PARTITION (dt = '2023-*')")
+    session.sql("ALTER TABLE altered.w DROP PARTITION (dt = '*')")
+    assert rows(session, "SHOW PARTITIONS altered.w") == []
 
 
 def test_truncate_empties_a_table_or_a_partition(session: Session, made: Path) -> None:
