@@ -168,3 +168,24 @@ def test_hudi_015_writes_to_a_truncated_table(oracle_015: HudiOracle, session: A
     theirs = oracle_015.read(str(path))
     assert sorted(theirs["seq"].to_pylist()) == list(range(10))
     assert_same_rows(session.sql("SELECT * FROM oracle_ddl.renamed").arrow(), theirs, sort_by=["seq"])
+
+
+def test_hudi_015_and_we_store_null_after_drop_not_null(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "table"
+    oracle_015.sql(
+        f"CREATE TABLE required (id INT, n INT NOT NULL) USING hudi LOCATION '{path}' "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    try:
+        oracle_015.sql("INSERT INTO required VALUES (1, 1)")
+        session.sql(f"CREATE TABLE oracle_ddl.required USING hudi LOCATION '{path}'")
+        session.sql("ALTER TABLE oracle_ddl.required ALTER COLUMN n DROP NOT NULL")
+        session.sql("INSERT INTO oracle_ddl.required VALUES (2, NULL)")
+        session.sql("UPDATE oracle_ddl.required SET n = NULL WHERE id = 1")
+        theirs = oracle_015.read(str(path), columns=["id", "n"])
+        assert sorted(map(tuple, (row.values() for row in theirs.to_pylist()))) == [(1, None), (2, None)]
+        assert session.sql("SELECT n FROM oracle_ddl.required").rows == [(None,), (None,)]
+    finally:
+        oracle_015.sql("DROP TABLE required")
