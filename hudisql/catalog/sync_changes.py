@@ -103,8 +103,13 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
 
 
 def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the active timeline has the synced commit, and therefore all later commits."""
+    """True if the active timeline has the synced commit, and therefore all later commits.
+
+    False also for an entry of Hudi before 0.14, which does not tell when the last commit was completed.
+    """
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
+    if LAST_COMPLETION_PROPERTY not in entry.parameters:
+        return False
     first, latest = table.timeline.first_active_time, table.timeline.latest_commit
     if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:
         return False
@@ -113,12 +118,13 @@ def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:
 
 def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY, "")
-    completed = entry.parameters.get(LAST_COMPLETION_PROPERTY)
-    times = {} if completed is None else _completion_times(table)
+    completed = entry.parameters.get(LAST_COMPLETION_PROPERTY, "")
+    times = _completion_times(table)
     return [
         commit
         for commit in table.timeline.commits
-        if commit.timestamp > synced or (completed is not None and times.get(commit, "") > completed)
+        # S3 tells whole seconds: the sync may have missed a commit that was completed in its last one.
+        if commit.timestamp > synced or (commit.timestamp < synced and times.get(commit, "") >= completed)
     ]
 
 

@@ -446,6 +446,40 @@ def test_incremental_sync_sees_commits_that_were_completed_late_and_drops(
     assert client.list_partition_names(database, "made") == ["dt=2024-03-01"]
 
 
+def test_incremental_sync_sees_a_commit_completed_in_the_second_of_the_last_sync(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
+    late, early = (maker.base_path / ".hoodie" / f"2024030100000{number}000.commit" for number in (3, 2))
+    content = early.read_bytes()
+    early.unlink()
+    # As S3 tells it.
+    second = int(late.stat().st_mtime) + 1
+    os.utime(late, (second, second))
+    sync_table(client, maker.open(), database, "made")
+    early.write_bytes(content)
+    os.utime(early, (second, second))
+    incremental = SyncOptions(incremental=True)
+    assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
+    assert _plan(client, maker.open(), database, incremental).is_empty
+
+
+def test_an_entry_that_tells_no_completion_time_is_compared_as_a_whole(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
+    late = maker.base_path / ".hoodie" / "20240301000002000.commit"
+    content = late.read_bytes()
+    late.unlink()
+    sync_table(client, maker.open(), database, "made")
+    entry = _entry(client, database)
+    del (kept := dict(entry.parameters))["last_commit_completion_time_sync"]
+    client.alter_table(replace(entry, parameters=kept))
+    late.write_bytes(content)
+    incremental = SyncOptions(incremental=True)
+    assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
+
+
 def test_an_interrupted_sync_is_not_taken_for_a_finished_one(
     client: MetastoreClient, maker: TableMaker, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
