@@ -38,7 +38,7 @@ def test_hudi_and_hive_see_added_partitions_and_drop_the_same_ones(
     def shown(name: str) -> list[list[str]]:
         by_us = [row[0] for row in session.sql(f"SHOW PARTITIONS {name}").rows]
         by_hudi = oracle_015.sql(f"SHOW PARTITIONS {name}")["partition"].to_pylist()
-        by_hive = [row["partition"] for row in hive_server.query(f"SHOW PARTITIONS {name}")]
+        by_hive = [str(row["partition"]) for row in hive_server.query(f"SHOW PARTITIONS {name}")]
         return [sorted(each) for each in (by_us, by_hudi, by_hive)]
 
     # Hudi adds partitions only to tables whose partitions Spark itself keeps, which a sync's are not.
@@ -55,4 +55,4 @@ def test_hudi_and_hive_see_added_partitions_and_drop_the_same_ones(
     session.sql(f"MSCK REPAIR TABLE {ours}")
     left = ["dt=2023-09-01", "dt=2023-10-01"]
     assert [row[0] for row in session.sql(f"SHOW PARTITIONS {ours}").rows] == left
-    assert sorted(row["partition"] for row in hive_server.query(f"SHOW PARTITIONS {ours}")) == left
+    assert sorted(str(row["partition"]) for row in hive_server.query(f"SHOW PARTITIONS {ours}")) == left

@@ -88,8 +88,8 @@ def partitions_of_paths(
 ) -> tuple[tuple[TablePartition, ...], tuple[str, ...]]:
     """The partitions with these paths, and those of the paths that no partition with rows has.
 
-    `added` is as in `partitions_to_drop`. `*` in a path stands for any characters, also for slashes, as in `resolvePartitionWildcards` of Hudi 1.2's
-    `HoodieSparkSqlWriter`.
+    `added` is as in `partitions_to_drop`. `*` in a path stands for any characters, also for slashes, as in
+    `resolvePartitionWildcards` of Hudi 1.2's `HoodieSparkSqlWriter`.
     """
     registered = registered_partitions(table)
     listed = with_registered(table, list_partitions(table), registered)
