@@ -9,21 +9,11 @@ from typing import Any
 import pytest
 
 import hudisql
-from hudisql.console import SilentConsole
 from hudisql.errors import InvalidArgumentError, UnknownParameterError
 from hudisql.session import Session
+from tests.warning_console import WarningConsole
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
-
-
-class WarningConsole(SilentConsole):
-    """Keeps the warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warning(self, text: str) -> None:
-        self.texts.append(text)
 
 
 @pytest.fixture

@@ -9,32 +9,22 @@ from typing import Any
 import pytest
 
 import hudisql
-from hudisql.console import SilentConsole
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError, UnsupportedStatementError
 from hudisql.session import Session
+from tests.warning_console import WarningConsole
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 NAME = "default.visits"
 
 
-class Warnings(SilentConsole):
-    """Keeps the warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warning(self, text: str) -> None:
-        self.texts.append(text)
+@pytest.fixture
+def warnings() -> WarningConsole:
+    return WarningConsole()
 
 
 @pytest.fixture
-def warnings() -> Warnings:
-    return Warnings()
-
-
-@pytest.fixture
-def visits(spark: Any, warnings: Warnings, tmp_path: Path) -> Iterator[Session]:
+def visits(spark: Any, warnings: WarningConsole, tmp_path: Path) -> Iterator[Session]:
     """A session with a table of six rows: three days with the hours 1 and 2."""
     with hudisql.connect(spark=spark, console=warnings) as session:
         session.sql(
@@ -60,7 +50,9 @@ def partitions(session: Session) -> list[str]:
     return sorted(session.context.metastore.list_partition_names("default", "visits"))
 
 
-def test_partitions_are_dropped_by_paths_and_patterns_of_paths(visits: Session, warnings: Warnings) -> None:
+def test_partitions_are_dropped_by_paths_and_patterns_of_paths(
+    visits: Session, warnings: WarningConsole
+) -> None:
     called = visits.sql(f"CALL drop_partition(table => '{NAME}', partition => 'day=2023-08-01/hour=1')")
     assert (called.rows, called.schema.names) == ([("Success",)], ["result"])
     assert ids(visits) == [12, 21, 22, 31, 32]
@@ -72,7 +64,9 @@ def test_partitions_are_dropped_by_paths_and_patterns_of_paths(visits: Session, 
     assert ids(visits) == []
 
 
-def test_a_path_without_rows_drops_nothing_and_is_warned_of(visits: Session, warnings: Warnings) -> None:
+def test_a_path_without_rows_drops_nothing_and_is_warned_of(
+    visits: Session, warnings: WarningConsole
+) -> None:
     for path in ("day=2023-08-01", "day=2023-10-*", "hour=1", "day=2023-08-01/hour=?"):
         warnings.texts.clear()
         assert visits.sql(f"CALL drop_partition('{NAME}', '{path}')").rows == [("Success",)]
