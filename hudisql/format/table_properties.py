@@ -87,6 +87,8 @@ BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
 """A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
 REGISTER_ONLY = "hudisql.bootstrap.register.only"
 """A key of hudisql's own: true if the table was made with register-only partitions."""
+COLUMN_LENGTHS = "hudisql.column.lengths"
+"""A key of hudisql's own: the lengths of columns that are declared VARCHAR(n), as JSON."""
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 """The record payload that keeps the row written last."""
@@ -153,6 +155,15 @@ class TableProperties:
     def ordering_fields(self) -> tuple[str, ...]:
         """The ordering columns, in the order in which they are compared."""
         return self._fields(PRECOMBINE_FIELD) or self._fields(ORDERING_FIELDS)
+
+    @property
+    def column_lengths(self) -> Mapping[str, int]:
+        """The most characters of each column that is declared VARCHAR(n). Raises CorruptTableError."""
+        text = self.values.get(COLUMN_LENGTHS) or "{}"
+        try:
+            return {str(name): int(length) for name, length in json.loads(text).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise CorruptTableError(f"{COLUMN_LENGTHS} is not a JSON object of numbers: '{text}'") from error
 
     @property
     def table_format(self) -> str:

@@ -139,7 +139,8 @@ def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, table_l
     ]
     chosen = frame.select(*columns)
     try:
-        return with_types(context, chosen, table.schema, table_label, members_by_name=True)
+        lengths = table.properties.column_lengths
+        return with_types(context, chosen, table.schema, table_label, members_by_name=True, lengths=lengths)
     except WriteRefusedError as error:
         raise WriteRefusedError(
             f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint

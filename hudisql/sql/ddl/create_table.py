@@ -287,7 +287,10 @@ def _make_table(
         )
     _warn_of_types(context, definition)
     schema_text = avro_from_arrow(definition.columns, name)
-    described = new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text})
+    others = {keys.CREATE_SCHEMA: schema_text}
+    if definition.lengths:
+        others[keys.COLUMN_LENGTHS] = json.dumps(definition.lengths)
+    described = new_table(definition, database, name, others)
     values = new_table_properties(described)
     _warn_of_dates(context, check_generator(definition, values, path))
     _check_free(context, path)
@@ -420,6 +423,10 @@ def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]
         for name in dict.fromkeys([*wanted, *stored]):
             if stored.get(name) != wanted.get(name):
                 yield f"column {name} is {stored.get(name, 'absent')}, not {wanted.get(name, 'absent')}"
+        for name, length in definition.lengths.items():
+            if (found := properties.column_lengths.get(name)) != length:
+                stored_type = "string" if found is None else f"varchar({found})"
+                yield f"column {name} is {stored_type}, not varchar({length})"
     asked: list[tuple[str, object, object]] = [
         ("type", table_type_of(definition.properties), properties.table_type),
         (

@@ -83,7 +83,8 @@ def _like_hudi_table(
     data = [field for field in table.schema if field.name not in partitions]
     columns = pa.schema([*data, *(table.schema.field(name) for name in partitions)])
     properties = {**_inherited(creation_properties(table, entry), given), **given}
-    return TableDefinition(columns, partitions, properties, location)
+    lengths = table.properties.column_lengths
+    return TableDefinition(columns, partitions, properties, location, lengths=lengths)
 
 
 def _inherited(source: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

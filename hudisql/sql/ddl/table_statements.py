@@ -145,9 +145,15 @@ def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str
     """Name, type and comment of each column, meta columns first; a comment of the metastore has priority."""
     comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
     return [
-        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
+        (field.name, declared_type_name(table, field), comments.get(field.name.lower()) or comment_of(field))
         for field in table.full_schema
     ]
+
+
+def declared_type_name(table: HudiTable, field: pa.Field) -> str:
+    """Spark's name of the column's type, `varchar(n)` for a text that was declared so."""
+    length = table.properties.column_lengths.get(field.name)
+    return spark_type_name(field.type) if length is None else f"varchar({length})"
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
@@ -179,7 +185,7 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     """
     table = open_hudi_entry(context, entry)
     lines = [
-        f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
+        f"  {_quoted(field.name)} {declared_type_name(table, field)}{_comment_clause(comment_of(field))}"
         for field in table.schema
     ]
     options = creation_properties(table, entry)

@@ -409,8 +409,10 @@ class _Planner:
         if ACTION in frame.columns:
             frame = frame.filter(f"{quote_name(ACTION)} IS NOT NULL").drop(ACTION)
         moved = _with_moves(scope.context, frame, made, table)
-        rows = with_types(scope.context, moved, change_schema(table.schema), scope.table_label)
         is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)
+        lengths = {} if is_delete else table.properties.column_lengths
+        schema = change_schema(table.schema)
+        rows = with_types(scope.context, moved, schema, scope.table_label, lengths=lengths)
         changes = RowChanges(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
         origin = made.text.source(self.source)
         matching = self._matching(named or clauses, predicate)

@@ -223,7 +223,14 @@ def _rows_of_table(
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
     chosen = renamed.select(*named)
-    rows = with_types(context, chosen, table.schema, table_label, members_by_name=given.members_by_name)
+    rows = with_types(
+        context,
+        chosen,
+        table.schema,
+        table_label,
+        members_by_name=given.members_by_name,
+        lengths=table.properties.column_lengths,
+    )
     return rows, constants
 
 

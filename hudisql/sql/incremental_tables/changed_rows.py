@@ -66,7 +66,8 @@ def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
                 for name, each in columns.items()
             )
         )
-    return with_types(scope.context, new, schema, scope.table_label)
+    lengths = scope.table.properties.column_lengths
+    return with_types(scope.context, new, schema, scope.table_label, lengths=lengths)
 
 
 def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:

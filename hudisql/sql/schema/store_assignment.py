@@ -7,7 +7,9 @@ runs. Expressions below the cast keep the session's semantics. Knows DataFrames,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -23,13 +25,23 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
+_NO_LENGTHS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
 def with_types(
-    context: Context, frame: DataFrame, schema: pa.Schema, table_label: str, *, members_by_name: bool = False
+    context: Context,
+    frame: DataFrame,
+    schema: pa.Schema,
+    table_label: str,
+    *,
+    members_by_name: bool = False,
+    lengths: Mapping[str, int] = _NO_LENGTHS,
 ) -> DataFrame:
     """The columns of `schema`, found by name, with its types; `table_label` names the table in errors.
 
     With `members_by_name` members of structs are found by name, too, and missing ones are null; else by
-    position. Raises WriteRefusedError for a type that cannot be stored in its column.
+    position. `lengths` are those of VARCHAR columns: a longer value fails while the query runs. Raises
+    WriteRefusedError for a type that cannot be stored in its column.
     """
     from pyspark.sql import functions as sf
 
@@ -38,7 +50,8 @@ def with_types(
     casts: dict[str, Column] = {}
     for field in wanted:
         found = types[field.name]
-        if found == field.dataType:
+        length = lengths.get(field.name)
+        if found == field.dataType and length is None:
             continue
         value = sf.col(quote_name(field.name))
         if members_by_name and not _same_members(found, field.dataType):
@@ -51,10 +64,30 @@ def with_types(
                 f"a value of type {found.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
-        casts[field.name] = store_cast(context, value, found, field.dataType, field.name).alias(field.name)
+        cast = store_cast(context, value, found, field.dataType, field.name)
+        if length is not None:
+            cast = _within_length(cast, length, f"column '{field.name}' of {table_label}")
+        casts[field.name] = cast.alias(field.name)
     if list(types) != wanted.names:
         return frame.select(*(casts.get(name, sf.col(quote_name(name))) for name in wanted.names))
     return frame.withColumns(casts) if casts else frame
+
+
+def _within_length(value: Column, length: int, where: str) -> Column:
+    """The text if it fits VARCHAR(length): as in Spark, spaces beyond are cut off, other characters fail."""
+    from pyspark.sql import functions as sf
+
+    characters = sf.char_length(value)
+    message = sf.concat(
+        sf.lit(f"{where} is VARCHAR({length}): it cannot hold a value of "),
+        characters.cast("string"),
+        sf.lit(" characters"),
+    )
+    return (
+        sf.when(value.isNull() | (characters <= length), value)
+        .when(sf.char_length(sf.rtrim(value)) <= length, sf.substring(value, 1, length))
+        .otherwise(sf.raise_error(message))
+    )
 
 
 def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:

@@ -6,6 +6,7 @@ understood or refused by name, never ignored. It knows neither files nor the met
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
 # Other statements with a provider, by the class of their plan.
 _OTHER_FORMS: Final = {
     "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
+}
+_REPLACING_FORMS: Final = {
     "ReplaceTable": "CREATE OR REPLACE TABLE",
     "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
 }
+_VARCHAR: Final = re.compile(r"varchar\((\d+)\)", re.ASCII)
 _CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
@@ -52,7 +56,7 @@ class TableDefinition:
     """The definition of a table: `columns` in table order, partition columns last, as Spark orders them.
 
     `properties` are TBLPROPERTIES and OPTIONS together; `location` is as written; `required` are the columns
-    declared NOT NULL.
+    declared NOT NULL, `lengths` the most characters of those declared VARCHAR(n).
     """
 
     columns: pa.Schema
@@ -61,6 +65,7 @@ class TableDefinition:
     location: str | None = None
     comment: str | None = None
     required: frozenset[str] = frozenset()
+    lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def read_table_definition(
@@ -73,6 +78,14 @@ def read_table_definition(
     """
     plan = parse_plan(context.spark, text)
     wanted = "CreateTable" if query_columns is None else "CreateTableAsSelect"
+    if class_name(plan) in _REPLACING_FORMS:
+        raise UnsupportedStatementError(
+            f"{_REPLACING_FORMS[class_name(plan)]} … USING hudi is not supported: nothing was run. It would "
+            "replace files, timeline and properties in several steps, and a failure between them would lose "
+            "the table's rows",
+            hint="INSERT OVERWRITE replaces the rows in one commit, and ALTER TABLE changes columns; or make "
+            "another table, then DROP TABLE this one and ALTER TABLE … RENAME TO",
+        )
     if class_name(plan) != wanted:
         raise UnsupportedStatementError(
             f"{_OTHER_FORMS.get(class_name(plan), class_name(plan))} … USING hudi is not supported:"
@@ -84,6 +97,7 @@ def read_table_definition(
     else:
         columns = [as_nullable(column) for column in query_columns]
     partition_columns = tuple(_partition_column(each) for each in items_of(plan.partitioning()))
+    columns, lengths = _without_lengths(columns)
     schema = _ordered_schema(columns, partition_columns)
     specification = plan.tableSpec()
     constraints = called_since((4, 1), specification, "constraints", None)
@@ -107,6 +121,7 @@ def read_table_definition(
         _text(specification.location()) or path,
         _text(specification.comment()),
         frozenset(each["name"] for each in columns if not each["nullable"]),
+        lengths,
     )
 
 
@@ -180,6 +195,17 @@ def data_type_document(data_type: Any, name: str) -> Any:
     return json.loads(str(data_type.json()))
 
 
+def _without_lengths(columns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The columns with STRING for VARCHAR(n), and the lengths of these."""
+    lengths = {
+        column["name"]: int(found[1])
+        for column in columns
+        if isinstance(column["type"], str) and (found := _VARCHAR.fullmatch(column["type"])) is not None
+    }
+    texts = [{**column, "type": "string"} if column["name"] in lengths else column for column in columns]
+    return texts, lengths
+
+
 def _column_documents(plan: Any) -> list[dict[str, Any]]:
     """Spark's JSON of the columns of a parsed CREATE TABLE."""
     columns = columns_of_create_table(plan)
@@ -221,7 +247,8 @@ def _check_type(document: Any, where: str) -> None:
     if isinstance(document, str):
         if _CHARACTERS.fullmatch(document):
             raise UnsupportedTableError(
-                f"column {where}: a Hudi table can't hold the length of {document.upper()}", hint="use STRING"
+                f"column {where}: a Hudi table can't hold the length of {document.upper()}",
+                hint="use STRING, or VARCHAR for a column of CREATE TABLE",
             )
         return
     if document["type"] == "struct" and not document["fields"]:
