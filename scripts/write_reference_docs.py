@@ -58,11 +58,11 @@ def _procedures_page() -> Iterator[str]:
     yield "# Procedures"
     yield ""
     yield "Made by `make docs` from the declarations in `hudisql/procedures/`; `CALL help()` prints the same."
-    yield "Arguments are positional or `name => value`, or positional first and then by name, in the places"
-    yield "that Apache Hudi 1.2 gives them; names know no case; a `system.` prefix is accepted; without arguments"
-    yield "the brackets can be left out. A parameter of Hudi's that has no effect here is taken with a warning."
-    yield "Hudi ignores any other name; here that is an error with the nearest names: an argument that was"
-    yield "misspelt must not be ignored."
+    yield "Arguments are positional or `name => value`, or positional first and then by name, in the"
+    yield "places that Apache Hudi 1.2 gives them; names know no case; a `system.` prefix is accepted;"
+    yield "without arguments the brackets can be left out. A parameter of Hudi's that has no effect here is"
+    yield "taken with a warning. Hudi ignores any other name; here that is an error with the nearest names:"
+    yield "an argument that was misspelt must not be ignored."
     for procedure in load_procedures().values():
         yield from _section(procedure)
 
