@@ -19,10 +19,12 @@ from hudisql.catalog.sync_changes import (
     is_incremental,
 )
 from hudisql.catalog.sync_entries import (
+    OMIT_META_COLUMNS_OPTION,
     EntryKind,
     SyncOptions,
     changed_settings,
     entry_kinds,
+    sync_options_from,
     wanted_partition,
 )
 from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, plan_sync
@@ -77,7 +79,7 @@ def sync_table(
     the sync again (with `metastore_uri`, if it is not the session's metastore), or the CREATE TABLE with
     these properties.
     """
-    options = options or SyncOptions()
+    options = _following(parameters or {}, options or SyncOptions())
     table = table.listed_once()
 
     def read_plan_and_run() -> SyncResult:
@@ -126,6 +128,14 @@ def sync_registered(
         return run_sync(client, plan)
     except HudisqlError as error:
         raise _failed(table, f"{database}.{name}", error, again) from error
+
+
+def _following(parameters: Mapping[str, str], options: SyncOptions) -> SyncOptions:
+    """The options; where they do not say whether meta columns are omitted, a new entry's properties do."""
+    if options.omits_meta_columns is not None or OMIT_META_COLUMNS_OPTION not in parameters:
+        return options
+    chosen = sync_options_from({OMIT_META_COLUMNS_OPTION: parameters[OMIT_META_COLUMNS_OPTION]})
+    return replace(options, omits_meta_columns=chosen.omits_meta_columns)
 
 
 def _has_entry(client: MetastoreClient, database: str, name: str) -> bool:

@@ -50,6 +50,7 @@ _STRATEGIES = ("ALL", "RO", "RT")
 # Hudi's own option names, for `options =>` of procedures.
 STRATEGY_OPTION = f"{SYNC_PREFIX}table.strategy"
 INCREMENTAL_OPTION = "hoodie.meta.sync.incremental"
+OMIT_META_COLUMNS_OPTION: Final = f"{SYNC_PREFIX}omit_metadata_fields"
 _SETTINGS: Final[Mapping[str, str]] = {
     "strategy": STRATEGY_OPTION,
     "skip_ro_suffix": f"{SYNC_PREFIX}skip_ro_suffix",
@@ -63,6 +64,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "creates_database": f"{SYNC_PREFIX}auto_create_database",
     "batch_size": f"{SYNC_PREFIX}batch_num",
     "ignore_failures": f"{SYNC_PREFIX}ignore_exceptions",
+    "omits_meta_columns": OMIT_META_COLUMNS_OPTION,
 }
 """The setting of each field of `SyncOptions`."""
 
@@ -77,7 +79,9 @@ class SyncOptions:
     parquet library than Hive 2.3 has, and every query of such a column fails there. Spark has the real type
     from its own property either way. `schema_part_length` is in characters. `incremental` looks only at
     partitions written since the last sync. Entries get `table_properties` and `serde_properties`, pairs;
-    `batch_size` partitions go in one call; with `ignore_failures` a failed sync is a warning.
+    `batch_size` partitions go in one call; with `ignore_failures` a failed sync is a warning. With
+    `omits_meta_columns` entries have only the table's own columns; None leaves an entry as an earlier sync
+    made it, and a new one has all columns.
     """
 
     strategy: str = "ALL"
@@ -92,6 +96,7 @@ class SyncOptions:
     creates_database: bool = True
     batch_size: int = ADD_BATCH
     ignore_failures: bool = False
+    omits_meta_columns: bool | None = None
 
     def __post_init__(self) -> None:
         if self.strategy not in _STRATEGIES:
@@ -160,7 +165,8 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
     location = table.storage.hadoop_uri(table.base_path)
     partition_fields = directory_columns(table)
     partition_names = {column.name.lower() for column in partition_fields}
-    data_fields = [column for column in table.full_schema if column.name.lower() not in partition_names]
+    schema = table.schema if options.omits_meta_columns else table.full_schema
+    data_fields = [column for column in schema if column.name.lower() not in partition_names]
     _check_names([*data_fields, *partition_fields], table.base_path)
     return MetastoreTable(
         database=database.lower(),
@@ -188,6 +194,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
             CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
             **commit_properties(table),
             **_source_properties(table),
+            **_meta_column_properties(options),
             **_spark_properties(data_fields, _typed(table, partition_fields), options),
         },
     )
@@ -219,6 +226,17 @@ def _source_properties(table: HudiTable) -> dict[str, str]:
     """The properties that `bootstrap.lease.protected_sources` searches."""
     directories = [table.storage.qualify(directory) for directory in table.properties.source_directories]
     return {SOURCE_DIRECTORIES_PROPERTY: json.dumps(directories)} if directories else {}
+
+
+def _meta_column_properties(options: SyncOptions) -> dict[str, str]:
+    """The property by which later syncs and queries know whether the entry shows the meta columns."""
+    omits = options.omits_meta_columns
+    return {} if omits is None else {OMIT_META_COLUMNS_OPTION: _text(omits)}
+
+
+def omits_meta_columns(entry: MetastoreTable) -> bool:
+    """True if the entry was synced without the meta columns, and queries by its name do not show them."""
+    return entry.parameters.get(OMIT_META_COLUMNS_OPTION, "").strip().lower() == "true"
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
@@ -285,7 +303,7 @@ def _parsed(key: str, text: str, default: object) -> Any:
     """The value of a setting, of the type of its default."""
     if isinstance(default, tuple):
         return parse_properties(key, text)
-    if isinstance(default, bool):
+    if default is None or isinstance(default, bool):
         flag = text.strip().lower()
         if flag not in ("", "true", "false"):
             raise InvalidArgumentError(f"{key} is neither true nor false: '{flag}'")

@@ -35,6 +35,7 @@ from hudisql.catalog.sync_entries import (
     SyncOptions,
     check_distinct,
     entry_kinds,
+    omits_meta_columns,
     wanted_partition,
     wanted_table,
 )
@@ -183,7 +184,7 @@ def plan_sync(
     Raises TableExistsError if another table or a view has one of the names, and CorruptTableError or
     UnsupportedTableError for tables that a metastore can't show.
     """
-    options = options or SyncOptions()
+    options = _with_meta_columns_of(existing, options or SyncOptions())
     table = table.with_listing()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
     if not existing.database_exists and not options.creates_database:
@@ -213,6 +214,13 @@ def plan_sync(
             _plan_partitions(table, entry, changed, existing.partitions.get(kind.name, ()), complete=complete)
         )
     return SyncPlan(table.base_path, database.lower(), not existing.database_exists, tuple(entries))
+
+
+def _with_meta_columns_of(existing: ExistingEntries, options: SyncOptions) -> SyncOptions:
+    """The options; where they do not say whether the meta columns are omitted, existing entries do."""
+    if options.omits_meta_columns is None and any(map(omits_meta_columns, existing.tables.values())):
+        return replace(options, omits_meta_columns=True)
+    return options
 
 
 def _settings_of_writes(existing: ExistingEntries) -> dict[str, str]:

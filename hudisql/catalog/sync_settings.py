@@ -51,6 +51,11 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting("auto_create_database", _FOLLOWED, "false: a missing database is an error"),
     SyncSetting("batch_num", _FOLLOWED, "partitions a call; default 500"),
     SyncSetting("ignore_exceptions", _FOLLOWED, "true: a sync that fails is a warning"),
+    SyncSetting(
+        "omit_metadata_fields",
+        _FOLLOWED,
+        "entries and queries by name lack Hudi's meta columns; kept as a property of the entry",
+    ),
     SyncSetting("enable", _NO_EFFECT, "a CALL says whether to sync"),
     SyncSetting("username", _NO_EFFECT, "the parameter username of hive_sync"),
     SyncSetting("password", _NO_EFFECT, "the metastore's protocol does not need it"),
@@ -75,7 +80,6 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting(
         "sync_as_datasource", _ONE, "Spark would read all file versions, replaced ones too", ("true",)
     ),
-    SyncSetting("omit_metadata_fields", _ONE, "later syncs could not know why they are missing", ("false",)),
 )
 _BY_NAME: Final[Mapping[str, SyncSetting]] = {SYNC_PREFIX + each.name: each for each in SYNC_SETTINGS}
 
