@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
+from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, sync_options_from
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY
@@ -87,13 +88,18 @@ _OF_THE_ENTRY: Final = ("external", "provider", "location", "owner", "comment", 
 
 
 def check_property(name: str, value: str) -> None:
-    """Raise UnsupportedTableError for a property that a user must not set, or not to this value."""
+    """Raise UnsupportedTableError for a property that a user must not set, or not to this value.
+
+    InvalidArgumentError for a value that is none of the property's.
+    """
     lower = name.lower()
     if lower in _FIXED and value.strip().lower() != _FIXED[lower]:
         raise UnsupportedTableError(
             f"{name} = {value} is not supported: hudisql writes tables with {_FIXED[lower]}",
             hint="leave it out",
         )
+    if lower == OMIT_META_COLUMNS_OPTION:
+        sync_options_from({OMIT_META_COLUMNS_OPTION: value})
     if _is_reserved(name):
         raise UnsupportedTableError(
             f"{name} cannot be set as a property of a Hudi table", hint="leave it out"
@@ -137,6 +143,11 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
     for name, value in values.items():
         lower = name.lower()
         check_property(name, value or _FIXED.get(lower, ""))
+        if lower == OMIT_META_COLUMNS_OPTION:
+            raise UnsupportedTableError(
+                f"{name} cannot be changed by ALTER TABLE, which leaves the entry's columns as they are",
+                hint=f"CALL hive_sync(table => '…', options => map('{name}', 'true')) changes them",
+            )
         if lower in (*ORDERING, *PAYLOAD) and table.version != WRITTEN_VERSION:
             raise UnsupportedTableError(
                 f"{name} cannot be changed in table version {table.version}: hoodie.record.merge.mode says "
@@ -286,6 +297,8 @@ def table_type_of(properties: Mapping[str, str]) -> str | None:
 
 
 def _is_reserved(name: str) -> bool:
+    if name.lower() == OMIT_META_COLUMNS_OPTION:
+        return False
     return name.lower() in (*_OWN, *_OF_THE_ENTRY) or name.lower().startswith(_OWN_PREFIXES)
 
 

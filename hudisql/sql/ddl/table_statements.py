@@ -15,6 +15,7 @@ import pyarrow as pa
 from hudisql.catalog.added_partitions import is_added
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import changed_partitions, is_incremental
+from hudisql.catalog.sync_entries import omits_meta_columns
 from hudisql.catalog.thrift_values import partition_name
 from hudisql.errors import CorruptTableError, UnknownColumnError
 from hudisql.format.paths.partition_path import (
@@ -116,8 +117,8 @@ def _values_of_name(columns: Sequence[pa.Field], name: str) -> tuple[object, ...
 
 
 def show_columns(context: Context, entry: MetastoreTable) -> LocalResult:
-    """The names of all columns, meta columns first."""
-    schema = open_hudi_entry(context, entry).full_schema
+    """The names of all columns, meta columns first unless the entry omits them."""
+    schema = _shown_schema(open_hudi_entry(context, entry), entry)
     return LocalResult(context.spark, (("col_name", "string"),), [(name,) for name in schema.names])
 
 
@@ -142,11 +143,14 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
 
 
 def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str, str | None]]:
-    """Name, type and comment of each column, meta columns first; a comment of the metastore has priority."""
+    """Name, type and comment of each column, meta columns first unless the entry omits them.
+
+    A comment of the metastore has priority.
+    """
     comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
     return [
         (field.name, declared_type_name(table, field), comments.get(field.name.lower()) or comment_of(field))
-        for field in table.full_schema
+        for field in _shown_schema(table, entry)
     ]
 
 
@@ -154,6 +158,10 @@ def declared_type_name(table: HudiTable, field: pa.Field) -> str:
     """Spark's name of the column's type, `varchar(n)` for a text that was declared so."""
     length = table.properties.column_lengths.get(field.name)
     return spark_type_name(field.type) if length is None else f"varchar({length})"
+
+
+def _shown_schema(table: HudiTable, entry: MetastoreTable) -> pa.Schema:
+    return table.schema if omits_meta_columns(entry) else table.full_schema
 
 
 def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:

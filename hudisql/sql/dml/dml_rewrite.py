@@ -170,7 +170,9 @@ def merge_query(
     if reduced_alias is None:
         _add_target(text, clauses.target)
     else:
-        text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
+        # With names, since `*` may leave out the meta columns.
+        stored = [*meta_columns.META_COLUMNS, *(stored_columns or schema.names)]
+        text.add(f"(SELECT /*+ BROADCAST({source}) */ {', '.join(map(quote_name, stored))} FROM ")
         _add_target(text, clauses.target)
         text.add(" LEFT SEMI JOIN (SELECT * FROM ")
         _add_source(text, clauses)

@@ -233,7 +233,10 @@ def _plan_whole_tables(
         state = states.get(relation.view_name)
         plan = None
         if state is not None:
-            plan = plan_whole_table(context.spark, state, read_optimized=relation.entry.read_optimized)
+            schema = relation.schema_of(state.table)
+            plan = plan_whole_table(
+                context.spark, state, schema, read_optimized=relation.entry.read_optimized
+            )
         if state is None or plan is None:
             return None
         planned.append(PlannedRelation(relation, state.table, plan))
@@ -274,7 +277,7 @@ def _plan_relation(
     ]
     request = ScanRequest(
         table,
-        prune_schema(table.full_schema, needs.fields),
+        prune_schema(relation.schema_of(table), needs.fields),
         predicates,
         partition_predicates,
         as_of=state.as_of,
@@ -361,7 +364,7 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
         if relation.call is not None and not relation.is_scan:
             schema = function_schema(relation.call).json()
         else:
-            schema = spark_json_from_arrow(binder.state_of(relation).table.full_schema)
+            schema = spark_json_from_arrow(relation.schema_of(binder.state_of(relation).table))
         return read_placeholder(context.spark, relation.view_name, schema, directory)
 
     with tempfile.TemporaryDirectory(prefix="hudisql-") as directory, ExitStack() as stack:
@@ -385,7 +388,7 @@ def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool 
             return scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
         from pyspark.sql.types import StructType
 
-        schema = StructType.fromJson(json.loads(spark_json_from_arrow(scan.table.full_schema)))
+        schema = StructType.fromJson(json.loads(spark_json_from_arrow(relation.schema_of(scan.table))))
         return context.spark.createDataFrame([], schema)
 
     with ExitStack() as stack:

@@ -72,12 +72,13 @@ class TableReference:
 class StatementNames:
     """The tables that a statement reads, in order, and its aliases and CTE names (lower case).
 
-    `tokens` are those of its text, if it reads tables.
+    `tokens` are those of its text, if it reads tables; `selects` its unresolved SELECTs (JVM objects).
     """
 
     references: tuple[TableReference, ...]
     aliases: frozenset[str]
     tokens: Sequence[Token] = ()
+    selects: Sequence[Any] = ()
 
 
 def find_table_references(spark: SparkSession, text: str) -> tuple[TableReference, ...]:
@@ -101,7 +102,7 @@ def find_names(spark: SparkSession, statement: st.Statement, plan: Any) -> State
     if has_quoted_names(spark, statement.text):
         tokens = with_quoted_names(tokens)
     references = tuple(_with_form(found, tokens) for _, found in sorted(walk.found.items()))
-    return StatementNames(references, frozenset(walk.aliases), tokens)
+    return StatementNames(references, frozenset(walk.aliases), tokens, walk.selects)
 
 
 def has_quoted_names(spark: SparkSession, text: str) -> bool:
@@ -215,6 +216,7 @@ class _ReferenceWalk:
         self._ignores_case = ignores_case
         self.found: dict[int, TableReference] = {}
         self.aliases: set[str] = set()
+        self.selects: list[Any] = []
 
     def visit(self, node: Any, hidden: frozenset[str], *, aliased: bool, alias_at: int, parent: str) -> None:
         """Visit a logical plan node; `hidden` are the CTE names in scope."""
@@ -223,6 +225,8 @@ class _ReferenceWalk:
             self._add_relation(node, hidden, aliased, alias_at, parent)
         elif kind == "SubqueryAlias":
             self.aliases.add(str(node.alias()).lower())
+        elif kind in ("Project", "Aggregate"):
+            self.selects.append(node)
         elif kind == "RelationTimeTravel":
             self._add_time_travel(node, hidden, aliased, alias_at)
         elif kind == "UnresolvedWith":
@@ -236,7 +240,7 @@ class _ReferenceWalk:
         keeps = kind in ("UnresolvedSubqueryColumnAliases", "Sample", "GlobalLimit", "LocalLimit")
         if (
             keeps
-            and (span := _span_of(node))
+            and (span := span_of(node))
             and self._text[span[0] : span[1]].upper().startswith("TABLESAMPLE")
         ):
             alias_at = max(alias_at, span[1])
@@ -275,7 +279,7 @@ class _ReferenceWalk:
         time_travel: TimeTravel | None = None,
     ) -> None:
         parts = tuple(str(part) for part in items_of(node.multipartIdentifier()))
-        span = _span_of(node)
+        span = span_of(node)
         if span is None or (len(parts) == 1 and self._folded(parts[0]) in hidden):
             return
         options = _options_of(node)
@@ -291,11 +295,11 @@ class _ReferenceWalk:
         )
 
     def _add_time_travel(self, node: Any, hidden: frozenset[str], aliased: bool, alias_at: int) -> None:
-        span = _span_of(node)
+        span = span_of(node)
         assert span is not None
         timestamp = version = None
         if node.timestamp().isDefined():
-            place = _span_of(node.timestamp().get())
+            place = span_of(node.timestamp().get())
             timestamp = self._text[slice(*place)] if place else str(node.timestamp().get().sql())
         if node.version().isDefined():
             version = str(node.version().get())
@@ -306,7 +310,7 @@ class _ReferenceWalk:
 
     def _add_function(self, node: Any, aliased: bool) -> None:
         name = ".".join(str(part) for part in items_of(node.name())).lower()
-        span = _span_of(node)
+        span = span_of(node)
         if name not in TABLE_FUNCTIONS or span is None:
             return
         arguments, length = _call_arguments(self._text[slice(*span)])
@@ -315,7 +319,7 @@ class _ReferenceWalk:
         self.found[span[0]] = TableReference((name,), place, aliased, place[1], "function", function=call)
 
     def _add_identifier(self, node: Any, aliased: bool, alias_at: int) -> None:
-        span = _span_of(node)
+        span = span_of(node)
         if span is None:
             return
         tokens = tokenize(self._text[slice(*span)])
@@ -361,7 +365,8 @@ def _options_of(node: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((str(key), str(value)) for key, value in options.asCaseSensitiveMap().items()))
 
 
-def _span_of(node: Any) -> Span | None:
+def span_of(node: Any) -> Span | None:
+    """The place of a node of Spark's plan in the parsed text, None for nodes that no text stands for."""
     # Spark counts code points, as Python does.
     origin = node.origin()
     start, stop = origin.startIndex(), origin.stopIndex()

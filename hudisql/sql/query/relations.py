@@ -8,19 +8,23 @@ current database). Nothing is read and no view is registered here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import pyarrow as pa
+
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table, is_read_optimized
+from hudisql.catalog.sync_entries import omits_meta_columns
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.table_call import open_session_table
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.jvm import java_class
+from hudisql.sql.query.hidden_columns import list_own_columns, names_meta_column
 from hudisql.sql.query.references import (
     Span,
     StatementNames,
@@ -44,6 +48,7 @@ from hudisql.sql.query.views import (
 )
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.tokens import Token
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
@@ -58,19 +63,24 @@ _SHARED_ALIAS = re.compile(r"__hudisql_[0-9a-f]{8}_of_")
 
 @dataclass(frozen=True)
 class HudiEntry:
-    """A Hudi table under its name in the metastore; `path` is its qualified base path."""
+    """A Hudi table under its name in the metastore; `path` is its qualified base path.
+
+    With `omits_meta_columns` only queries that name Hudi's meta columns see them.
+    """
 
     database: str
     name: str
     path: str
     read_optimized: bool = False
+    omits_meta_columns: bool = False
 
 
 @dataclass(frozen=True)
 class HudiRelation:
     """One reference to a Hudi table at offset `at`; `view_name` replaces it in the bound text.
 
-    `time_travel` is evaluated in `session`. With `call` it is the rows of a table function.
+    `time_travel` is evaluated in `session`. With `call` it is the rows of a table function. Without
+    `shows_meta_columns` it has the table's own columns alone.
     """
 
     view_name: str
@@ -80,6 +90,16 @@ class HudiRelation:
     time_travel: TimeTravel | None = None
     at: int = -1
     call: FunctionCall | None = None
+    shows_meta_columns: bool = True
+
+    def schema_of(self, table: HudiTable) -> pa.Schema:
+        """The columns of the reference to this table."""
+        return table.full_schema if self.shows_meta_columns else table.schema
+
+    @property
+    def names_meta_columns(self) -> bool:
+        """True if it has meta columns because the query names one, and `*` has to leave them out."""
+        return self.entry.omits_meta_columns and self.shows_meta_columns and self.call is None
 
     @property
     def is_scan(self) -> bool:
@@ -247,6 +267,7 @@ class TableBinder:
         names, text = find_names(session, statement, plan), statement.text
         relations: list[HudiRelation | ViewRelation] = []
         replacements: list[tuple[Span, str]] = []
+        aliases: dict[int, str] = {}
         for reference in names.references:
             if reference.function is not None:
                 made = self._function_relation(reference, database, session)
@@ -271,12 +292,15 @@ class TableBinder:
                         f"the Hudi table {'.'.join(parts)} cannot be cached under its own name",
                         hint=f"CACHE TABLE <name> AS SELECT * FROM {'.'.join(parts)}",
                     )
-                relation = self._hudi_relation(reference, found, parts, session)
+                relation = self._hudi_relation(reference, found, parts, names.tokens, session)
             else:
                 relation = None
             if relation is not None:
                 relations.append(relation)
-                replacements += self._replace_reference(names, reference, parts, relation, database)
+                changes, alias = self._replace_reference(names, reference, parts, relation, database)
+                replacements += changes
+                if alias is not None:
+                    aliases[reference.span[0]] = alias
             elif view is not None and not view.is_temporary and len(parts) == 1:
                 # The body is run in the session's database, not in the view's.
                 full = f"{quote_name(database)}.{quote_name(parts[0])}"
@@ -284,6 +308,7 @@ class TableBinder:
                 replacements.append((reference.span, keyword + full))
         if not relations:
             return BoundText(text, text, plan)
+        replacements = self._replace_stars(names, relations, aliases, replacements)
         # References to one table share its qualifiers.
         ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
         return BoundText(text, replace_spans(text, ordered), plan, tuple(relations), ordered)
@@ -355,10 +380,17 @@ class TableBinder:
 
     def _hudi_entry(self, entry: MetastoreTable) -> HudiEntry:
         path = self._context.storage.qualify(hudi_base_path(entry) or "")
-        return HudiEntry(entry.database, entry.name, path, is_read_optimized(entry))
+        return HudiEntry(
+            entry.database, entry.name, path, is_read_optimized(entry), omits_meta_columns(entry)
+        )
 
     def _hudi_relation(
-        self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...], session: SparkSession
+        self,
+        reference: TableReference,
+        entry: HudiEntry,
+        parts: tuple[str, ...],
+        tokens: Sequence[Token],
+        session: SparkSession,
     ) -> HudiRelation:
         written = ".".join(parts)
         if reference.options:
@@ -366,8 +398,15 @@ class TableBinder:
             raise UnsupportedStatementError(
                 f"the Hudi table {written} takes no options in a query (given: {keys})"
             )
-        travel = reference.time_travel
-        return HudiRelation(self._new_name(), entry, written, session, travel, reference.span[0])
+        return HudiRelation(
+            self._new_name(),
+            entry,
+            written,
+            session,
+            reference.time_travel,
+            reference.span[0],
+            shows_meta_columns=not entry.omits_meta_columns or names_meta_column(tokens, reference.span[0]),
+        )
 
     def _function_relation(
         self, reference: TableReference, database: str, session: SparkSession
@@ -401,14 +440,17 @@ class TableBinder:
         parts: tuple[str, ...],
         relation: HudiRelation | ViewRelation,
         database: str,
-    ) -> list[tuple[Span, str]]:
-        """The reference's own replacement, the alias that it needs, and its possible qualifiers."""
+    ) -> tuple[list[tuple[Span, str]], str | None]:
+        """The reference's own replacement, the alias that it needs, and its possible qualifiers.
+
+        And that alias, without quotes; None if the statement gives one.
+        """
         own_name = quote_name(relation.view_name)
         changes: list[tuple[Span, str]] = []
         if reference.time_travel is not None:
             changes.append((reference.time_travel.span, ""))
         if reference.form == "argument" or (reference.form == "relation" and reference.aliased):
-            return [*changes, (reference.span, own_name)]
+            return [*changes, (reference.span, own_name)], None
         table_database = parts[-2] if len(parts) > 1 else database
         qualifiers = find_qualifiers(
             names.tokens,
@@ -424,16 +466,47 @@ class TableBinder:
             and (other[-2] if len(other) > 1 else database).lower() != table_database.lower()
             for other in others
         )
-        alias = quote_name(parts[-1])
+        name = parts[-1]
         if qualifiers and is_shared:
             # One for all references to the table, as error messages show it.
-            alias = quote_name(f"__hudisql_{self._statement}_of_{table_database}.{parts[-1]}".lower())
+            name = f"__hudisql_{self._statement}_of_{table_database}.{parts[-1]}".lower()
+        alias = quote_name(name)
         changes += [(span, alias) for span in qualifiers]
         if reference.form == "table":
-            return [*changes, (reference.span, f"SELECT * FROM {own_name} AS {alias}")]
-        if reference.alias_at == reference.span[1]:
-            return [*changes, (reference.span, f"{own_name} AS {alias}")]
-        return [*changes, (reference.span, own_name), ((reference.alias_at,) * 2, f" AS {alias}")]
+            columns = "*"
+            if isinstance(relation, HudiRelation) and relation.names_meta_columns:
+                columns = ", ".join(map(quote_name, self._own_columns(relation)))
+            changes.append((reference.span, f"SELECT {columns} FROM {own_name} AS {alias}"))
+        elif reference.alias_at == reference.span[1]:
+            changes.append((reference.span, f"{own_name} AS {alias}"))
+        else:
+            changes += [(reference.span, own_name), ((reference.alias_at,) * 2, f" AS {alias}")]
+        return changes, name
+
+    def _replace_stars(
+        self,
+        names: StatementNames,
+        relations: Sequence[HudiRelation | ViewRelation],
+        aliases: Mapping[int, str],
+        replacements: list[tuple[Span, str]],
+    ) -> list[tuple[Span, str]]:
+        """The replacements, and those of each `*` over a table whose meta columns the query names."""
+        columns = {
+            each.at: self._own_columns(each)
+            for each in relations
+            if isinstance(each, HudiRelation) and each.names_meta_columns
+        }
+        stars = list_own_columns(names.selects, columns, aliases) if columns else {}
+        # The qualifier of `t.*` is replaced with it.
+        outside = [
+            each
+            for each in replacements
+            if not any(start <= each[0][0] and each[0][1] <= end for start, end in stars)
+        ]
+        return [*outside, *stars.items()]
+
+    def _own_columns(self, relation: HudiRelation) -> list[str]:
+        return list(self.state_of(relation).table.schema.names)
 
     def _column_names(self, relation: HudiRelation | ViewRelation) -> set[str]:
         if isinstance(relation, ViewRelation):

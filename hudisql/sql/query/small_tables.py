@@ -28,8 +28,10 @@ _MOST_FILES: Final = 16
 _MOST_BYTES: Final = 8 << 20
 
 
-def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: bool) -> ScanPlan | None:
-    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files."""
+def plan_whole_table(
+    spark: SparkSession, state: TableState, schema: pa.Schema, *, read_optimized: bool
+) -> ScanPlan | None:
+    """The scan of these columns of a table's latest state; None unless Spark's own reads few small files."""
     table = state.table
     # Spark would skip row groups by filters on floating members of structs, whose bounds ignore NaN.
     has_nested = any(pa.types.is_nested(field.type) for field in table.full_schema)
@@ -39,7 +41,7 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
     plan = plan_scan(
         ScanRequest(
             table,
-            table.full_schema,
+            schema,
             read_optimized=read_optimized,
             parallelism=spark.sparkContext.defaultParallelism,
         )
