@@ -20,7 +20,8 @@ from hudisql.sql.text.tokens import Token
 
 _BLOCK_KEYWORDS: Final = ("SELECT", "WITH", "FROM", "TABLE")
 _TRANSPARENT: Final = ("Filter", "Sample", "UnresolvedHint", "UnresolvedHaving")
-_LEFT_ONLY_JOINS: Final = ("LeftSemi", "LeftAnti")
+# Scala names classes of objects so.
+_LEFT_ONLY_JOINS: Final = ("LeftSemi$", "LeftAnti$")
 
 
 @dataclass(frozen=True)

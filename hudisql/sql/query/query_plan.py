@@ -385,7 +385,9 @@ def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool 
             return function_rows(relation.session, prepared.called[relation.view_name], relation.call)
         scan = by_name[relation.view_name]
         if scan.plan is not None:
-            return scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
+            frame = scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
+            names = relation.schema_of(scan.table).names
+            return frame if relation.shows_meta_columns else frame.select(*map(quote_name, names))
         from pyspark.sql.types import StructType
 
         schema = StructType.fromJson(json.loads(spark_json_from_arrow(relation.schema_of(scan.table))))

@@ -47,7 +47,7 @@ def _columns(session: Any, query: str) -> list[str]:
         "SELECT * FROM omit.t WHERE _hoodie_record_key = '1'",
         "SELECT u.* FROM omit.t u WHERE u._hoodie_record_key = '1'",
         "SELECT omit.t.* FROM omit.t WHERE omit.t._hoodie_record_key = '1'",
-        "SELECT * FROM omit.t VERSION AS OF '99990101000000' WHERE _hoodie_commit_time > '2'",
+        "SELECT * FROM omit.t TIMESTAMP AS OF '2999-01-01' WHERE _hoodie_commit_time > '2'",
         "SELECT u.* FROM omit.t u JOIN omit.shown s ON u._hoodie_record_key = s._hoodie_record_key",
         "SELECT * FROM omit.t u LEFT SEMI JOIN omit.shown s ON u._hoodie_record_key = s.id",
         "SELECT DISTINCT * FROM omit.t ORDER BY id",
