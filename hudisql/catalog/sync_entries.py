@@ -234,6 +234,19 @@ def _meta_column_properties(options: SyncOptions) -> dict[str, str]:
     return {} if omits is None else {OMIT_META_COLUMNS_OPTION: _text(omits)}
 
 
+def check_omitted_columns(options: SyncOptions, *, is_merge_on_read: bool) -> None:
+    """Raise UnsupportedTableError for a merge-on-read table whose entries are to omit the meta columns.
+
+    Hive's reader of merged rows finds the record key at the third column, and else gives no rows.
+    """
+    if options.omits_meta_columns and is_merge_on_read:
+        raise UnsupportedTableError(
+            f"{OMIT_META_COLUMNS_OPTION} is for copy-on-write tables: of a merge-on-read table without the "
+            "meta columns Hive would give no rows",
+            hint="leave it out",
+        )
+
+
 def omits_meta_columns(entry: MetastoreTable) -> bool:
     """True if the entry was synced without the meta columns, and queries by its name do not show them."""
     return entry.parameters.get(OMIT_META_COLUMNS_OPTION, "").strip().lower() == "true"

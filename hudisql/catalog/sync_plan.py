@@ -34,6 +34,7 @@ from hudisql.catalog.sync_entries import (
     EntryKind,
     SyncOptions,
     check_distinct,
+    check_omitted_columns,
     entry_kinds,
     omits_meta_columns,
     wanted_partition,
@@ -184,7 +185,10 @@ def plan_sync(
     Raises TableExistsError if another table or a view has one of the names, and CorruptTableError or
     UnsupportedTableError for tables that a metastore can't show.
     """
-    options = _with_meta_columns_of(existing, options or SyncOptions())
+    options = options or SyncOptions()
+    check_omitted_columns(options, is_merge_on_read=table.is_merge_on_read)
+    if not table.is_merge_on_read:
+        options = _with_meta_columns_of(existing, options)
     table = table.with_listing()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
     if not existing.database_exists and not options.creates_database:

@@ -54,7 +54,7 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
     SyncSetting(
         "omit_metadata_fields",
         _FOLLOWED,
-        "entries and queries by name lack Hudi's meta columns; kept as a property of the entry",
+        "entries of copy-on-write tables, and `*`, lack Hudi's meta columns; kept as the entry's property",
     ),
     SyncSetting("enable", _NO_EFFECT, "a CALL says whether to sync"),
     SyncSetting("username", _NO_EFFECT, "the parameter username of hive_sync"),

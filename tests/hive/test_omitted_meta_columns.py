@@ -41,16 +41,14 @@ def _entry_columns(session: Any, name: str) -> list[str]:
     return [column.name for column in (*entry.columns, *entry.partition_columns)]
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
     session: Any,
     hive_server: HiveServer,
     oracle_015: HudiOracle,
     oracle_120: HudiOracle,
     tmp_path: Path,
-    kind: str,
 ) -> None:
-    name = f"old_{kind[:4].lower()}"
+    name = "old"
     _plain_table(hive_server, tmp_path, name)
     old_query = f"SELECT * FROM lake.{name}"
     before_in_hive = hive_server.query(old_query)
@@ -58,15 +56,13 @@ def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
     names_before, rows_before = before.names, [tuple(row) for row in before.rows]
     session.sql(
         f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"table_type => '{kind}', target_path => '{tmp_path / 'hudi'}')"
+        f"target_path => '{tmp_path / 'hudi'}')"
     )
 
     after = session.sql(f"{old_query} ORDER BY id")
     assert after.names == names_before == COLUMNS
     assert [tuple(row) for row in after.rows] == rows_before
-    # Hive 2.3 lacks a class for `_rt` while the newest commit wrote base files (docs/readers.md).
-    readable = name if kind == "COPY_ON_WRITE" else f"{name}_ro"
-    after_in_hive = hive_server.query(f"SELECT * FROM lake.{readable}")
+    after_in_hive = hive_server.query(old_query)
     assert list(after_in_hive[0]) == list(before_in_hive[0]) == COLUMNS
     assert sorted(after_in_hive, key=str) == sorted(before_in_hive, key=str)
     for oracle in (oracle_015, oracle_120):
@@ -77,30 +73,26 @@ def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
         assert_rows([tuple(row.values()) for row in found.to_pylist()], expected)
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_commits_of_all_writers_keep_the_old_columns(
     session: Any,
     hive_server: HiveServer,
     oracle_015: HudiOracle,
     oracle_120: HudiOracle,
     tmp_path: Path,
-    kind: str,
 ) -> None:
-    name = f"kept_{kind[:4].lower()}"
+    name = "kept"
     _plain_table(hive_server, tmp_path, name)
     session.sql(
         f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"table_type => '{kind}', target_path => '{tmp_path / 'hudi'}')"
+        f"target_path => '{tmp_path / 'hudi'}')"
     )
     session.sql(f"UPDATE lake.{name} SET note = 'by hudisql' WHERE seq = 5")
-    # Hive 2.3 reads merged rows if the newest commit wrote log files alone, as Hudi's updates do.
     oracle_015.sql(f"UPDATE lake.{name} SET note = 'by 0.15' WHERE seq = 3")
     oracle_120.sql("SET hoodie.write.table.version=6")
     oracle_120.sql(f"UPDATE lake.{name} SET note = 'by 1.2' WHERE seq = 4")
     session.sql(f"CALL hive_sync(table => 'lake.{name}', sync_incremental => 'false')")
 
-    names = [name] if kind == "COPY_ON_WRITE" else [name, f"{name}_ro", f"{name}_rt"]
-    assert [_entry_columns(session, each) for each in names] == [COLUMNS] * len(names)
+    assert _entry_columns(session, name) == COLUMNS
     query = f"SELECT id, note FROM lake.{name} WHERE seq IN (3, 4, 5)"
     expected = [("k000003", "by 0.15"), ("k000004", "by 1.2"), ("k000005", "by hudisql")]
     for oracle in (oracle_015, oracle_120):
@@ -109,4 +101,26 @@ def test_commits_of_all_writers_keep_the_old_columns(
     assert_rows([tuple(row.values()) for row in hive_server.query(query)], expected)
     (row,) = hive_server.query(f"SELECT * FROM lake.{name} WHERE seq = 4")
     assert list(row) == COLUMNS
-    assert (row["note"], row["place"], row["labels"], row["shop"]) == ("by 1.2", '{"a":4,"b":"s4"}', "[4,5]", "s0")
+    assert (row["note"], row["place"], row["labels"], row["shop"]) == (
+        "by 1.2",
+        '{"a":4,"b":"s4"}',
+        "[4,5]",
+        "s0",
+    )
+
+
+def test_merged_rows_of_hive_need_the_meta_columns_that_a_migration_keeps(
+    session: Any, hive_server: HiveServer, oracle_015: HudiOracle, tmp_path: Path
+) -> None:
+    _plain_table(hive_server, tmp_path, "merging")
+    session.sql(
+        "CALL migrate_table(table => 'lake.merging', record_key => 'id', precombine => 'seq', "
+        f"table_type => 'MERGE_ON_READ', target_path => '{tmp_path / 'hudi'}')"
+    )
+    # Hive 2.3 reads merged rows while the newest commit wrote log files alone (docs/readers.md).
+    oracle_015.sql("UPDATE lake.merging SET note = 'by 0.15' WHERE seq = 4")
+    assert _entry_columns(session, "merging") == [*META_COLUMNS, *COLUMNS]
+    query = "SELECT id, note FROM lake.merging WHERE seq IN (4, 6)"
+    expected = [("k000004", "by 0.15"), ("k000006", "first 名 6")]
+    assert_rows([tuple(row.values()) for row in hive_server.query(query)], expected)
+    assert_rows([tuple(row) for row in session.sql(query).rows], expected)

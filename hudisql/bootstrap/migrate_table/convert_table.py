@@ -226,9 +226,11 @@ def _stage(context: Context, names: MigrationNames, table: HudiTable, request: B
 
 
 def _sync_options(request: BootstrapRequest) -> SyncOptions:
-    """The options of the request; unless it says otherwise, the entry has the columns of the plain table."""
+    """The options of the request; a copy-on-write table has the plain table's columns by default."""
     options = sync_options_from(request.sync_options)
-    return replace(options, omits_meta_columns=True) if options.omits_meta_columns is None else options
+    if options.omits_meta_columns is not None or request.is_merge_on_read:
+        return options
+    return replace(options, omits_meta_columns=True)
 
 
 def _staged_kind(table: HudiTable, names: MigrationNames, options: SyncOptions) -> EntryKind:

@@ -38,7 +38,7 @@ from hudisql.bootstrap.source.source_files import (
     scan_path_source,
 )
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
-from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.catalog.sync_entries import check_omitted_columns, sync_options_from
 from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import SourceProtectedError
 from hudisql.format import table_properties as keys
@@ -176,7 +176,9 @@ def plan_bootstrap(
     Raises SourceError or NoSuchTableError if there is no source to plan with, InvalidArgumentError for a bad
     partition filter, MetastoreUnavailableError, StorageError. All other problems are blockers.
     """
-    sync_options_from(request.sync_options)  # a bad value must fail before the commit
+    # A bad value must fail before the commit.
+    options = sync_options_from(request.sync_options)
+    check_omitted_columns(options, is_merge_on_read=request.is_merge_on_read)
     found = list(findings)
     found += _check_target_entry(context, request)
     target = target_path_of(context, request)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
-from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, sync_options_from
+from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, check_omitted_columns, sync_options_from
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY
@@ -194,6 +194,8 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
     record_key = record_key_of(definition) or ()
     generator = _key_generator_of(definition, record_key)
     _check_required(definition, record_key)
+    options = sync_options_from({k: v for k, v in given.items() if k == OMIT_META_COLUMNS_OPTION})
+    check_omitted_columns(options, is_merge_on_read=table_type_of(given) == keys.MERGE_ON_READ)
     _check_partitions(definition, is_transformed=generator in _TRANSFORMING)
     return NewTable(
         name=name,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import HudisqlError, UnsupportedStatementError
+from hudisql.errors import HudisqlError, SyncFailedError, UnsupportedStatementError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -65,7 +65,9 @@ def test_meta_columns_can_be_named_beside_a_star(session: Any, omitted: str) -> 
     assert [tuple(row) for row in session.sql(query).rows] == [(2, "2")]
     query = "SELECT struct(*) AS s FROM omit.t WHERE _hoodie_record_key = '1'"
     assert list(session.sql(query).rows[0][0].asDict()) == COLUMNS
-    assert [tuple(row) for row in session.sql("SELECT _hoodie_record_key, id FROM omit.t ORDER BY id").rows] == [
+    assert [
+        tuple(row) for row in session.sql("SELECT _hoodie_record_key, id FROM omit.t ORDER BY id").rows
+    ] == [
         ("1", 1),
         ("2", 2),
     ]
@@ -102,7 +104,9 @@ def test_describe_show_columns_and_views_have_the_tables_own_columns(session: An
 def test_changes_of_a_table_keep_their_columns(session: Any, omitted: str) -> None:
     for kind in ("latest_state", "cdc"):
         found = _columns(session, f"SELECT * FROM hudi_table_changes('omit.t', '{kind}', 'earliest')")
-        assert found == _columns(session, f"SELECT * FROM hudi_table_changes('omit.shown', '{kind}', 'earliest')")
+        assert found == _columns(
+            session, f"SELECT * FROM hudi_table_changes('omit.shown', '{kind}', 'earliest')"
+        )
 
 
 def test_statements_change_the_table_and_its_entry_stays(session: Any, omitted: str, tmp_path: Path) -> None:
@@ -149,3 +153,42 @@ def test_an_existing_table_is_altered_by_hive_sync_alone(session: Any, omitted: 
     with pytest.raises(HudisqlError, match="cannot be changed by ALTER TABLE") as refused:
         session.sql(f"ALTER TABLE omit.shown SET TBLPROPERTIES ({OMIT})")
     assert refused.value.hint is not None and "CALL hive_sync" in refused.value.hint
+
+
+def test_merge_on_read_tables_keep_their_meta_columns(session: Any, omitted: str, tmp_path: Path) -> None:
+    with pytest.raises(HudisqlError, match="is for copy-on-write tables"):
+        session.sql(
+            f"CREATE TABLE omit.mor (id INT) USING hudi LOCATION '{tmp_path}/mor' "
+            f"TBLPROPERTIES (primaryKey = 'id', type = 'mor', {OMIT})"
+        )
+    assert not (tmp_path / "mor").exists()
+    session.sql(
+        f"CREATE TABLE omit.mor (id INT) USING hudi LOCATION '{tmp_path}/mor' "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor')"
+    )
+    with pytest.raises(HudisqlError, match="is for copy-on-write tables"):
+        session.sql(f"CALL hive_sync(table => 'omit.mor', options => map({OMIT.replace(' =', ',')}))")
+    assert META_COLUMNS[0] in [row[0] for row in session.sql("SHOW COLUMNS IN omit.mor").rows]
+
+
+def test_hive_sync_puts_the_meta_columns_back_and_takes_them_away(
+    session: Any, omitted: str, tmp_path: Path
+) -> None:
+    def sync(value: str, name: str = "omit.back") -> list[str]:
+        option = OMIT.replace(" =", ",").replace("'true'", f"'{value}'")
+        session.sql(f"CALL hive_sync(table => '{name}', options => map({option}))")
+        entry = session.context.metastore.get_table(*name.split("."))
+        return [column.name for column in entry.columns]
+
+    session.sql(
+        f"CREATE TABLE omit.back (id INT, note STRING) USING hudi LOCATION '{tmp_path}/back' "
+        f"TBLPROPERTIES (primaryKey = 'id', {OMIT})"
+    )
+    session.sql("INSERT INTO omit.back VALUES (1, 'a')")
+    assert sync("false") == ["id", "note", *META_COLUMNS]
+    assert _columns(session, "SELECT * FROM omit.back") == [*META_COLUMNS, "id", "note"]
+    assert sync("true") == ["id", "note"]
+    assert _columns(session, "SELECT * FROM omit.back") == ["id", "note"]
+    with pytest.raises(SyncFailedError, match="incompatible") as refused:
+        sync("true", "omit.shown")
+    assert refused.value.hint is not None and "DROP TABLE omit.shown" in refused.value.hint
