@@ -29,9 +29,9 @@ def _plain_table(hive_server: HiveServer, directory: Path, name: str) -> None:
     source = write_source(directory / name, rows, lambda number: f"shop=s{number % 2}")
     hive_server.query("CREATE DATABASE IF NOT EXISTS lake")
     hive_server.query(
-        f"CREATE EXTERNAL TABLE lake.{name} (id string, seq int, total bigint, fare double, price decimal(12,2), "
-        f"note string, place {PLACE}, labels {LABELS}) PARTITIONED BY (shop string) STORED AS PARQUET "
-        f"LOCATION 'file:{source}'"
+        f"CREATE EXTERNAL TABLE lake.{name} (id string, seq int, total bigint, fare double, "
+        f"price decimal(12,2), note string, place {PLACE}, labels {LABELS}) PARTITIONED BY (shop string) "
+        f"STORED AS PARQUET LOCATION 'file:{source}'"
     )
     hive_server.query(f"MSCK REPAIR TABLE lake.{name}")
 

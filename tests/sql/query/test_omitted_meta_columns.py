@@ -10,14 +10,14 @@ import pytest
 from hudisql.errors import HudisqlError, SyncFailedError, UnsupportedStatementError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 
-pytestmark = [pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.usefixtures("omitted")]
 OMIT = "'hoodie.datasource.hive_sync.omit_metadata_fields' = 'true'"
 COLUMNS = ["id", "note", "ts", "day"]
 
 
 @pytest.fixture(scope="module")
-def omitted(session: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A partitioned table of two rows without meta columns in its entry, and a table `omit.shown` with."""
+def omitted(session: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Partitioned tables of two rows: `omit.t` without meta columns in its entry, `omit.shown` with."""
     session.sql("CREATE DATABASE IF NOT EXISTS omit")
     for name, property_ in (("t", f", {OMIT}"), ("shown", "")):
         place = tmp_path_factory.mktemp("omit") / name
@@ -27,7 +27,6 @@ def omitted(session: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
             f"TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts'{property_})"
         )
         session.sql(f"INSERT INTO omit.{name} VALUES (1, 'a', 10, 'x'), (2, 'b', 20, 'y')")
-    return "omit.t"
 
 
 def _columns(session: Any, query: str) -> list[str]:
@@ -53,11 +52,11 @@ def _columns(session: Any, query: str) -> list[str]:
         "SELECT DISTINCT * FROM omit.t ORDER BY id",
     ],
 )
-def test_a_star_gives_the_tables_own_columns(session: Any, omitted: str, query: str) -> None:
+def test_a_star_gives_the_tables_own_columns(session: Any, query: str) -> None:
     assert _columns(session, query) == COLUMNS
 
 
-def test_meta_columns_can_be_named_beside_a_star(session: Any, omitted: str) -> None:
+def test_meta_columns_can_be_named_beside_a_star(session: Any) -> None:
     assert _columns(session, "SELECT *, _hoodie_record_key AS k FROM omit.t") == [*COLUMNS, "k"]
     query = "SELECT count(*) AS n, max(_hoodie_record_key) AS k FROM omit.t"
     assert [tuple(row) for row in session.sql(query).rows] == [(2, "2")]
@@ -73,7 +72,7 @@ def test_meta_columns_can_be_named_beside_a_star(session: Any, omitted: str) -> 
     ]
 
 
-def test_a_star_over_a_join_leaves_out_those_of_the_omitting_table_alone(session: Any, omitted: str) -> None:
+def test_a_star_over_a_join_leaves_out_those_of_the_omitting_table_alone(session: Any) -> None:
     query = "SELECT * FROM omit.t u JOIN (SELECT id AS other FROM omit.shown) s ON {} = s.other"
     assert _columns(session, query.format("u.id")) == [*COLUMNS, "other"]
     assert _columns(session, query.format("u._hoodie_record_key")) == [*COLUMNS, "other"]
@@ -81,17 +80,15 @@ def test_a_star_over_a_join_leaves_out_those_of_the_omitting_table_alone(session
     assert _columns(session, query) == ["id", "note", "ts", "day", *META_COLUMNS, "note", "ts", "day"]
 
 
-def test_a_star_over_merged_columns_is_refused_in_a_query_that_names_a_meta_column(
-    session: Any, omitted: str
-) -> None:
+def test_a_star_over_merged_columns_is_refused_in_a_query_that_names_a_meta_column(session: Any) -> None:
     with pytest.raises(UnsupportedStatementError, match="meta columns of t here") as refused:
         session.sql("SELECT *, t._hoodie_record_key FROM omit.t JOIN omit.shown USING (id)")
-    assert refused.value.hint is not None and "subquery" in refused.value.hint
+    assert "subquery" in str(refused.value.hint)
     inner = "(SELECT * FROM omit.t JOIN omit.shown s USING (id))"
     assert "_hoodie_record_key" in _columns(session, f"SELECT *, _hoodie_record_key AS k FROM {inner}")
 
 
-def test_describe_show_columns_and_views_have_the_tables_own_columns(session: Any, omitted: str) -> None:
+def test_describe_show_columns_and_views_have_the_tables_own_columns(session: Any) -> None:
     assert [row[0] for row in session.sql("SHOW COLUMNS IN omit.t").rows] == COLUMNS
     assert [row[0] for row in session.sql("DESCRIBE omit.t").rows][: len(COLUMNS)] == COLUMNS
     assert META_COLUMNS[0] in [row[0] for row in session.sql("SHOW COLUMNS IN omit.shown").rows]
@@ -101,7 +98,7 @@ def test_describe_show_columns_and_views_have_the_tables_own_columns(session: An
     assert "omit_metadata_fields' = 'true'" in text
 
 
-def test_changes_of_a_table_keep_their_columns(session: Any, omitted: str) -> None:
+def test_changes_of_a_table_keep_their_columns(session: Any) -> None:
     for kind in ("latest_state", "cdc"):
         found = _columns(session, f"SELECT * FROM hudi_table_changes('omit.t', '{kind}', 'earliest')")
         assert found == _columns(
@@ -109,7 +106,7 @@ def test_changes_of_a_table_keep_their_columns(session: Any, omitted: str) -> No
         )
 
 
-def test_statements_change_the_table_and_its_entry_stays(session: Any, omitted: str, tmp_path: Path) -> None:
+def test_statements_change_the_table_and_its_entry_stays(session: Any, tmp_path: Path) -> None:
     def rows() -> list[tuple[Any, ...]]:
         return [tuple(row) for row in session.sql("SELECT * FROM omit.w ORDER BY id").rows]
 
@@ -140,7 +137,7 @@ def test_statements_change_the_table_and_its_entry_stays(session: Any, omitted: 
     assert entry_columns() == ["id", "note", "ts", "extra", "day"]
 
 
-def test_the_value_of_the_property_is_true_or_false(session: Any, omitted: str, tmp_path: Path) -> None:
+def test_the_value_of_the_property_is_true_or_false(session: Any, tmp_path: Path) -> None:
     with pytest.raises(HudisqlError, match="omit_metadata_fields is neither true nor false: 'maybe'"):
         session.sql(
             f"CREATE TABLE omit.bad (id INT) USING hudi LOCATION '{tmp_path}/bad' "
@@ -149,13 +146,13 @@ def test_the_value_of_the_property_is_true_or_false(session: Any, omitted: str, 
     assert session.context.metastore.get_table("omit", "bad") is None
 
 
-def test_an_existing_table_is_altered_by_hive_sync_alone(session: Any, omitted: str) -> None:
+def test_an_existing_table_is_altered_by_hive_sync_alone(session: Any) -> None:
     with pytest.raises(HudisqlError, match="cannot be changed by ALTER TABLE") as refused:
         session.sql(f"ALTER TABLE omit.shown SET TBLPROPERTIES ({OMIT})")
-    assert refused.value.hint is not None and "CALL hive_sync" in refused.value.hint
+    assert "CALL hive_sync" in str(refused.value.hint)
 
 
-def test_merge_on_read_tables_keep_their_meta_columns(session: Any, omitted: str, tmp_path: Path) -> None:
+def test_merge_on_read_tables_keep_their_meta_columns(session: Any, tmp_path: Path) -> None:
     with pytest.raises(HudisqlError, match="is for copy-on-write tables"):
         session.sql(
             f"CREATE TABLE omit.mor (id INT) USING hudi LOCATION '{tmp_path}/mor' "
@@ -171,9 +168,7 @@ def test_merge_on_read_tables_keep_their_meta_columns(session: Any, omitted: str
     assert META_COLUMNS[0] in [row[0] for row in session.sql("SHOW COLUMNS IN omit.mor").rows]
 
 
-def test_hive_sync_puts_the_meta_columns_back_and_takes_them_away(
-    session: Any, omitted: str, tmp_path: Path
-) -> None:
+def test_hive_sync_puts_the_meta_columns_back_and_takes_them_away(session: Any, tmp_path: Path) -> None:
     def sync(value: str, name: str = "omit.back") -> list[str]:
         option = OMIT.replace(" =", ",").replace("'true'", f"'{value}'")
         session.sql(f"CALL hive_sync(table => '{name}', options => map({option}))")
@@ -191,4 +186,4 @@ def test_hive_sync_puts_the_meta_columns_back_and_takes_them_away(
     assert _columns(session, "SELECT * FROM omit.back") == ["id", "note"]
     with pytest.raises(SyncFailedError, match="incompatible") as refused:
         sync("true", "omit.shown")
-    assert refused.value.hint is not None and "DROP TABLE omit.shown" in refused.value.hint
+    assert "DROP TABLE omit.shown" in str(refused.value.hint)
