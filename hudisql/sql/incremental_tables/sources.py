@@ -14,8 +14,9 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.unserved_settings import policy_of_places
 from hudisql.spark.versions import check_statement_since
+from hudisql.sql.query.bound_text import BoundText, HudiRelation
 from hudisql.sql.query.references import replace_spans
-from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
+from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.text.statements import Statement
 from hudisql.sql_literals import quote_string
 from hudisql.table.history.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.spark.jvm import class_name, items_of
-from hudisql.sql.query.relations import TableBinder, ViewRelation
+from hudisql.sql.query.bound_text import ViewRelation
+from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import find_hudi_entry
 from hudisql.sql.text.statements import Statement, TableName
 

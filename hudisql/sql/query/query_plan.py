@@ -35,6 +35,7 @@ from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.jvm import analyzed_plan, class_name, items_of, session_state
+from hudisql.sql.query.bound_text import BoundText, HudiRelation, ViewRelation
 from hudisql.sql.query.catalyst import (
     PartitionCondition,
     ScanNeeds,
@@ -47,7 +48,7 @@ from hudisql.sql.query.catalyst import (
 )
 from hudisql.sql.query.first_rows import limit_of, partitions_with_rows
 from hudisql.sql.query.references import parse_plan
-from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
+from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.small_tables import plan_whole_table
 from hudisql.sql.query.table_functions import function_rows, function_schema
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
