@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hudisql.format.schema.meta_columns import META_COLUMNS
+from tests.hive.beeline import HiveError
 from tests.hive.engines import assert_rows
 from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle
@@ -20,6 +21,7 @@ from tests.oracle.sources import sample_rows, write_source
 pytestmark = [pytest.mark.hive, pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 ROWS = 30
 COLUMNS = ["id", "seq", "total", "fare", "price", "note", "place", "labels", "shop"]
+OMITS = "'hoodie.datasource.hive_sync.omit_metadata_fields', 'true'"
 PLACE, LABELS = "struct<a:bigint,b:string>", "array<int>"
 
 
@@ -56,7 +58,7 @@ def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
     names_before, rows_before = before.names, [tuple(row) for row in before.rows]
     session.sql(
         f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"target_path => '{tmp_path / 'hudi'}')"
+        f"target_path => '{tmp_path / 'hudi'}', options => map({OMITS}))"
     )
 
     after = session.sql(f"{old_query} ORDER BY id")
@@ -84,7 +86,7 @@ def test_commits_of_all_writers_keep_the_old_columns(
     _plain_table(hive_server, tmp_path, name)
     session.sql(
         f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"target_path => '{tmp_path / 'hudi'}')"
+        f"target_path => '{tmp_path / 'hudi'}', options => map({OMITS}))"
     )
     session.sql(f"UPDATE lake.{name} SET note = 'by hudisql' WHERE seq = 5")
     oracle_015.sql(f"UPDATE lake.{name} SET note = 'by 0.15' WHERE seq = 3")
@@ -124,3 +126,21 @@ def test_merged_rows_of_hive_need_the_meta_columns_that_a_migration_keeps(
     expected = [("k000004", "by 0.15"), ("k000006", "first 名 6")]
     assert_rows([tuple(row.values()) for row in hive_server.query(query)], expected)
     assert_rows([tuple(row) for row in session.sql(query).rows], expected)
+
+
+def test_hive_refuses_the_old_inserts_of_a_migrated_table(
+    session: Any, hive_server: HiveServer, tmp_path: Path
+) -> None:
+    _plain_table(hive_server, tmp_path, "filled")
+    old_job = (
+        "INSERT INTO lake.filled PARTITION (shop = 's0') "
+        "SELECT id, seq, total, fare, price, note, place, labels FROM lake.filled"
+    )
+    session.sql(
+        "CALL migrate_table(table => 'lake.filled', record_key => 'id', precombine => 'seq', "
+        f"target_path => '{tmp_path / 'hudi'}')"
+    )
+    # Its files would not be part of the Hudi table.
+    with pytest.raises(HiveError, match="different"):
+        hive_server.query(old_job)
+    assert session.sql("SELECT count(*) FROM lake.filled").rows[0][0] == ROWS

@@ -214,7 +214,7 @@ def _stage(context: Context, names: MigrationNames, table: HudiTable, request: B
     source = metastore.get_table(names.database, names.name)
     if source is None:
         raise SourceChangedError(f"the table {names.full_name} no longer exists")
-    options = _sync_options(request)
+    options = sync_options_from(request.sync_options)
     kinds = (_staged_kind(table, names, options),)
     existing = read_entries(metastore, table, names.database, kinds, options)
     plan = plan_sync(table, names.database, names.staged, existing, options, kinds)
@@ -223,14 +223,6 @@ def _stage(context: Context, names: MigrationNames, table: HudiTable, request: B
     staged = metastore.get_table(names.database, names.staged)
     assert staged is not None
     carry_grants(metastore, source, staged)
-
-
-def _sync_options(request: BootstrapRequest) -> SyncOptions:
-    """The options of the request; a copy-on-write table has the plain table's columns by default."""
-    options = sync_options_from(request.sync_options)
-    if options.omits_meta_columns is not None or request.is_merge_on_read:
-        return options
-    return replace(options, omits_meta_columns=True)
 
 
 def _staged_kind(table: HudiTable, names: MigrationNames, options: SyncOptions) -> EntryKind:
@@ -290,7 +282,7 @@ def _register_further_names(
 ) -> None:
     """Register `_ro` and `_rt` of a merge-on-read table, unless they exist."""
     table = open_table(context.storage, request.target_path or "")
-    options = _sync_options(request)
+    options = sync_options_from(request.sync_options)
     wanted = [kind.name for kind in entry_kinds(table, names.name, options)]
     if len(context.metastore.get_tables(names.database, wanted)) < len(wanted):
         lock.check_held()
