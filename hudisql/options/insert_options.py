@@ -116,11 +116,15 @@ def insert_dup_policy(
             )
         if policy == "none" and table.properties.ordering_fields and not table.is_merge_on_read:
             policy, asked = "fail", f"{INSERT_MODE} = strict"
-    if policy != "none" and (operation == "bulk_insert" or table.properties.generates_record_keys):
-        why = "a bulk insert looks up no keys" if operation == "bulk_insert" else "its keys are generated"
+    if policy != "none" and table.properties.generates_record_keys:
         raise SettingsError(
-            f"{asked} cannot be followed for {table.base_path}: {why}",
-            hint=f"RESET it, or insert with {INSERT_OPERATION} = insert into a table with a record key",
+            f"{asked} cannot be followed for {table.base_path}: its keys are generated",
+            hint="leave it unset for tables without a record key",
+        )
+    if policy != "none" and operation == "bulk_insert":
+        raise SettingsError(
+            f"{asked} cannot be followed for {table.base_path}: a bulk insert looks up no keys",
+            hint=f"SET {INSERT_OPERATION} = insert",
         )
     return cast(InsertDupPolicy, policy)
 

@@ -32,14 +32,15 @@ class Advice:
     last: tuple[str, ...] = ()
 
 
-BULK = "hoodie.sql.bulk.insert.enable"
+DUP_POLICY = "hoodie.datasource.insert.dup.policy"
 OPERATION = "hoodie.spark.sql.insert.into.operation"
 ADVICE = {
-    "insert by the old bulk setting": Advice(
+    "bulk insert that leaves stored keys out": Advice(
         "INSERT INTO hints.t VALUES (9, 'n')",
-        r"(SET .*bulk_insert)",
-        first=(f"SET {BULK} = true",),
-        last=(f"RESET {BULK}", "INSERT INTO hints.t VALUES (9, 'n')", f"RESET {OPERATION}"),
+        r"(SET .* = insert)",
+        first=(f"SET {DUP_POLICY} = drop", f"SET {OPERATION} = bulk_insert"),
+        again=True,
+        last=(f"RESET {DUP_POLICY}", f"RESET {OPERATION}"),
     ),
     "bucket index without a record key": Advice(
         "INSERT INTO hints.keyless_b VALUES (9)",
