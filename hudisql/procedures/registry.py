@@ -119,6 +119,16 @@ def column_name(name: str) -> dict[str, str]:
     return {"column": name}
 
 
+def table_parameter() -> Any:
+    """The parameter `table` where `path` can be given instead."""
+    return parameter(None, help="table of the metastore, database.name")
+
+
+def path_parameter() -> Any:
+    """The parameter `path`, given instead of `table`."""
+    return parameter(None, help="the table's directory, instead of table")
+
+
 def fail_on_error_parameter(what: str = "") -> Any:
     """The parameter `fail_on_error` of checks; `what` names the calls it is for."""
     text = "an error found fails the call: the rows are given, the script stops, and the exit code is not 0"
@@ -129,8 +139,8 @@ def fail_on_error_parameter(what: str = "") -> Any:
 class TableArguments(Arguments):
     """The first two parameters of Hudi's `show_…` procedures."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    table: str | None = table_parameter()
+    path: str | None = path_parameter()
 
 
 @dataclass(frozen=True, kw_only=True)

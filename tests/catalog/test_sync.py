@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -426,16 +428,23 @@ def test_incremental_sync_looks_only_at_what_was_written_since(
     assert sync_table(client, maker.open(), database, "made").added_partitions == 1
 
 
+@contextmanager
+def _incomplete(commit: Path) -> Iterator[None]:
+    """The commit is completed when the block ends."""
+    content = commit.read_bytes()
+    commit.unlink()
+    yield
+    commit.write_bytes(content)
+
+
 def test_incremental_sync_sees_commits_that_were_completed_late_and_drops(
     client: MetastoreClient, maker: TableMaker, database: str
 ) -> None:
     maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
     late = maker.base_path / ".hoodie" / "20240301000002000.commit"
-    content = late.read_bytes()
-    late.unlink()
-    sync_table(client, maker.open(), database, "made")
-    assert client.list_partition_names(database, "made") == ["dt=2024-03-02"]
-    late.write_bytes(content)
+    with _incomplete(late):
+        sync_table(client, maker.open(), database, "made")
+        assert client.list_partition_names(database, "made") == ["dt=2024-03-02"]
     completed = late.stat().st_mtime + 1
     os.utime(late, (completed, completed))
     incremental = SyncOptions(incremental=True)
@@ -451,13 +460,11 @@ def test_incremental_sync_sees_a_commit_completed_in_the_second_of_the_last_sync
 ) -> None:
     maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
     late, early = (maker.base_path / ".hoodie" / f"2024030100000{number}000.commit" for number in (3, 2))
-    content = early.read_bytes()
-    early.unlink()
     # As S3 tells it.
     second = int(late.stat().st_mtime) + 1
     os.utime(late, (second, second))
-    sync_table(client, maker.open(), database, "made")
-    early.write_bytes(content)
+    with _incomplete(early):
+        sync_table(client, maker.open(), database, "made")
     os.utime(early, (second, second))
     incremental = SyncOptions(incremental=True)
     assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
@@ -469,13 +476,11 @@ def test_an_entry_that_tells_no_completion_time_is_compared_as_a_whole(
 ) -> None:
     maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
     late = maker.base_path / ".hoodie" / "20240301000002000.commit"
-    content = late.read_bytes()
-    late.unlink()
-    sync_table(client, maker.open(), database, "made")
+    with _incomplete(late):
+        sync_table(client, maker.open(), database, "made")
     entry = _entry(client, database)
     del (kept := dict(entry.parameters))["last_commit_completion_time_sync"]
     client.alter_table(replace(entry, parameters=kept))
-    late.write_bytes(content)
     incremental = SyncOptions(incremental=True)
     assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
 

@@ -38,6 +38,13 @@ def _plain_table(hive_server: HiveServer, directory: Path, name: str) -> None:
     hive_server.query(f"MSCK REPAIR TABLE lake.{name}")
 
 
+def _migrate(session: Any, name: str, directory: Path, more: str = "") -> None:
+    session.sql(
+        f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
+        f"target_path => '{directory / 'hudi'}'{more})"
+    )
+
+
 def _entry_columns(session: Any, name: str) -> list[str]:
     entry = session.context.metastore.get_table("lake", name)
     return [column.name for column in (*entry.columns, *entry.partition_columns)]
@@ -56,10 +63,7 @@ def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
     before_in_hive = hive_server.query(old_query)
     before = session.sql(f"{old_query} ORDER BY id")
     names_before, rows_before = before.names, [tuple(row) for row in before.rows]
-    session.sql(
-        f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"target_path => '{tmp_path / 'hudi'}', options => map({OMITS}))"
-    )
+    _migrate(session, name, tmp_path, f", options => map({OMITS})")
 
     after = session.sql(f"{old_query} ORDER BY id")
     assert after.names == names_before == COLUMNS
@@ -84,10 +88,7 @@ def test_commits_of_all_writers_keep_the_old_columns(
 ) -> None:
     name = "kept"
     _plain_table(hive_server, tmp_path, name)
-    session.sql(
-        f"CALL migrate_table(table => 'lake.{name}', record_key => 'id', precombine => 'seq', "
-        f"target_path => '{tmp_path / 'hudi'}', options => map({OMITS}))"
-    )
+    _migrate(session, name, tmp_path, f", options => map({OMITS})")
     session.sql(f"UPDATE lake.{name} SET note = 'by hudisql' WHERE seq = 5")
     oracle_015.sql(f"UPDATE lake.{name} SET note = 'by 0.15' WHERE seq = 3")
     oracle_120.sql("SET hoodie.write.table.version=6")
@@ -115,10 +116,7 @@ def test_merged_rows_of_hive_need_the_meta_columns_that_a_migration_keeps(
     session: Any, hive_server: HiveServer, oracle_015: HudiOracle, tmp_path: Path
 ) -> None:
     _plain_table(hive_server, tmp_path, "merging")
-    session.sql(
-        "CALL migrate_table(table => 'lake.merging', record_key => 'id', precombine => 'seq', "
-        f"table_type => 'MERGE_ON_READ', target_path => '{tmp_path / 'hudi'}')"
-    )
+    _migrate(session, "merging", tmp_path, ", table_type => 'MERGE_ON_READ'")
     # Hive 2.3 reads merged rows while the newest commit wrote log files alone (docs/readers.md).
     oracle_015.sql("UPDATE lake.merging SET note = 'by 0.15' WHERE seq = 4")
     assert _entry_columns(session, "merging") == [*META_COLUMNS, *COLUMNS]
@@ -136,10 +134,7 @@ def test_hive_refuses_the_old_inserts_of_a_migrated_table(
         "INSERT INTO lake.filled PARTITION (shop = 's0') "
         "SELECT id, seq, total, fare, price, note, place, labels FROM lake.filled"
     )
-    session.sql(
-        "CALL migrate_table(table => 'lake.filled', record_key => 'id', precombine => 'seq', "
-        f"target_path => '{tmp_path / 'hudi'}')"
-    )
+    _migrate(session, "filled", tmp_path)
     # Its files would not be part of the Hudi table.
     with pytest.raises(HiveError, match="different"):
         hive_server.query(old_job)

@@ -275,7 +275,7 @@ def _compare_values(
 
 
 def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> Iterator[Discrepancy]:
-    infos = storage.infos([source.file.path for source in sources])
+    infos = storage.infos_by_directory([source.file.path for source in sources])
     for each, info in zip(sources, infos, strict=True):
         if info is None:
             yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it was removed")

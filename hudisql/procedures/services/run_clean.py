@@ -23,7 +23,14 @@ from hudisql.config.table_service_keys import (
 from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline.instant import CLEAN, Instant, InstantState
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, parameter, parameter_without_effect, procedure
+from hudisql.procedures.registry import (
+    Arguments,
+    parameter,
+    parameter_without_effect,
+    path_parameter,
+    procedure,
+    table_parameter,
+)
 from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 
 if TYPE_CHECKING:
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
 class RunCleanArguments(Arguments):
     """The parameters of `run_clean`."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
+    table: str | None = table_parameter()
     schedule_in_line: bool = parameter(True, help="false: only finish pending cleans")
     clean_policy: str | None = parameter(
         None, help="KEEP_LATEST_COMMITS, KEEP_LATEST_BY_HOURS or KEEP_LATEST_FILE_VERSIONS"
@@ -52,7 +59,7 @@ class RunCleanArguments(Arguments):
         None, help="commits after the last clean before the next one is due"
     )
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    path: str | None = path_parameter()
     confirm_source_deletion: bool = parameter(
         False, help=f"with {CLEAN_SOURCES.name} = true: source files of the bootstrap are deleted"
     )
@@ -125,11 +132,11 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
 class ShowCleansArguments(Arguments):
     """The parameters of the procedures that show cleans."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
+    table: str | None = table_parameter()
     limit: int = limit_parameter(10)
     showArchived: bool = parameter(False, help="archived cleans too")  # noqa: N815 (Hudi's name)
     filter: str = filter_parameter()
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    path: str | None = path_parameter()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,14 @@ from hudisql.config.table_service_keys import (
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.timeline.instant import REPLACE_COMMIT
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.procedures.registry import (
+    Arguments,
+    TableArguments,
+    parameter,
+    path_parameter,
+    procedure,
+    table_parameter,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -34,8 +41,8 @@ _ALL_PARTITIONS = "*"
 class RunClusteringArguments(Arguments):
     """The parameters of `run_clustering`."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    table: str | None = table_parameter()
+    path: str | None = path_parameter()
     predicate: str | None = parameter(
         None, help="SQL predicate over the partition columns: only these partitions"
     )

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 from hudisql.errors import InvalidArgumentError, NoSuchPathError
 from hudisql.format.timeline.instant import COMMIT, COMPACTION
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.procedures.registry import (
+    Arguments,
+    TableArguments,
+    parameter,
+    path_parameter,
+    procedure,
+    table_parameter,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -25,8 +32,8 @@ class RunCompactionArguments(Arguments):
     """The parameters of `run_compaction`."""
 
     op: str = parameter(help="schedule, run or scheduleandexecute")
-    table: str | None = parameter(None, help="table of the metastore, database.name")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    table: str | None = table_parameter()
+    path: str | None = path_parameter()
     timestamp: Annotated[int, "long"] | None = parameter(
         None, help="instant time of the one compaction to run"
     )

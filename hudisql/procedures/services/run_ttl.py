@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.config.table_service_keys import TTL_DAYS, TTL_STRATEGY
 from hudisql.options.table_call import open_table_call
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import Arguments, parameter, path_parameter, procedure, table_parameter
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class RunTtlArguments(Arguments):
     """The parameters of `run_ttl`."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
+    table: str | None = table_parameter()
     ttl_policy: str | None = parameter(None, help="KEEP_BY_TIME (last write) or KEEP_BY_CREATION_TIME")
     retain_days: int | None = parameter(None, help="days that partitions are kept")
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    path: str | None = path_parameter()
     dry_run: bool = parameter(False, help="only show the partitions that would be dropped")
 
 

@@ -11,24 +11,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.options.table_call import find_table, open_table_call
-from hudisql.procedures.registry import Arguments, TableArguments, parameter, procedure
+from hudisql.procedures.registry import (
+    Arguments,
+    TableArguments,
+    parameter,
+    path_parameter,
+    procedure,
+    table_parameter,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-_TABLE_HELP = "table of the metastore, database.name"
-_PATH_HELP = "the table's directory, instead of table"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateSavepointArguments(Arguments):
     """The parameters of `create_savepoint`."""
 
-    table: str | None = parameter(None, help=_TABLE_HELP)
+    table: str | None = table_parameter()
     commit_time: str = parameter("", help="instant time of the commit; by default the latest one")
     user: str = parameter("", help="who creates it, for readers of the timeline")
     comments: str = parameter("", help="why, for readers of the timeline")
-    path: str | None = parameter(None, help=_PATH_HELP)
+    path: str | None = path_parameter()
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ def create_savepoint_procedure(
 class SavepointArguments(Arguments):
     """The parameters of `delete_savepoint` and `rollback_to_savepoint`."""
 
-    table: str | None = parameter(None, help=_TABLE_HELP)
+    table: str | None = table_parameter()
     instant_time: str = parameter("", help="instant time of the savepoint; by default the latest one")
-    path: str | None = parameter(None, help=_PATH_HELP)
+    path: str | None = path_parameter()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import HudisqlError, InvalidArgumentError
-from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.registry import Arguments, parameter, procedure, table_parameter
 from hudisql.procedures.show.shown_rows import completion_text, filter_parameter, filter_rows, transition_time
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ShowServicesArguments(Arguments):
     """The parameters of `show_services`."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
+    table: str | None = table_parameter()
     database: str | None = parameter(None, help="all tables of this database; without both: of all databases")
     filter: str = filter_parameter()
 

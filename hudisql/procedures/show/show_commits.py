@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import NoSuchInstantError
 from hudisql.options.table_call import find_table
-from hudisql.procedures.registry import Arguments, NamedTableArguments, parameter, procedure
+from hudisql.procedures.registry import (
+    Arguments,
+    NamedTableArguments,
+    parameter,
+    path_parameter,
+    procedure,
+    table_parameter,
+)
 from hudisql.procedures.show.show_table import commit_totals
 from hudisql.procedures.show.shown_rows import LimitedTableArguments, completion_text, limit_parameter
 
@@ -251,11 +258,11 @@ def _metadata(table: HudiTable, instant: Instant) -> CommitMetadata:
 class ShowArchivedCommitsArguments(Arguments):
     """The parameters of `show_archived_commits` and `show_archived_commits_metadata`."""
 
-    table: str | None = parameter(None, help="table of the metastore, database.name")
+    table: str | None = table_parameter()
     limit: int = limit_parameter(10)
     start_ts: str = parameter("", help="only commits from this instant time on")
     end_ts: str = parameter("", help="only commits up to this instant time")
-    path: str | None = parameter(None, help="the table's directory, instead of table")
+    path: str | None = path_parameter()
 
 
 @dataclass(frozen=True)
