@@ -211,6 +211,26 @@ class TerminalConsole:
         finally:
             self._shown -= 1
 
+    @contextmanager
+    def spinner(self, label: str) -> Iterator[None]:
+        """A spinner with the time that goes by; it leaves nothing."""
+        from rich import progress as rich_progress
+
+        spinner = rich_progress.Progress(
+            rich_progress.SpinnerColumn(),
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._shown += 1
+        try:
+            with spinner:
+                spinner.add_task(label, total=None)
+                yield
+        finally:
+            self._shown -= 1
+
 
 class BarProgress:
     """Progress shown as a live bar: `done` of `total` units."""

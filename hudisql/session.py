@@ -145,6 +145,11 @@ class Session:
         """The log file of the JVM of a Spark that the session has started."""
         return None if self._owned is None else self._owned.log_file
 
+    @property
+    def seconds_waited_for_start(self) -> float:
+        """How long this thread has waited for the session's own Spark and metastore to start."""
+        return 0.0 if self._owned is None else self._owned.seconds_waited
+
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
         """Call `action` when this thread first gets Spark, or now if it is running; the result removes it."""
         if self._owned is not None:

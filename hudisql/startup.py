@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -68,6 +70,7 @@ class OwnedParts:
         self._on_start: list[_StartAction] = []
         self.log_file: Path | None = None
         self.start_error: HudisqlError | None = None
+        self._waited = threading.local()
 
     @property
     def started_spark(self) -> SparkSession | None:
@@ -75,9 +78,22 @@ class OwnedParts:
         return self._spark
 
     @property
+    def seconds_waited(self) -> float:
+        """How long this thread has waited for Spark and the metastore to start."""
+        return float(getattr(self._waited, "seconds", 0.0))
+
+    @contextmanager
+    def _counted_wait(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited.seconds = self.seconds_waited + time.monotonic() - began
+
+    @property
     def spark(self) -> SparkSession:
         """Spark with the metastore as its catalog."""
-        with self._lock:
+        with self._counted_wait(), self._lock:
             if self._spark is None or not self.has_catalog:
                 self._starting(self._start_with_catalog)
             assert self._spark is not None
@@ -87,7 +103,7 @@ class OwnedParts:
     @property
     def spark_without_catalog(self) -> SparkSession:
         """Spark, possibly before it has a catalog: for statements that name nothing of a catalog."""
-        with self._lock:
+        with self._counted_wait(), self._lock:
             if self._spark is None:
                 self._starting(self._start_spark)
             assert self._spark is not None
@@ -97,7 +113,7 @@ class OwnedParts:
     @property
     def metastore(self) -> MetastoreClient:
         """The client of a metastore that has answered."""
-        with self._lock:
+        with self._counted_wait(), self._lock:
             if self._client is None:
                 self._starting(lambda: self._metastore_opening().result())
             assert self._client is not None

@@ -8,19 +8,17 @@ statements do must not depend on the reader.
 from __future__ import annotations
 
 import io
-import os
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from hudisql.cli.display import Display, FormDisplay
 from hudisql.cli.interrupts import is_interrupt, statement_jobs
 from hudisql.cli.job_progress import job_progress
-from hudisql.cli.output import Output, fetch_rows, write_rows
+from hudisql.cli.stopwatch import Stopwatch
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
@@ -29,7 +27,12 @@ from hudisql.errors import (
     SettingsError,
 )
 from hudisql.sql.text.script import SCRIPT_ENCODING, ScriptStatement, read_script, split_script
-from hudisql.sql.text.shell_commands import CommandLine, ShellCommand, find_shell_command
+from hudisql.sql.text.shell_commands import (
+    CommandLine,
+    ShellCommand,
+    find_shell_command,
+    refusal_in_scripts,
+)
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -56,19 +59,28 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     "--watch by SIGTERM, too",
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
+# A shorter wait is that for a Spark that runs.
+_LEAST_START_SECONDS: Final = 0.1
 _BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
 HELP: Final = """\
 Statements end with ';' and may span several lines. BEGIN … END is one statement.
   quit, exit        leave the shell; in a script, end the script (Control-D leaves the shell, too)
-  help              this text
+  help, \\?          this text
   clear             clear the screen
-  source FILE       run the statements of a file
+  source FILE, \\i   run the statements of a file
   \\l                databases        \\c DATABASE    use a database
-  \\d                tables           \\d TABLE       columns of a table, \\d+ TABLE with its properties
+  \\d, \\dt           tables           \\d TABLE       columns of a table, \\d+ TABLE with its properties
   \\df               procedures       \\df NAME       parameters and output of a procedure
-  \\x                one column a line, on or off (in the shell)
   CALL help()       list the procedures; CALL help(cmd => 'bootstrap_table') explains one
   SHOW TABLES, DESCRIBE t, EXPLAIN …   as in Spark SQL
+In the shell:
+  \\x [on|off|auto]  one column a line: on, off, or where a table would be too wide (the default)
+  \\f FORM           form of the results: table, csv, tsv, json, jsonl, vertical
+  \\limit [N|off]    how many rows of a query are fetched (10000)
+  \\timing [on|off]  time of each statement
+  \\o [FILE]         results go to a file; without one to the screen again
+  \\e                edit the last statement in $EDITOR
+  !COMMAND          run a command of the system
 Documentation: README.md and docs/ (docs/limits.md lists what is not supported)."""
 
 
@@ -108,24 +120,20 @@ class Ended:
     has_quit: bool = False
 
 
-OpenOutput = Callable[[], AbstractContextManager[Output]]
-"""Opens the writer of one statement's rows."""
+def display_for(options: BatchOptions) -> Display:
+    """How a script's results are shown: for people if they are tables on a terminal."""
+    from hudisql.cli.terminal_display import TERMINAL_FORMS, TerminalDisplay
 
-
-@contextmanager
-def standard_output() -> Iterator[Output]:
-    """Write rows to standard output; after the reader closed it, output is discarded."""
-    output = _Output()
-    with suppress(_ReaderLeftError):
-        yield output
-        output.flush()
+    if options.form in TERMINAL_FORMS and sys.stdout.isatty():
+        return TerminalDisplay(options.form)
+    return FormDisplay(options.form)
 
 
 def run_scripts(session: Session, scripts: list[Script], options: BatchOptions) -> int:
     """Run the scripts in order; the exit code. A failed init file always ends the run."""
-    exit_code = EXIT_OK
+    exit_code, display = EXIT_OK, display_for(options)
     for script in scripts:
-        code = run_script(session, script, options).code
+        code = run_script(session, script, options, display).code
         exit_code = graver(exit_code, code)
         goes_on = options.force and script.shows_results and code != EXIT_INTERRUPTED
         if code != EXIT_OK and not goes_on:
@@ -138,9 +146,7 @@ def graver(code: int, other: int) -> int:
     return max(code, other, key=_BY_GRAVITY.index)
 
 
-def run_script(
-    session: Session, script: Script, options: BatchOptions, open_output: OpenOutput = standard_output
-) -> Ended:
+def run_script(session: Session, script: Script, options: BatchOptions, display: Display) -> Ended:
     """Run one script, to its end, to `quit` or to the first failed statement."""
     try:
         statements = split_script(script.text)
@@ -153,9 +159,9 @@ def run_script(
         if line is not None and line.command is ShellCommand.QUIT:
             return Ended(exit_code, has_quit=True)
         if line is None:
-            code = run_statement(session, statement, script, options, open_output)
+            code = run_statement(session, statement, script, options, display)
         else:
-            code = _run_command(session, line, statement, script, options, open_output)
+            code = _run_command(session, line, statement, script, options, display)
         exit_code = graver(exit_code, code)
         if code == EXIT_INTERRUPTED or (code != EXIT_OK and not options.force):
             break
@@ -168,15 +174,16 @@ def _run_command(
     statement: ScriptStatement,
     script: Script,
     options: BatchOptions,
-    open_output: OpenOutput,
+    display: Display,
 ) -> int:
     place = f"{script.name}, line {statement.line}"
     if line.command is ShellCommand.STATEMENT:
-        return run_statement(session, replace(statement, text=line.argument), script, options, open_output)
+        return run_statement(session, replace(statement, text=line.argument), script, options, display)
     if line.command is ShellCommand.SOURCE:
-        return _run_source(session, line.argument, place, script, options, open_output)
-    if line.command is ShellCommand.VERTICAL:
-        print_error("\\x works in the shell only; --format vertical does the same for scripts", place)
+        return _run_source(session, line.argument, place, script, options, display)
+    refusal = refusal_in_scripts(line)
+    if refusal is not None:
+        print_error(refusal, place)
         return EXIT_FAILED
     if line.command is ShellCommand.HELP:
         print(HELP, flush=True)
@@ -186,7 +193,7 @@ def _run_command(
 
 
 def _run_source(
-    session: Session, file: str, place: str, script: Script, options: BatchOptions, open_output: OpenOutput
+    session: Session, file: str, place: str, script: Script, options: BatchOptions, display: Display
 ) -> int:
     try:
         path = Path(file).expanduser()
@@ -203,7 +210,7 @@ def _run_source(
     except InvalidArgumentError as error:
         print_error(error, place)
         return EXIT_FAILED
-    return run_script(session, inner, options, open_output).code
+    return run_script(session, inner, options, display).code
 
 
 def run_statement(
@@ -211,7 +218,7 @@ def run_statement(
     statement: ScriptStatement,
     script: Script,
     options: BatchOptions,
-    open_output: OpenOutput = standard_output,
+    display: Display,
 ) -> int:
     """Run one statement and write its rows; the exit code. Errors are printed, not raised.
 
@@ -222,17 +229,16 @@ def run_statement(
     place = f"{script.name}, line {statement.line}"
     if options.verbose:
         print(statement.text, file=sys.stderr, flush=True)
-    started = time.monotonic()
+    stopwatch = Stopwatch(session)
+    shown: str | None = ""
     try:
         with statement_jobs(session):
-            with job_progress(session):
+            with job_progress(session), stopwatch.running():
                 result = session.execute(statement)
                 shows = result.has_rows and script.shows_results
-                fetched = fetch_rows(result) if shows else None
-            rows = None
+                fetched = display.fetch(result) if shows else None
             if fetched is not None:
-                with open_output() as output:
-                    rows = write_rows(fetched, options.form, output)
+                shown = display.write(fetched, None if options.silent else stopwatch.seconds)
     except HudisqlError as error:
         if session.could_not_start(error):
             raise
@@ -257,9 +263,17 @@ def run_statement(
         print_error(result.error, place)
         return exit_code_of(result.error)
     if not options.silent:
-        counted = "" if rows is None else f", {rows} {'row' if rows == 1 else 'rows'}"
-        print(f"Time taken: {time.monotonic() - started:.2f} s{counted}", file=sys.stderr, flush=True)
+        _print_times(stopwatch, shown)
     return EXIT_OK
+
+
+def _print_times(stopwatch: Stopwatch, shown: str | None) -> None:
+    """Say how long the statement took, and apart from it the start that it was the first to wait for."""
+    if stopwatch.start_seconds >= _LEAST_START_SECONDS:
+        print(f"Spark and the metastore took {stopwatch.start_seconds:.2f} s to start", file=sys.stderr)
+    if shown is not None:
+        rows = f", {shown}" if shown else ""
+        print(f"Time taken: {stopwatch.seconds:.2f} s{rows}", file=sys.stderr, flush=True)
 
 
 def exit_code_of(error: HudisqlError) -> int:
@@ -271,40 +285,6 @@ def print_error(error: BaseException | str, place: str = "") -> None:
     """Print an error on standard error, with where it happened."""
     where = f" ({place})" if place else ""
     print(f"ERROR{where}: {error}", file=sys.stderr, flush=True)
-
-
-def discard_output() -> None:
-    """Discard all further output, including standard error if it had the same reader."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    has_same_reader = os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
-    os.dup2(nowhere, sys.stdout.fileno())
-    if has_same_reader:
-        os.dup2(nowhere, sys.stderr.fileno())
-    os.close(nowhere)
-
-
-class _ReaderLeftError(Exception):
-    """The reader of standard output has closed it."""
-
-
-class _Output:
-    """The output of results; tells a closed reader from other errors."""
-
-    def write(self, text: str) -> int:
-        with self._told():
-            return sys.stdout.write(text)
-
-    def flush(self) -> None:
-        with self._told():
-            sys.stdout.flush()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError as error:
-            discard_output()
-            raise _ReaderLeftError from error
 
 
 def read_standard_input() -> str:

@@ -1,7 +1,8 @@
 """A live bar for the Spark jobs of a statement on a terminal: tasks done, rows read a second, time left.
 
-It is hidden while work that reports its own progress (bootstrap, services) shows a bar. The numbers come from
-Spark's status store, which exists with and without Spark's web UI.
+Without jobs, a spinner shows that the statement runs. Both are hidden while work that reports its own
+progress (bootstrap, services) shows a bar. The numbers come from Spark's status store, which exists with and
+without Spark's web UI.
 """
 
 from __future__ import annotations
@@ -51,17 +52,31 @@ def job_progress(session: Session) -> Iterator[None]:
 
 
 def _watch(session: Session, console: TerminalConsole, ended: threading.Event) -> None:
-    """Wait for stages that take long, then show them until they end."""
+    """Show that a statement takes long: its stages, or that it runs or waits for Spark."""
     stages = _Stages(session)
     while not ended.wait(_QUIET_SECONDS):
         # The status store of a session that is being closed is gone.
         with suppress(Exception):
-            if stages.totals().tasks and not console.shown_progress:
+            if not console.shown_progress:
+                _wait(session, stages, console, ended)
                 _show(stages, console, ended)
+
+
+def _wait(session: Session, stages: _Stages, console: TerminalConsole, ended: threading.Event) -> None:
+    """Show a spinner until there are tasks, or other progress is shown."""
+    if stages.totals().tasks:
+        return
+    label = "running" if session.context.started_spark is not None else "Spark is starting"
+    with console.spinner(label):
+        while not ended.wait(_SECONDS_BETWEEN) and console.shown_progress == 1:
+            if stages.totals().tasks:
+                return
 
 
 def _show(stages: _Stages, console: TerminalConsole, ended: threading.Event) -> None:
     started, before = time.monotonic(), StageTotals()
+    if ended.is_set() or console.shown_progress:
+        return
     with console.live_progress("Spark tasks") as progress:
         while True:
             now = stages.totals()

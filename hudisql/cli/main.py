@@ -134,11 +134,11 @@ def _run_statements(
         EXIT_INTERRUPTED,
         BatchOptions,
         Script,
-        discard_output,
         read_standard_input,
         run_scripts,
         script_of,
     )
+    from hudisql.cli.display import discard_output
 
     interactive = not execute and not files and sys.stdin.isatty()
     scripts = [script_of(path, shows_results=False) for path in inits or []]

@@ -10,20 +10,18 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hudisql.result import LocalResult, Result
+from hudisql.spark.collected_rows import first_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
-
-_WRAP_AT: Final = 80
 
 # Types of Arrow or Python whose text is the same as Spark's.
 _PLAIN_TYPES: Final = frozenset(
@@ -40,10 +38,11 @@ class Output(Protocol):
 
 @dataclass(frozen=True)
 class FetchedRows:
-    """The rows of a query that has run, with the columns' names."""
+    """The rows of a query that has run, with the columns' names; `has_more` if they are only its first."""
 
     names: Sequence[str]
     rows: Iterable[Sequence[object]]
+    has_more: bool = False
 
 
 def fetch_rows(result: Result) -> FetchedRows:
@@ -51,6 +50,12 @@ def fetch_rows(result: Result) -> FetchedRows:
     rows = result_rows(result)
     first = next(rows, None)
     return FetchedRows(result.names, rows if first is None else chain([first], rows))
+
+
+def fetch_first_rows(result: Result, most: int) -> FetchedRows:
+    """Run the query for its first `most` rows, and look whether it has more. Raises QueryError."""
+    rows = list(islice(result_rows(result, most + 1), most + 1))
+    return FetchedRows(result.names, rows[:most], has_more=len(rows) > most)
 
 
 def write_rows(fetched: FetchedRows, form: str, stream: Output) -> int:
@@ -65,13 +70,19 @@ def write_result(result: Result, form: str, stream: Output) -> int:
     return write_rows(fetch_rows(result), form, stream)
 
 
-def result_rows(result: Result) -> Iterator[Sequence[object]]:
-    """The rows as Python values; Spark casts types to text that Arrow does not support."""
+def result_rows(result: Result, most: int | None = None) -> Iterator[Sequence[object]]:
+    """The rows (or the first `most`) as Python values.
+
+    Spark casts types to text that Arrow does not support.
+    """
     if isinstance(result, LocalResult):
         yield from result.values
         return
     shown = _with_text_columns(result.df)
     readers = [_reader_of(field.dataType) for field in shown.schema]
+    if most is not None:
+        with result.guard():
+            shown = first_rows(shown, most)
     table = Result(shown, guard=result.guard).arrow()
     for batch in table.to_batches(max_chunksize=10_000):
         columns = (
@@ -208,50 +219,15 @@ def _timestamp_text(value: datetime.datetime) -> str:
 
 
 def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
-    from rich.cells import cell_len
+    from hudisql.cli.table_text import TableText
 
     cells = [[(text_of(value) if value is not None else "NULL") or "" for value in row] for row in rows]
     if len(cells) == 1 and len(names) == 1 and "\n" in cells[0][0]:
         # One multi-line text (EXPLAIN, SHOW CREATE TABLE), not a cell.
         stream.write(cells[0][0].rstrip("\n") + "\n")
         return
-    lines = [[_cell_lines(cell) for cell in row] for row in cells]
-    heads = [name.splitlines() or [""] for name in names]
-    widths = [
-        max((cell_len(line) for row in [heads, *lines] for line in row[index]), default=0)
-        for index in range(len(names))
-    ]
-    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"
-
-    def write_row(row: Sequence[Sequence[str]]) -> None:
-        for level in range(max(len(cell) for cell in row)):
-            padded = []
-            for cell, width in zip(row, widths, strict=True):
-                line = cell[level] if level < len(cell) else ""
-                padded.append(f" {line}{' ' * (width - cell_len(line))} ")
-            stream.write("|" + "|".join(padded) + "|\n")
-
-    stream.write(rule)
-    write_row(heads)
-    stream.write(rule)
-    for row in lines:
-        write_row(row)
-    if lines:
-        stream.write(rule)
-
-
-def _cell_lines(cell: str) -> list[str]:
-    """The cell's lines, long ones wrapped at spaces; nothing is truncated."""
-    lines = cell.expandtabs(4).splitlines() or [""]
-    return [
-        part
-        for line in lines
-        for part in (
-            [line]
-            if len(line) <= _WRAP_AT
-            else textwrap.wrap(line, _WRAP_AT, break_long_words=False, break_on_hyphens=False)
-        )
-    ]
+    for line in TableText(names, cells).lines():
+        stream.write(line)
 
 
 def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
@@ -311,13 +287,18 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _write_vertical(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
+    for line in vertical_lines(names, ([text_of(value) for value in row] for row in rows)):
+        stream.write(line)
+
+
+def vertical_lines(names: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
+    """The lines of rows of texts, a column a line, each with its end; None is NULL."""
     width = max((len(name) for name in names), default=0)
     for number, row in enumerate(rows, start=1):
-        stream.write(f"-[ {number} ]".ljust(width + 3, "-") + "\n")
-        for name, value in zip(names, row, strict=True):
-            text = "NULL" if value is None else text_of(value) or ""
-            indented = text.replace("\n", "\n" + " " * (width + 3))
-            stream.write(f"{name:<{width}} : {indented}\n")
+        yield f"-[ {number} ]".ljust(width + 3, "-") + "\n"
+        for name, text in zip(names, row, strict=True):
+            indented = ("NULL" if text is None else text).replace("\n", "\n" + " " * (width + 3))
+            yield f"{name:<{width}} : {indented}\n"
 
 
 _WRITERS: Final[Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]], Output], None]]] = {

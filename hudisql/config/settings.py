@@ -21,7 +21,8 @@ from hudisql.errors import SettingsError, hide_credentials
 
 ENVIRONMENT_PREFIX: Final = "HUDISQL_"
 OUTPUT_FORMATS: Final[Mapping[str, str]] = {
-    "table": "columns between lines, for people; long texts wrap, NULL and the text NULL look the same",
+    "table": "columns between lines, for people; long texts wrap; at a terminal, what is too wide is shown "
+    "as `vertical`, and the text NULL has quotes",
     "csv": 'a line of names, then a line a row; NULL is an empty field, the empty text is `""`',
     "tsv": "a line of names, then a line a row; NULL is `\\N`; tab, line feed, carriage return and `\\` are "
     "escaped by `\\`",

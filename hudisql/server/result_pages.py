@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from hudisql.result import LocalResult, Result
 from hudisql.server.result_types import ResultColumn, result_columns, travels_as_it_is, wire_frame
-from hudisql.spark.jvm import class_name, java_class, java_dataset, java_session, optimized_plan
-from hudisql.spark.versions import arrow_schema, frame_of_java, local_iterator, to_arrow
+from hudisql.spark.collected_rows import collected
+from hudisql.spark.jvm import class_name, java_class, java_dataset, optimized_plan
+from hudisql.spark.versions import arrow_schema, local_iterator, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,15 +137,8 @@ def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
         return iter(to_arrow(frame).to_batches())
     most = plan.maxRows()
     if most.isDefined() and int(most.get()) <= _FEW_ROWS:
-        return iter(to_arrow(_collected(frame)).to_batches())
+        return iter(to_arrow(collected(frame)).to_batches())
     return _partition_batches(frame)
-
-
-def _collected(frame: DataFrame) -> DataFrame:
-    """The same rows, computed as `collect` does: a LIMIT computes no more partitions than it needs."""
-    spark, dataset = frame.sparkSession, java_dataset(frame)
-    rows = java_session(spark).createDataFrame(dataset.collectAsList(), dataset.schema())
-    return frame_of_java(spark, rows)
 
 
 def _partition_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ uses, a query that names no table needs no catalog. Everything else is passed to
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,9 @@ STATEMENT_HEADS: Final = frozenset(
     }
 )
 """The words that a statement of Spark 4's grammar (`SqlBaseParser.g4`) can begin with."""
+_EXTENSIONS: Final = "spark.sql.extensions"
+# What SHOW lists.
+_SHOWN: Final = frozenset({"TABLES", "DATABASES", "SCHEMAS", "VIEWS", "FUNCTIONS", "PARTITIONS", "COLUMNS"})
 # Words of a query without tables, and functions that need no catalog.
 _WORDS_WITHOUT_NAMES: Final = frozenset(
     {
@@ -62,22 +66,43 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
         context.start()
     from hudisql.sql.executor import execute_placed
 
-    return execute_placed(context, statement, source)
+    try:
+        return execute_placed(context, statement, source)
+    except SqlSyntaxError as error:
+        if (head := unknown_head(statement.tokens)) is not None:
+            error.hint = error.hint or _meant(head)
+        raise
 
 
 def check_head(statement: st.Statement, *, line: int = 1, column: int = 1) -> None:
     """Raise SqlSyntaxError, as Spark's parser does, if no statement begins with the first word."""
-    text, tokens = statement.text, statement.tokens
-    if not tokens or tokens[0].kind != "word" or _is_label(tokens):
-        return
-    head = tokens[0].text
-    if head.isidentifier() and head.upper() not in STATEMENT_HEADS:
-        at = tokens[0].start
-        at_line, at_column = position_at(text, at, line, column)
+    head = unknown_head(statement.tokens)
+    if head is not None:
+        text = statement.text
+        at_line, at_column = position_at(text, head.start, line, column)
         raise SqlSyntaxError(
-            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{head}'.\nline {at_line}, column {at_column}:\n"
-            f"{marked_line(text, at, len(head))}"
+            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{head.text}'.\n"
+            f"line {at_line}, column {at_column}:\n"
+            f"{marked_line(text, head.start, len(head.text))}",
+            hint=_meant(head),
         )
+
+
+def unknown_head(tokens: Sequence[Token]) -> Token | None:
+    """The first word if no statement begins with it."""
+    if not tokens or tokens[0].kind != "word" or _is_label(tokens):
+        return None
+    head = tokens[0]
+    return head if head.text.isidentifier() and head.text.upper() not in STATEMENT_HEADS else None
+
+
+def _meant(head: Token) -> str | None:
+    """What was probably meant by a first word that begins no statement."""
+    word = head.text.upper()
+    if word in _SHOWN:
+        return f"did you mean SHOW {word}?"
+    near = difflib.get_close_matches(word, sorted(STATEMENT_HEADS), n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def names_nothing(query: st.Statement) -> bool:
@@ -102,8 +127,14 @@ def _is_label(tokens: Sequence[Token]) -> bool:
 
 def _may_know_other_statements(context: Context) -> bool:
     """True if Spark runs: it then reports the error itself, or may have a parser with more statements."""
-    return (
-        context.started_spark is not None
-        or "spark.sql.extensions" in context.settings.conf
-        or any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_HOME"))
+    return context.started_spark is not None or may_have_extensions(context)
+
+
+def may_have_extensions(context: Context) -> bool:
+    """True if Spark's parser may be extended by statements of others."""
+    spark = context.started_spark
+    if spark is not None:
+        return spark.conf.get(_EXTENSIONS, None) is not None
+    return _EXTENSIONS in context.settings.conf or any(
+        name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_HOME")
     )

@@ -202,6 +202,7 @@ class Jobs:
     removeJobTag = addJobTag
 
 class Session:
+    seconds_waited_for_start = 0.0
     context = types.SimpleNamespace(started_spark=types.SimpleNamespace(sparkContext=Jobs()), console=None)
     def on_spark_start(self, action):
         action(self.context.started_spark)
@@ -559,7 +560,10 @@ def test_a_source_file_whose_name_is_none_is_an_error_of_the_statement(
     from typing import cast
 
     from hudisql.cli.batch import EXIT_FAILED, BatchOptions, Script, run_script
+    from hudisql.cli.display import FormDisplay
 
-    ended = run_script(cast("Any", None), Script(f"source {file};", "shell"), BatchOptions())
+    ended = run_script(
+        cast("Any", None), Script(f"source {file};", "shell"), BatchOptions(), FormDisplay("csv")
+    )
     assert ended.code == EXIT_FAILED
     assert "ERROR (shell, line 1): cannot read" in capsys.readouterr().err

@@ -48,7 +48,11 @@ _REFERENCE: Final = re.compile(
     r"INNER|FULL|CROSS|GROUP|ORDER|LIMIT|VALUES|SELECT|PARTITION|UNION|HAVING)\b)(\w+))?",
     re.IGNORECASE,
 )
-_COMMANDS: Final = ("\\l", "\\c", "\\d", "\\d+", "\\df", "\\i", "\\x", "\\q")
+_COMMANDS: Final = (
+    *("\\l", "\\c", "\\d", "\\d+", "\\dt", "\\df", "\\i", "\\x", "\\f", "\\limit", "\\timing", "\\o", "\\e"),
+    *("\\?", "\\q"),
+)
+_META_PREFIX: Final = "_hoodie_"
 _KEPT_SECONDS: Final = 20.0
 
 
@@ -65,21 +69,32 @@ class StatementCompleter(Completer):
 
     def __init__(self, names: CatalogNames) -> None:
         self._names = names
+        self._last_tables: Sequence[tuple[str, str]] = ()
+
+    def remember(self, text: str) -> None:
+        """Keep the tables of a statement that runs, whose columns are completed before the next FROM."""
+        self._last_tables = _REFERENCE.findall(text) or self._last_tables
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
         """The completions of the word before the cursor, in alphabetical order within each kind."""
         before = document.text_before_cursor
         word = _word_of(before)
-        for candidate in candidates(before, document.text, self._names):
+        for candidate in candidates(before, document.text, self._names, self._last_tables):
             yield Completion(candidate.text, start_position=-len(word), display_meta=candidate.kind)
 
 
-def candidates(before: str, text: str, names: CatalogNames) -> list[Candidate]:
-    """The completions of the last word of `before`, the part of `text` that ends at the cursor."""
+def candidates(
+    before: str, text: str, names: CatalogNames, last_tables: Sequence[tuple[str, str]] = ()
+) -> list[Candidate]:
+    """The completions of the last word of `before`, the part of `text` that ends at the cursor.
+
+    A statement that names no table yet has the columns of `last_tables`, (name, alias) each.
+    """
     word = _word_of(before)
     tokens = _tokens_of_last_statement(before[: len(before) - len(word)])
-    statement = text[text.rfind(";", 0, len(before)) + 1 :]
-    possible = _possible(word, tokens, statement, names)
+    statement = text[text.rfind(";", 0, len(before)) + 1 :].split(";")[0]
+    tables = _REFERENCE.findall(statement) or last_tables
+    possible = _possible(word, tokens, tables, names)
     found = [each for each in possible if each.text.lower().startswith(word.lower()) and each.text != word]
     if word and word.islower():
         found = [Candidate(_lower(each), each.kind) for each in found]
@@ -103,7 +118,9 @@ def _tokens_of_last_statement(before: str) -> list[str]:
     return tokens
 
 
-def _possible(word: str, tokens: list[str], statement: str, names: CatalogNames) -> Iterator[Candidate]:
+def _possible(
+    word: str, tokens: list[str], tables: Sequence[tuple[str, str]], names: CatalogNames
+) -> Iterator[Candidate]:
     if not tokens:
         yield from (Candidate(each, "command") for each in _COMMANDS if word.startswith("\\"))
         yield from (Candidate(each, "keyword") for each in _FIRST_WORDS.split())
@@ -117,10 +134,10 @@ def _possible(word: str, tokens: list[str], statement: str, names: CatalogNames)
         yield from (Candidate(each, "format") for each in ("hudi", "parquet"))
     elif last in _BEFORE_DATABASES or tokens[0].lower() == "\\c":
         yield from (Candidate(database, "database") for database in names.databases())
-    elif last in _BEFORE_TABLES or tokens[0] in ("\\d", "\\d+"):
+    elif last in _BEFORE_TABLES or tokens[0] in ("\\d", "\\d+", "\\dt"):
         yield from _tables(word, names)
     else:
-        yield from _columns(word, statement, names)
+        yield from _columns(word, tables, names)
         yield from (Candidate(each, "keyword") for each in _KEYWORDS.split())
 
 
@@ -137,9 +154,15 @@ def _tables(word: str, names: CatalogNames) -> Iterator[Candidate]:
     yield from (Candidate(f"{each}.", "database") for each in names.databases())
 
 
-def _columns(word: str, statement: str, names: CatalogNames) -> Iterator[Candidate]:
+def _columns(word: str, tables: Sequence[tuple[str, str]], names: CatalogNames) -> Iterator[Candidate]:
+    """The columns of data of all tables, then Hudi's meta columns."""
+    found = list(_columns_of(word, tables, names))
+    yield from sorted(found, key=lambda each: each.text.rpartition(".")[2].startswith(_META_PREFIX))
+
+
+def _columns_of(word: str, tables: Sequence[tuple[str, str]], names: CatalogNames) -> Iterator[Candidate]:
     qualifier, dot, _ = word.rpartition(".")
-    for table, alias in _REFERENCE.findall(statement):
+    for table, alias in tables:
         database, _, name = table.replace("`", "").rpartition(".")
         columns = names.columns(database or names.current_database, name)
         if not dot:

@@ -1,4 +1,4 @@
-"""Shows long and wide results in a pager, $PAGER or less, so that nothing scrolls away or wraps."""
+"""Shows long results in a pager, $PAGER or less, so that nothing scrolls away."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from typing import Final
 
 from rich.cells import cell_len
 
-_PAGED_FORMS: Final = ("table", "vertical")
-# Keep colours, cut long lines at the edge (arrow keys move), leave the text on the screen afterwards.
-_LESS_OPTIONS: Final = "-RSX"
+# Keep colours, leave the text on the screen afterwards.
+_LESS_OPTIONS: Final = "-RX"
 # More than a pipe holds: a pager that has taken this much reads its input.
 _MOST_KEPT: Final = 2 << 20
 
 
-def is_paged(form: str) -> bool:
-    """True for the formats for people, if standard output is a terminal and a pager exists."""
-    return form in _PAGED_FORMS and sys.stdout.isatty() and _pager_command() is not None
+def has_pager() -> bool:
+    """True if standard output is a terminal and a pager exists."""
+    return sys.stdout.isatty() and _pager_command() is not None
 
 
 @contextmanager
-def paged_output() -> Iterator[PagedOutput]:
-    """Show what is written in the block by the pager if it does not fit the screen, else print it."""
-    output = PagedOutput(os.get_terminal_size(sys.stdout.fileno()))
+def paged_output(*, cuts_lines: bool = False) -> Iterator[PagedOutput]:
+    """Show what is written in the block by the pager if it is longer than the screen, else print it.
+
+    With `cuts_lines`, `less` cuts long lines at the edge, and arrow keys move.
+    """
+    output = PagedOutput(os.get_terminal_size(sys.stdout.fileno()), cuts_lines=cuts_lines)
     try:
         yield output
     finally:
@@ -39,8 +41,9 @@ def paged_output() -> Iterator[PagedOutput]:
 class PagedOutput:
     """Buffers text until it exceeds the screen, and sends it to the pager from then on."""
 
-    def __init__(self, screen: os.terminal_size) -> None:
+    def __init__(self, screen: os.terminal_size, *, cuts_lines: bool = False) -> None:
         self._screen = screen
+        self._cuts_lines = cuts_lines
         self._kept: list[str] = []
         self._lines = 0
         self._pager: subprocess.Popen[str] | None = None
@@ -52,8 +55,9 @@ class PagedOutput:
         """Write text that ends with a line's end. Output is discarded after the pager exits."""
         if self._pager is None and not self._is_unpaged:
             self._kept.append(text)
-            self._lines += text.count("\n")
-            if not self._fits(text):
+            self._lines += self._screen_lines(text)
+            # One line for the statement's time, one for the prompt. Some terminals report the size 0.
+            if self._lines > (self._screen.lines or 24) - 2:
                 self._open_pager()
         else:
             self._send(text)
@@ -81,17 +85,16 @@ class PagedOutput:
             sys.stdout.write("".join(self._sent))
             sys.stdout.flush()
 
-    def _fits(self, text: str) -> bool:
-        # One line for the statement's time, one for the prompt. Some terminals report the size 0.
-        if self._lines > (self._screen.lines or 24) - 2:
-            return False
+    def _screen_lines(self, text: str) -> int:
+        """How many lines of the screen the text takes; a long line wraps."""
         columns = self._screen.columns or 80
-        return all(cell_len(line) <= columns for line in text.splitlines())
+        return sum(max(1, -(-cell_len(line) // columns)) for line in text.splitlines())
 
     def _open_pager(self) -> None:
         command = _pager_command()
         assert command is not None
-        environment = {"LESS": _LESS_OPTIONS, **os.environ}
+        options = f"{_LESS_OPTIONS}S" if self._cuts_lines else _LESS_OPTIONS
+        environment = {"LESS": options, **os.environ}
         try:
             self._pager = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment)
         except OSError as error:

@@ -8,7 +8,7 @@ from typing import Final
 from hudisql.cli.interactive.completion import CatalogNames
 
 _COLUMNS: Final = {
-    ("lake", "orders"): ("order_id", "amount", "dt"),
+    ("lake", "orders"): ("_hoodie_commit_time", "order_id", "amount", "dt"),
     ("lake", "customers"): ("customer_id", "name"),
     ("raw", "events"): ("event_id",),
 }

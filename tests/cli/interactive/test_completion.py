@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
-from hudisql.cli.interactive.completion import candidates
+from hudisql.cli.interactive.completion import StatementCompleter, candidates
 from tests.cli.interactive.sample_names import SampleNames
 
 
@@ -27,7 +29,10 @@ def completed(text: str) -> list[str]:
         ("MERGE INTO lake.c|", ["lake.customers"]),
         ("MERGE INTO orders o USING c|", ["customers"]),
         ("SELECT a| FROM orders", ["amount", "add", "all", "alter", "analyze", "and", "anti", "as", "asc"]),
-        ("SELECT o.| FROM orders o JOIN customers c", ["o.order_id", "o.amount", "o.dt"]),
+        (
+            "SELECT o.| FROM orders o JOIN customers c",
+            ["o.order_id", "o.amount", "o.dt", "o._hoodie_commit_time"],
+        ),
         ("SELECT c.n| FROM orders AS o JOIN lake.customers AS c ON 1 = 1", ["c.name"]),
         ("SELECT o.| FROM raw.events", []),
         ("SELECT * FROM orders WHERE dt = '|", []),
@@ -42,7 +47,11 @@ def completed(text: str) -> list[str]:
         ("CALL show_commits(table => 'lake.o|", ["lake.orders"]),
         ("CALL system.pause_ingest(ta|", ["table => "]),
         ("CALL nothing(|", []),
-        ("\\|", ["\\l", "\\c", "\\d", "\\d+", "\\df", "\\i", "\\x", "\\q"]),
+        ("\\d|", ["\\d+", "\\dt", "\\df"]),
+        (
+            "SELECT o| FROM raw.events; SELECT 1 FROM orders",
+            ["on", "options", "or", "order", "outer", "over", "overwrite"],
+        ),
         ("\\d c|", ["customers"]),
         ("\\c r|", ["raw"]),
     ],
@@ -59,3 +68,11 @@ def test_parameters_that_were_given_are_not_offered_again() -> None:
 
 def test_a_word_in_upper_case_gives_keywords_in_upper_case() -> None:
     assert completed("SELECT 1 FROM orders GRO|") == ["GROUP"]
+
+
+def test_columns_before_a_from_are_those_of_the_last_table_and_meta_columns_come_last() -> None:
+    completer = StatementCompleter(SampleNames())
+    completer.remember("SELECT * FROM orders;")
+    completer.remember("SELECT 1;")
+    offered = [each.text for each in completer.get_completions(Document("SELECT "), CompleteEvent())]
+    assert offered[:4] == ["order_id", "amount", "dt", "_hoodie_commit_time"]

@@ -18,7 +18,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from hudisql.cli.batch import HELP, BatchOptions
-from hudisql.cli.interactive.shell import open_history, open_prompt, run_shell
+from hudisql.cli.interactive.prompt import is_finished, open_history, open_prompt
+from hudisql.cli.interactive.shell import run_shell
 from hudisql.cli.interrupts import clean_interrupts
 from hudisql.sql.text.shell_commands import CommandLine, ShellCommand, find_shell_command
 from tests.cli.interactive.sample_names import SampleNames
@@ -35,9 +36,11 @@ def opened() -> PromptSession[str]:
     return open_prompt(SampleNames(), lambda: None)
 
 
-def test_enter_makes_a_new_line_until_the_semicolon(keyboard: PipeInput) -> None:
+def test_enter_makes_a_new_line_until_the_semicolon_and_adds_nothing_to_pasted_lines(
+    keyboard: PipeInput,
+) -> None:
     keyboard.send_text("select ';'\r  -- not yet;\rfrom t;\r")
-    assert opened().prompt("> ") == "select ';'\n  -- not yet;\n  from t;"
+    assert opened().prompt("> ") == "select ';'\n  -- not yet;\nfrom t;"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def test_enter_makes_a_new_line_until_the_semicolon(keyboard: PipeInput) -> None
         (" exit ", ShellCommand.QUIT),
         ("!quit", ShellCommand.QUIT),
         ("Help;", ShellCommand.HELP),
+        ("?", ShellCommand.HELP),
+        (".quit", ShellCommand.QUIT),
         ("clear", ShellCommand.CLEAR),
     ],
 )
@@ -59,6 +64,39 @@ def test_words_that_are_no_sql_need_no_semicolon(
     assert find_shell_command(opened().prompt("> ")) == CommandLine(command)
     for sql in ("select 'quit';", "clear cache", "help me"):
         assert find_shell_command(sql) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "argument"),
+    [
+        ("\\dt;", ShellCommand.STATEMENT, "SHOW TABLES"),
+        ("\\d t;", ShellCommand.STATEMENT, "DESCRIBE TABLE t"),
+        (".tables", ShellCommand.STATEMENT, "SHOW TABLES"),
+        ("\\dt o*", ShellCommand.STATEMENT, "SHOW TABLES LIKE 'o*'"),
+        ("\\timing on", ShellCommand.TIMING, "on"),
+        ("\\o /tmp/a b.csv", ShellCommand.OUTPUT, "/tmp/a b.csv"),
+        ("\\e", ShellCommand.EDIT, ""),
+        (".mode csv", ShellCommand.FORM, "csv"),
+        ("!ls -l", ShellCommand.SYSTEM, "ls -l"),
+        ("\\tining", ShellCommand.UNKNOWN, "there is no command \\tining; did you mean \\timing?"),
+        (
+            "\\set a 1",
+            ShellCommand.UNKNOWN,
+            "there is no command \\set; SET hivevar:name=value, used as ${name}",
+        ),
+        ("\\d a b", ShellCommand.UNKNOWN, "\\d does not take 'a b'; help lists the commands"),
+    ],
+)
+def test_commands_of_psql_and_duckdb(text: str, command: ShellCommand, argument: str) -> None:
+    assert find_shell_command(text) == CommandLine(command, argument)
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [("tables", True), ("shwo tables", True), ("SHOW TABLES", False), ("(select", False), ("-- note", True)],
+)
+def test_enter_answers_what_begins_no_statement_at_once(text: str, runs: bool) -> None:
+    assert is_finished(text) == runs
 
 
 def test_enter_makes_a_new_line_until_a_block_ends(keyboard: PipeInput) -> None:

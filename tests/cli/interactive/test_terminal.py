@@ -57,14 +57,41 @@ def test_tab_completes_tables_and_columns_of_the_metastore(prompt: Terminal) -> 
 
 @pytest.mark.spark
 @pytest.mark.hms
-def test_long_and_wide_results_are_paged_and_nothing_is_lost_when_the_pager_is_left(prompt: Terminal) -> None:
-    prompt.type("select id, repeat('x', 200) as wide from range(5000);\r")
-    prompt.wait_for("| 20 ")
+def test_long_results_are_paged_and_only_the_first_rows_are_fetched(prompt: Terminal) -> None:
+    prompt.type("select id from range(5000000);\r")
+    prompt.wait_for("|   20 |")
     assert "Time taken" not in prompt.screen
     prompt.type("G")
-    prompt.wait_for("| 4999 ")
+    prompt.wait_for("| 9999 |")
+    prompt.wait_for("There are more than these 10000 rows")
     prompt.type("q")
-    prompt.wait_for("5000 rows")
+    prompt.wait_for("the first 10000 rows")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_changes_answer_in_a_line_and_wide_rows_a_column_a_line(prompt: Terminal) -> None:
+    prompt.type("insert into orders values (1, 5), (2, 6);\r")
+    prompt.wait_for(": 2 inserted in 1 file, ")
+    assert "Time taken" not in prompt.screen
+    prompt.type("select *, 'NULL' as note from orders where order_id = 2;\r")
+    prompt.wait_for("_hoodie_record_key     : 2")
+    prompt.wait_for("note                   : 'NULL'")
+    prompt.type("\\x\r")
+    prompt.wait_for("one column a line")
+    prompt.type("delete from orders where order_id = 1;\r")
+    prompt.wait_for("rows_deleted      : 1")
+    prompt.type("\\x auto\r")
+    prompt.wait_for("as a table, or one column a line")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_words_that_begin_no_statement_are_answered_and_commands_of_the_system_run(prompt: Terminal) -> None:
+    prompt.type("tables\r")
+    prompt.wait_for("did you mean SHOW TABLES?")
+    prompt.type("!echo $((6 * 7))\r")
+    prompt.wait_for("\n42\n")
 
 
 @pytest.mark.spark
@@ -87,7 +114,7 @@ def test_helpers_and_sourced_files(prompt: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "answer.sql"
     file.write_text("select 42 as answer; quit; select 43 as answer;")
     prompt.type(f"source {file}\r")
-    prompt.wait_for("| 42     |")
+    prompt.wait_for("|     42 |")
     prompt.type("\\x\r")
     prompt.wait_for("one column a line")
     prompt.type("select 5 as five;\r")
@@ -116,15 +143,17 @@ print("printed")
 
 
 def test_a_short_result_is_printed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _PAGED.format(lines=5, width=10)]
+    command = [sys.executable, "-c", _PAGED.format(lines=5, width=200)]
     with open_terminal(command, {"HOME": str(tmp_path)}) as opened:
         opened.wait_for("printed")
         assert opened.wait_for_end() == 0
         assert "line 0" in opened.screen
 
 
-@pytest.mark.parametrize(("lines", "width"), [(200, 10), (3, 200)])
-def test_a_long_or_wide_result_waits_in_the_pager(tmp_path: Path, lines: int, width: int) -> None:
+@pytest.mark.parametrize(("lines", "width"), [(200, 10), (20, 200)])
+def test_what_takes_more_lines_than_the_screen_has_waits_in_the_pager(
+    tmp_path: Path, lines: int, width: int
+) -> None:
     command = [sys.executable, "-c", _PAGED.format(lines=lines, width=width)]
     with open_terminal(command, {"HOME": str(tmp_path), "PAGER": "less"}) as opened:
         opened.wait_for("line 2")
