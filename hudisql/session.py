@@ -388,9 +388,10 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
 def _warn_of_misspelt(settings: Settings, console: Console) -> None:
     from hudisql.options.known_settings import warn_of_settings
 
-    for name, meant in unknown_environment_names().items():
-        hint = f"did you mean {meant}?" if meant else "hudisql config lists the settings"
-        console.warning(f"the environment variable {name} names no setting of hudisql; {hint}")
+    for name in unknown_environment_names():
+        console.warning(
+            f"the environment variable {name} names no setting of hudisql; hudisql config lists the settings"
+        )
     given = {name: value for name, value in settings.conf.items() if not name.startswith("spark.")}
     warn_of_settings(console, given, "conf")
 

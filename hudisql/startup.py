@@ -171,6 +171,11 @@ class OwnedParts:
             raise
 
     def _start_with_catalog(self) -> None:
+        from hudisql.catalog.embedded import check_writable_warehouse
+
+        if not self._settings.metastore_uris:
+            # Fail before Spark starts.
+            check_writable_warehouse(self._settings.warehouse)
         opening = self._metastore_opening()
         if self._settings.metastore_uris:
             # Fail before Spark starts if a given metastore does not answer.

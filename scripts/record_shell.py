@@ -34,9 +34,9 @@ _SECONDS: Final = 200
 _TYPED: Final = (
     ("CREATE TABLE orders (order_id INT, city STRING, amount DECIMAL(9,2)) USING hudi\r", "\n..."),
     ("TBLPROPERTIES (primaryKey = 'order_id');\r", "Time taken"),
-    ("INSERT INTO orders VALUES (1, 'Oslo', 12.50), (2, 'Rome', 8.00);\r", "Time taken"),
+    ("INSERT INTO orders VALUES (1, 'Oslo', 12.50), (2, 'Rome', 8.00);\r", " inserted in "),
     ("MERGE INTO orders t USING (SELECT 2 AS order_id, 9.25 AS amount) s\r", "\n..."),
-    ("ON t.order_id = s.order_id WHEN MATCHED THEN UPDATE SET amount = s.amount;\r", "Time taken"),
+    ("ON t.order_id = s.order_id WHEN MATCHED THEN UPDATE SET amount = s.amount;\r", " updated in "),
     ("SELECT order_id, city, amount FROM orders ORDER BY order_id;\r", "Time taken"),
     ("CALL show_b\t", "show_bootstrap_partitions"),
 )

@@ -82,15 +82,7 @@ def acquire_embedded_metastore(
     MetastoreUnavailableError with the end of the server's log if it does not come up, and SettingsError if
     there is no Java, no metastore among Spark's jars, or the warehouse is not a local directory.
     """
-    directory = _directory_of(warehouse)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        users_lock = (directory / "users.lock").open("ab")
-    except OSError as error:
-        raise MetastoreUnavailableError(
-            f"cannot keep a metastore under the warehouse: {error.filename}: {error.strerror}",
-            hint="choose a writable directory with --warehouse, or a running metastore with --metastore",
-        ) from error
+    directory, users_lock = _opened_directory(warehouse)
     try:
         # Waits only while a watcher is stopping the server of the last user before us.
         fcntl.flock(users_lock, fcntl.LOCK_SH)
@@ -165,6 +157,24 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
 def check_embedded_warehouse(warehouse: str | Path) -> None:
     """Raise SettingsError if the warehouse cannot hold an embedded metastore. Starts nothing."""
     _directory_of(warehouse)
+
+
+def check_writable_warehouse(warehouse: str | Path) -> None:
+    """Make the directory of the warehouse's metastore; raises MetastoreUnavailableError if that fails."""
+    _opened_directory(warehouse)[1].close()
+
+
+def _opened_directory(warehouse: str | Path) -> tuple[Path, IO[bytes]]:
+    """The directory of the warehouse's metastore, which is made, and its users' lock file."""
+    directory = _directory_of(warehouse)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory, (directory / "users.lock").open("ab")
+    except OSError as error:
+        raise MetastoreUnavailableError(
+            f"cannot keep a metastore under the warehouse: {error.filename}: {error.strerror}",
+            hint="choose a writable directory with --warehouse, or a running metastore with --metastore",
+        ) from error
 
 
 def _directory_of(warehouse: str | Path) -> Path:

@@ -45,7 +45,7 @@ from hudisql.sql.spark_scripts import check_block
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.database_names import created_database, used_database
-from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql.text.spark_errors import CHANGES_ROWS_HINT, SourceText
 
 if TYPE_CHECKING:
     from hudisql.check.shadow_metastore import ShadowContext
@@ -221,7 +221,7 @@ class StatementCheck:
         if is_plain and isinstance(statement, _HUDI_ONLY):
             raise UnsupportedStatementError(
                 f"{statement.verb} needs a Hudi table, and {entry.full_name} is not one",
-                hint="CALL bootstrap_table(…) makes a Hudi table of it",
+                hint=CHANGES_ROWS_HINT,
             )
         if entry.is_view:
             return

@@ -270,7 +270,8 @@ def run_statement(
 def _print_times(stopwatch: Stopwatch, shown: str | None) -> None:
     """Say how long the statement took, and apart from it the start that it was the first to wait for."""
     if stopwatch.start_seconds >= _LEAST_START_SECONDS:
-        print(f"Spark and the metastore took {stopwatch.start_seconds:.2f} s to start", file=sys.stderr)
+        waited = f"{stopwatch.start_seconds:.2f} s"
+        print(f"Waited {waited} for the start of Spark and the metastore", file=sys.stderr, flush=True)
     if shown is not None:
         rows = f", {shown}" if shown else ""
         print(f"Time taken: {stopwatch.seconds:.2f} s{rows}", file=sys.stderr, flush=True)

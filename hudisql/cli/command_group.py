@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +28,28 @@ _OF_DEVELOPMENT: Final = ("test", "docs", "dev")
 class CommandGroup(TyperGroup):
     """The group of all subcommands."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The subcommand of the first word; for a script or a statement the error names its option."""
+        if self.get_command(ctx, args[0]) is None and (meant := _meant(args)) is not None:
+            ctx.fail(f"No such command '{args[0]}': {meant}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; ends with an exit code and one line for an error that it did not catch."""
         with exit_after_errors():
             return super().invoke(ctx)
+
+
+def _meant(words: list[str]) -> str | None:
+    """How to run what looks like a script or a statement."""
+    from hudisql.sql.dispatch import STATEMENT_HEADS
+
+    if words[0].lower().endswith(".sql"):
+        return f"hudisql -f {shlex.quote(words[0])} runs a script"
+    first = words[0].split(None, 1)
+    if first and first[0].upper() in STATEMENT_HEADS:
+        return f"hudisql -e {shlex.quote(' '.join(words))} runs statements"
+    return None
 
 
 @contextmanager

@@ -151,13 +151,17 @@ def load_settings(
 ) -> Settings:
     """Load the four layers. `command_line` holds what was given there (None: not given).
 
-    Raises SettingsError, naming the layer, for unknown names, bad values and an unreadable file.
+    Raises SettingsError, naming the layer, for unknown names (in the environment: for misspelt ones), bad
+    values and an unreadable file.
     """
     environment = os.environ if environment is None else environment
     settings = Settings()
     path = find_settings_file(environment, working_directory or Path.cwd())
     if path is not None:
         settings = settings.with_layer(_read_settings_file(path), str(path))
+    for name, meant in unknown_environment_names(environment).items():
+        if meant is not None:
+            raise SettingsError(f"there is no setting {name} (environment)", hint=f"did you mean {meant}?")
     for name, text in sorted(environment.items()):
         setting = name.removeprefix(ENVIRONMENT_PREFIX).lower()
         if name.startswith(ENVIRONMENT_PREFIX) and setting in _DECLARED:
@@ -188,12 +192,22 @@ def adopt_hive_metastore(settings: Settings) -> Settings:
 
 
 def unknown_environment_names(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
-    """HUDISQL_* variables that name no setting, probably misspelt, each with the nearest setting."""
+    """HUDISQL_* variables that name no setting, each with the setting that was probably meant.
+
+    Others may set such variables, too: Kubernetes does (HUDISQL_PORT) for a service of that name.
+    """
     names = os.environ if environment is None else environment
-    known = {f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in _DECLARED} | {f"{ENVIRONMENT_PREFIX}CONFIG"}
-    unknown = sorted(name for name in names if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
-    near = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.8) for name in unknown}
-    return {name: found[0] if found else None for name, found in near.items()}
+    known = [*(name.upper() for name in _DECLARED), "CONFIG"]
+    given = sorted(
+        name.removeprefix(ENVIRONMENT_PREFIX) for name in names if name.startswith(ENVIRONMENT_PREFIX)
+    )
+    near = {
+        name: difflib.get_close_matches(name, known, n=1, cutoff=0.8) for name in given if name not in known
+    }
+    return {
+        f"{ENVIRONMENT_PREFIX}{name}": f"{ENVIRONMENT_PREFIX}{found[0]}" if found else None
+        for name, found in near.items()
+    }
 
 
 def find_settings_file(environment: Mapping[str, str], working_directory: Path) -> Path | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
-from hudisql.errors import NoSuchPathError, UnsupportedStatementError
+from hudisql.errors import NoSuchPathError, QueryError, UnsupportedStatementError
 from hudisql.options.known_settings import warn_of_settings
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl import table_statements
@@ -38,7 +38,12 @@ from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.spark_errors import SourceText, translate_spark_error, translated_spark_errors
+from hudisql.sql.text.spark_errors import (
+    CHANGES_ROWS_HINT,
+    SourceText,
+    translate_spark_error,
+    translated_spark_errors,
+)
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -96,9 +101,19 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
     entry = _changed_table(context, statement)
-    if entry is None:
-        return _change(context, statement, source)
-    return run_dml(context, entry, statement, source)
+    if entry is not None:
+        return run_dml(context, entry, statement, source)
+    try:
+        with translated_spark_errors(source):
+            return _change(context, statement, source)
+    except QueryError as error:
+        if error.hint != CHANGES_ROWS_HINT:
+            raise
+        # Spark names its catalog, or for a rewritten statement `unknown`.
+        raise UnsupportedStatementError(
+            f"{statement.verb} needs a Hudi table, and {statement.table} is not one: nothing was run",
+            hint=CHANGES_ROWS_HINT,
+        ) from error
 
 
 def _changed_table(context: Context, statement: st.ChangeStatement) -> MetastoreTable | None:

@@ -84,6 +84,8 @@ def test_version_and_help_answer_without_loading_spark() -> None:
     [
         (["--nope"], "No such option"),
         (["nope"], "No such command"),
+        (["load.sql"], "hudisql -f load.sql runs a script"),
+        (["select 1"], "hudisql -e 'select 1' runs statements"),
         (["--format", "xml", "-e", "select 1"], "must be one of table, csv"),
         (["--conf", "spark.a", "-e", "select 1"], "--conf: 'spark.a' is not key=value"),
         (["--hivevar", "=x", "-e", "select 1"], "is not key=value"),
@@ -149,6 +151,19 @@ def test_a_warehouse_that_is_no_local_directory_is_one_error(
         assert "ECRET" not in done.stderr
         assert "Traceback" not in done.stderr
     assert not (tmp_path / "s3a:").exists()
+
+
+def test_a_warehouse_that_cannot_be_written_is_an_error_before_spark_starts(
+    tmp_path: Path, run_alone: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_spark(*_arguments: object) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr("hudisql.spark.spark_session.start_spark", start_spark)
+    (tmp_path / "file").touch()
+    done = run_alone("--warehouse", str(tmp_path / "file" / "w"), "-e", "show tables")
+    assert done.exit_code == 1
+    assert f"{tmp_path}/file/w/.metastore: Not a directory" in done.stderr
 
 
 def test_a_metastore_that_does_not_answer_is_exit_code_1(run_alone: Run) -> None:

@@ -103,9 +103,13 @@ def test_bad_environment_values_name_the_variable(tmp_path: Path) -> None:
         load_settings(environment={"HUDISQL_CONF": "spark.a"}, working_directory=tmp_path)
 
 
-def test_unknown_variables_are_found() -> None:
-    environment = {"HUDISQL_METASTOR": "x", "HUDISQL_MASTER": "local", "HUDISQL_CONFIG": "f", "OTHER": ""}
-    assert unknown_environment_names(environment) == {"HUDISQL_METASTOR": "HUDISQL_METASTORE"}
+def test_unknown_variables_are_found_and_misspelt_ones_are_errors(tmp_path: Path) -> None:
+    environment = {"HUDISQL_PORT": "tcp://", "HUDISQL_MASTER": "local", "HUDISQL_CONFIG": "", "OTHER": ""}
+    assert unknown_environment_names(environment) == {"HUDISQL_PORT": None}
+    load_settings(environment=environment, working_directory=tmp_path)
+    with pytest.raises(SettingsError, match="did you mean HUDISQL_FORMAT") as caught:
+        load_settings(environment={"HUDISQL_FROMAT": "csv"}, working_directory=tmp_path)
+    assert "HUDISQL_FROMAT" in caught.value.message
 
 
 def test_secrets_are_masked() -> None:

@@ -179,13 +179,28 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
     assert ("shop", "trips", False) in values(shop, "SHOW TABLES IN shop")
     shop.sql("REFRESH TABLE shop.plain")
     shop.sql("ANALYZE TABLE shop.plain COMPUTE STATISTICS")
-    for text in ("DELETE FROM shop.plain WHERE id = 'k1'", "UPDATE shop.plain SET seq = 1"):
-        with pytest.raises(QueryError, match=r"does not support|is not supported temporarily") as refused:
-            shop.sql(text)
-        assert "migrate_table" in str(refused.value.hint)
     with pytest.raises(QueryError) as refused:
         shop.sql("ALTER TABLE shop.plain RENAME COLUMN seq TO n")
     assert "migrate_table" not in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM shop.plain WHERE id = 'k1'",
+        "UPDATE shop.plain SET seq = 1",
+        "UPDATE shop.plain SET seq = 1 WHERE id IN (SELECT id FROM shop.trips)",
+        "MERGE INTO shop.plain USING shop.trips t ON plain.id = t.id WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_change_of_a_plain_table_names_the_table_and_what_makes_a_hudi_table_of_it(
+    shop: Session, text: str
+) -> None:
+    with pytest.raises(
+        UnsupportedStatementError, match=r"needs a Hudi table, and shop\.plain is not"
+    ) as refused:
+        shop.sql(text)
+    assert "migrate_table" in str(refused.value.hint)
 
 
 @pytest.mark.usefixtures("unchanged")

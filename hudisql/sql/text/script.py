@@ -25,6 +25,8 @@ _MAX_SUBSTITUTIONS = 40  # as Hive's and Spark's VariableSubstitution
 TRANSACTION_WORDS: Final = frozenset({"TRANSACTION", "TRAN", "WORK"})
 _UNCOUNTED: Final = frozenset({"IF", "WHILE", "REPEAT", "FOR", "LOOP"})
 _WORD: Final = re.compile(r"\w+|[^\s\w]")
+# With the indentation that errors have, a line of a terminal of 80 columns.
+_SHOWN_LETTERS: Final = 76
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,24 @@ def position_at(text: str, offset: int, line: int = 1, column: int = 1) -> tuple
 
 
 def marked_line(text: str, offset: int, length: int = 1) -> str:
-    """The line of `text` at `offset`, and below it a line of carets under the marked part."""
+    """The line of `text` at `offset`, and below it a line of carets under the marked part.
+
+    Of a long line the part around the mark is shown: where a terminal wraps a line, carets would mark another
+    row.
+    """
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     whole = text[start : len(text) if end < 0 else end].rstrip("\r")
-    indent = "".join("\t" if letter == "\t" else " " for letter in whole[: offset - start])
-    carets = "^" * max(1, min(length, len(whole) - (offset - start)))
-    return f"  {whole}\n  {indent}{carets}"
+    at = offset - start
+    begin = max(0, min(at - _SHOWN_LETTERS // 2, len(whole) - _SHOWN_LETTERS))
+    shown, at = whole[begin : begin + _SHOWN_LETTERS], at - begin
+    length = max(1, min(length, len(shown) - at))
+    if begin:
+        shown = f"…{shown[1:]}"
+    if begin + _SHOWN_LETTERS < len(whole):
+        shown = f"{shown[:-1]}…"
+    indent = "".join("\t" if letter == "\t" else " " for letter in shown[:at])
+    return f"  {shown}\n  {indent}{'^' * length}"
 
 
 def syntax_error(

@@ -32,10 +32,11 @@ _CHANGES_ROWS: Final = re.compile(
     r"does not support (?:UPDATE TABLE|DELETE|MERGE INTO TABLE)\b"
     r"|(?:UPDATE|MERGE INTO) TABLE is not supported temporarily"
 )
-_CHANGES_ROWS_HINT: Final = (
+CHANGES_ROWS_HINT: Final = (
     "Hudi tables take it: CALL migrate_table(…) makes one of a parquet table and keeps the name, "
     "CREATE TABLE … USING hudi an empty one"
 )
+"""The hint where a table that is none of Hudi's does not take an UPDATE, DELETE or MERGE."""
 # Spark begins each of its messages with the name of the condition.
 _CONDITION: Final = re.compile(r"\[(?P<name>[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
@@ -147,7 +148,7 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
         text = f"{text}\n{place}"
     named = _CONDITION.match(message.lstrip())
     condition = None if named is None else named["name"]
-    hint = _CHANGES_ROWS_HINT if _CHANGES_ROWS.search(text) else None
+    hint = CHANGES_ROWS_HINT if _CHANGES_ROWS.search(text) else None
     made = SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text, hint=hint)
     made.condition = condition
     return made
