@@ -25,7 +25,7 @@ from hudisql.sql.text.script import (
     split_script,
     substitute_variables,
 )
-from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
+from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command, refusal_in_scripts
 
 if TYPE_CHECKING:
     from hudisql.check.statement_check import StatementCheck
@@ -87,6 +87,8 @@ def check_text(
                 yield ScriptFinding(file.name, statement.line, statement.column, "unsupported", message)
             elif line.command is ShellCommand.QUIT:
                 return
+            elif (refusal := refusal_in_scripts(line)) is not None:
+                yield ScriptFinding(file.name, statement.line, statement.column, "unsupported", refusal)
             continue
         others: list[ScriptFinding] = []
         if checker is not None:
@@ -123,8 +125,12 @@ def _check_statement(
 
 
 def _read_clauses(parsed: st.Statement, where: Any) -> None:
-    """Read the clauses of a change of rows, which hudisql parses itself."""
-    if isinstance(parsed, st.MergeStatement):
+    """Read the clauses of a change of rows, and the arguments of a CALL, which hudisql parses itself."""
+    if isinstance(parsed, st.CallStatement):
+        from hudisql.check.procedure_arguments import bind_call
+
+        bind_call(parsed)
+    elif isinstance(parsed, st.MergeStatement):
         cl.read_merge(parsed, **where)
     elif isinstance(parsed, st.UpdateStatement):
         cl.read_update(parsed, **where)

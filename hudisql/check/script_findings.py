@@ -39,6 +39,7 @@ _CODES_OF_SPARK: Final = {
     "UNRESOLVED_ROUTINE": "unknown-function",
     "PARSE_SYNTAX_ERROR": "syntax",
 }
+SCRIPT_NAME: Final = "script-name"
 CODES: Final = {
     "syntax": "the statement cannot be parsed",
     "unknown-variable": "a ${variable} has no value",
@@ -57,6 +58,7 @@ CODES: Final = {
     "not-idempotent": "a bootstrap that would do something else when it is called again",
     "blocked": "the plan of a bootstrap has blockers (--level plan)",
     "setting": "a setting has a bad value",
+    SCRIPT_NAME: "a script of a directory of migrations is misnamed, or another one has its version",
     "error": "anything else that would fail",
 }
 """What each code means."""

@@ -20,6 +20,7 @@ from hudisql.check.bootstrap_calls import (
     existing_table_problem,
     idempotence_problems,
 )
+from hudisql.check.procedure_arguments import bind_call
 from hudisql.errors import (
     HudisqlError,
     NoSuchDatabaseError,
@@ -28,9 +29,6 @@ from hudisql.errors import (
     UnsupportedStatementError,
 )
 from hudisql.options.known_settings import unknown_setting
-from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import find_procedure
-from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.sql.ddl.alter_table import alter_table
 from hudisql.sql.ddl.create_table import plan_table_as
 from hudisql.sql.ddl.create_table_like import makes_hudi_table, read_definition_like
@@ -117,8 +115,7 @@ class StatementCheck:
                 self._other(statement, source)
 
     def _call(self, statement: st.CallStatement) -> None:
-        declared = find_procedure(statement.procedure)
-        arguments: Any = bind_arguments(declared, statement.positional, statement.named)
+        declared, arguments = bind_call(statement)
         if declared.name == "bootstrap_table":
             for message, hint in idempotence_problems(arguments):
                 self.problem("not-idempotent", message, hint)

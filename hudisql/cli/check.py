@@ -54,12 +54,26 @@ def check_scripts(
             raise InvalidArgumentError(f"{option} {value}: it must be one of {', '.join(allowed)}")
     files = read_files(paths)
     schemas = [] if schema is None else read_files([schema])
-    findings = _find(settings, files, level, schemas, is_offline=schema is not None)
+    findings = _find_names(paths)
+    findings += _find(settings, files, level, schemas, is_offline=schema is not None)
     sys.stdout.write(render(findings, form))
     counted = f"{len(findings)} {'finding' if len(findings) == 1 else 'findings'}"
     said = counted if findings else "nothing found"
     print(f"{said} in {len(files)} {'file' if len(files) == 1 else 'files'}", file=sys.stderr, flush=True)
     raise typer.Exit(EXIT_FAILED if findings else EXIT_OK)
+
+
+def _find_names(paths: list[Path]) -> list[ScriptFinding]:
+    """The files that `hudisql migrate` refuses for their names, in the directories of migrations."""
+    from hudisql.check.script_findings import SCRIPT_NAME, ScriptFinding
+    from hudisql.migrations.scripts import migration_directories, name_problems
+
+    return [
+        ScriptFinding(str(each.path), 1, 1, SCRIPT_NAME, each.error.message, each.error.hint)
+        for path in paths
+        for directory in migration_directories(path)
+        for each in name_problems(directory)
+    ]
 
 
 def _find(

@@ -302,10 +302,13 @@ def _undo(
 
 
 def make_project(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory, new or of a repository.")],
 ) -> None:
-    """Create a project of migrations: scripts, jobs, and a workflow for CI."""
+    """Add a project of migrations to a directory: scripts, jobs, and a workflow for CI."""
     from hudisql.migrations.new_project import make_project as make
 
-    for file in make(directory):
+    files = make(directory)
+    for file in files.made:
         print(file)
+    for file in files.kept:
+        print(f"{file} stays as it is", file=sys.stderr)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -23,6 +23,8 @@ from hudisql.sql.text.shell_commands import find_shell_command
 _NAME: Final = re.compile(
     r"(?:(?P<kind>[VU])(?P<version>\d+(?:[._]\d+)*)|(?P<repeatable>R))__(?P<text>.+)\.sql"
 )
+
+_LIKE_NAME: Final = re.compile(r"(?:[VU]\d[\d._]*|R_)_", re.IGNORECASE)
 
 
 class ScriptKind(Enum):
@@ -125,16 +127,68 @@ def load_scripts(directory: Path) -> MigrationScripts:
     """
     if not directory.is_dir():
         raise InvalidArgumentError(f"{directory} is not a directory", hint="hudisql init DIR makes a project")
+    for problem in name_problems(directory):
+        raise problem.error
     scripts = [_load(directory, path) for path in _sql_files(directory)]
-    found = MigrationScripts(
+    return MigrationScripts(
         directory,
         _ordered(scripts, ScriptKind.VERSIONED),
         _ordered(scripts, ScriptKind.REPEATABLE),
         _ordered(scripts, ScriptKind.UNDO),
     )
-    for each in (found.versioned, found.repeatable, found.undo):
-        _check_distinct(each)
-    return found
+
+
+@dataclass(frozen=True)
+class NameProblem:
+    """A script that `load_scripts` refuses for its name, with the error that says why."""
+
+    path: Path
+    error: InvalidArgumentError
+
+
+def name_problems(directory: Path) -> Iterator[NameProblem]:
+    """The scripts whose name does not follow Flyway, or has the version or description of another one.
+
+    Raises InvalidArgumentError for a directory that cannot be read.
+    """
+    by_name: dict[tuple[ScriptKind, Version | str], Path] = {}
+    for path in _sql_files(directory):
+        name = _read_name(path)
+        if name is None:
+            error = InvalidArgumentError(
+                f"{path} is not named as a migration script",
+                hint="V1__text.sql runs once, R__text.sql again when it has changed, U1__text.sql undoes V1",
+            )
+            yield NameProblem(path, error)
+            continue
+        kind, version, description = name
+        other = by_name.setdefault((kind, version or description), path)
+        if other is not path:
+            same = "version" if version else "name"
+            error = InvalidArgumentError(
+                f"{other} and {path} have the same {same}", hint="rename one of them"
+            )
+            yield NameProblem(path, error)
+
+
+def migration_directories(path: Path) -> Iterator[Path]:
+    """The directories at or below a path that `hudisql migrate` may be given: of a project, its migrations.
+
+    Scripts that seem to be meant as migrations tell them from other directories of scripts.
+    """
+    if not path.is_dir() or not _holds_migrations(path):
+        return
+    own = [each for each in path.iterdir() if each.is_file() and each.suffix.lower() == ".sql"]
+    below = [each for each in sorted(path.iterdir()) if each.is_dir() and _sql_files(each)]
+    if any(_LIKE_NAME.match(each.name) for each in own) or (not own and all(map(_holds_migrations, below))):
+        yield path
+        return
+    for each in below:
+        yield from migration_directories(each)
+
+
+def _holds_migrations(directory: Path) -> bool:
+    return any(_LIKE_NAME.match(path.name) for path in _sql_files(directory))
 
 
 def _sql_files(directory: Path) -> list[Path]:
@@ -145,33 +199,25 @@ def _sql_files(directory: Path) -> list[Path]:
     return sorted(path for path in found if path.suffix.lower() == ".sql")
 
 
-def _load(directory: Path, path: Path) -> MigrationScript:
+def _read_name(path: Path) -> tuple[ScriptKind, Version | None, str] | None:
     match = _NAME.fullmatch(path.name)
     if match is None:
-        raise InvalidArgumentError(
-            f"{path} is not named as a migration script",
-            hint="V1__text.sql runs once, R__text.sql again when it has changed, U1__text.sql undoes V1",
-        )
-    kind = ScriptKind.REPEATABLE
-    if match["kind"] is not None:
-        kind = ScriptKind.VERSIONED if match["kind"] == "V" else ScriptKind.UNDO
-    version = None if match["version"] is None else Version.parse(match["version"])
-    text = read_script(path)
-    name = path.relative_to(directory).as_posix()
-    return MigrationScript(path, name, kind, version, match["text"].replace("_", " "), text)
+        return None
+    description = match["text"].replace("_", " ")
+    if match["kind"] is None:
+        return ScriptKind.REPEATABLE, None, description
+    kind = ScriptKind.VERSIONED if match["kind"] == "V" else ScriptKind.UNDO
+    return kind, Version.parse(match["version"]), description
+
+
+def _load(directory: Path, path: Path) -> MigrationScript:
+    name = _read_name(path)
+    assert name is not None
+    kind, version, description = name
+    relative = path.relative_to(directory).as_posix()
+    return MigrationScript(path, relative, kind, version, description, read_script(path))
 
 
 def _ordered(scripts: Sequence[MigrationScript], kind: ScriptKind) -> tuple[MigrationScript, ...]:
     chosen = [script for script in scripts if script.kind is kind]
     return tuple(sorted(chosen, key=lambda each: (each.version or Version(()), each.description)))
-
-
-def _check_distinct(scripts: Sequence[MigrationScript]) -> None:
-    by_label: dict[str, MigrationScript] = {}
-    for script in scripts:
-        other = by_label.setdefault(script.label, script)
-        if other is not script:
-            raise InvalidArgumentError(
-                f"{other.path} and {script.path} have the same {'version' if script.version else 'name'}",
-                hint="rename one of them",
-            )

@@ -15,6 +15,7 @@ from hudisql.check.script_findings import code_of
 from hudisql.check.statement_check import missing_key_columns
 from hudisql.cli.main import app
 from hudisql.errors import InvalidArgumentError, QueryError, UnknownColumnError, UnknownParameterError
+from hudisql.migrations.scripts import load_scripts
 from tests.spark_versions import has_blocks
 
 SCHEMA = """
@@ -144,6 +145,32 @@ def test_the_level_parse_needs_no_spark(tmp_path: Path) -> None:
         "syntax",
         "unknown-variable",
     ]
+
+
+def test_names_and_calls_that_apply_refuses_are_found_without_spark(tmp_path: Path) -> None:
+    scripts = {
+        "schema.sql": "SELECT 1;",
+        "jobs/daily.sql": "CALL run_clean(table => 't');\n\\timing;\n",
+        "migrations/V1__a.sql": "CALL run_compactoin(table => 't');\nCALL run_clean(tabel => 't');\n",
+        "migrations/more/V1.0__b.sql": "SELECT 1;",
+        "migrations/V2_c.sql": "SELECT 1;",
+        "migrations/V4__d.sql": "SELECT 1;",
+        "migrations/U1__a.sql": "SELECT 1;",
+    }
+    for name, text in scripts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = json.loads(check("--level", "parse", "--format", "json", str(tmp_path), exit_code=1))
+    said = {(str(Path(each["file"]).relative_to(tmp_path)), each["line"], each["code"]) for each in found}
+    assert said == {
+        ("jobs/daily.sql", 2, "unsupported"),
+        ("migrations/V1__a.sql", 1, "unknown-procedure"),
+        ("migrations/V1__a.sql", 2, "unknown-parameter"),
+        ("migrations/V2_c.sql", 1, "script-name"),
+        ("migrations/more/V1.0__b.sql", 1, "script-name"),
+    }
+    with pytest.raises(InvalidArgumentError, match=r"V2_c\.sql is not named"):
+        load_scripts(tmp_path / "migrations")
 
 
 def test_bad_usage_is_exit_code_2(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,27 @@ def test_the_example_in_the_repository_is_what_init_makes(tmp_path: Path) -> Non
     run("init", str(tmp_path / "project"))
     assert files_of(tmp_path / "project") == files_of(TEMPLATE) == files_of(ROOT / "sql" / "migrations")
     assert ".github/workflows/migrations.yml" in files_of(TEMPLATE)
-    again = CliRunner().invoke(app, ["init", str(tmp_path / "project")])
-    assert (again.exit_code, "not empty" in again.stderr) == (2, True)
+    assert ".gitignore" in files_of(TEMPLATE)
+
+
+def test_init_adds_to_a_repository_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"README.md", "migrations/V1__own.sql", ".github/workflows/tests.yml"}
+    for name in own:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("own")
+    origin = {"url": "https://git.example.com/hudisql", "vcs_info": {"vcs": "git", "commit_id": "4f2a"}}
+    monkeypatch.setattr(PathDistribution, "read_text", lambda *_: json.dumps(origin))
+    done = run("init", str(tmp_path))
+    assert f"{tmp_path / 'README.md'} stays as it is" in done.stderr
+    assert f"{tmp_path / 'migrations'} stays as it is" in done.stderr
+    files = files_of(tmp_path)
+    assert {name for name, text in files.items() if text == b"own"} == own
+    assert {name for name in files if name.startswith("migrations/")} == {"migrations/V1__own.sql"}
+    assert {".gitignore", "schema.sql", "jobs/services.sql"} <= set(files)
+    workflow = files[".github/workflows/migrations.yml"].decode()
+    assert "|| 'hudisql[java] @ git+https://git.example.com/hudisql@4f2a' }}" in workflow
 
 
 @pytest.mark.spark
