@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, SessionClosedError
+from hudisql.spark.collected_rows import first_rows
 from hudisql.spark.jvm import java_context
 from hudisql.spark.versions import arrow_schema
 
@@ -126,7 +127,9 @@ class Result:
         return str(shown.head(_SHOWN_ROWS).to_string(index=False)) + more
 
     def _first_rows(self, count: int) -> pd.DataFrame:
-        return self._arrow_of(self.df.limit(count)).to_pandas()
+        with self.guard():
+            first = first_rows(self.df, count)
+        return self._arrow_of(first).to_pandas()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows on standard output, as Spark does."""

@@ -9,17 +9,19 @@ import io
 import re
 import sys
 import tempfile
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tutorial.md"
 _BLOCK = re.compile(r"```sql\n(?P<sql>.*?)^```\n(?:\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
-_MOST_COLUMNS = 8
+_SCREEN_WIDTH = 120
 
 
 def main() -> None:
     """Rewrite the page with the results of this run."""
     import hudisql
-    from hudisql.cli.output import write_result
+    from hudisql.cli.terminal_display import TerminalDisplay
     from hudisql.console import SilentConsole
     from hudisql.sql.text.script import split_script
 
@@ -30,19 +32,18 @@ def main() -> None:
 
         def with_results(block: re.Match[str]) -> str:
             printed = io.StringIO()
+            display = TerminalDisplay(open_output=lambda: nullcontext(printed), width=_SCREEN_WIDTH)
             for statement in split_script(block["sql"]):
+                began = time.monotonic()
                 result = session.sql(statement.text)
                 if result.has_rows:
-                    write_result(result, _form_of(len(result.names)), printed)
+                    fetched = display.fetch(result)
+                    display.write(fetched, time.monotonic() - began)
             text = printed.getvalue().replace(warehouse, "…/hudisql-warehouse")
             shown = f"\n```text\n{text}```\n" if text else ""
             return f"```sql\n{block['sql']}```\n{shown}"
 
         PAGE.write_text(_BLOCK.sub(with_results, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _form_of(columns: int) -> str:
-    return "table" if columns <= _MOST_COLUMNS else "vertical"
 
 
 if __name__ == "__main__":

@@ -41,13 +41,15 @@ _OF_CHANGE: Final = frozenset({"instant", "files_written", "bytes_written", *_CH
 class TerminalDisplay:
     """Shows rows in one of `TERMINAL_FORMS`, at most `most` of a query, where `open_output` opens.
 
-    `expanded` is whether a row is shown a column a line; None: as the form has it.
+    `expanded` is whether a row is shown a column a line; None: as the form has it. `width` is that of the
+    screen; None: the terminal's.
     """
 
     form: str = "table"
     expanded: Expanded | None = None
     most: int | None = None
     open_output: Callable[[], AbstractContextManager[Output]] = standard_output
+    width: int | None = None
 
     def fetch(self, result: Result) -> FetchedRows:
         """Run the query, until it has given the rows that are shown. Raises QueryError."""
@@ -64,7 +66,7 @@ class TerminalDisplay:
             if is_change:
                 output.write(change_line(dict(zip(fetched.names, rows[0], strict=True)), seconds) + "\n")
             else:
-                for line in shown_lines(fetched.names, rows, expanded, screen_width()):
+                for line in shown_lines(fetched.names, rows, expanded, self.width or _screen_width()):
                     output.write(line)
             if fetched.has_more:
                 output.write(
@@ -76,7 +78,7 @@ class TerminalDisplay:
         return f"{'the first ' if fetched.has_more else ''}{counted_rows(len(rows))}"
 
 
-def screen_width() -> int:
+def _screen_width() -> int:
     """The columns of the terminal; some terminals report none."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.cli.output import json_value, text_of, write_result
+from hudisql.cli.output import fetch_first_rows, json_value, result_rows, text_of, write_result
 from hudisql.result import LocalResult
 from hudisql.session import Session
 
@@ -149,3 +149,18 @@ def test_nested_values_that_are_empty_or_null_can_be_printed(session: Session) -
     write_result(session.sql(text), "csv", stream)
     assert stream.getvalue() == "k,m,e\n1,,{}\n"
     assert session.sql("SELECT max(struct(id)) AS m FROM range(0)").arrow().to_pylist() == [{"m": None}]
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_the_first_rows_have_the_values_that_all_rows_have(session: Session) -> None:
+    text = (
+        "SELECT id, NULL AS n, array(id, NULL) AS a, map('k', named_struct('d', DATE'2024-03-01')) AS m, "
+        "X'ff' AS b, CAST(id AS FLOAT) AS f, 1.50 AS c, TIMESTAMP'2024-03-01 01:02:03.5' AS t, "
+        "INTERVAL '1' DAY AS i, CAST('NaN' AS DOUBLE) AS x FROM range(20)"
+    )
+    rows = list(result_rows(session.sql(text)))
+    fetched = fetch_first_rows(session.sql(text), 20)
+    assert (repr(fetched.rows), fetched.has_more) == (repr(rows), False)
+    fetched = fetch_first_rows(session.sql(text), 7)
+    assert (repr(fetched.rows), fetched.has_more) == (repr(rows[:7]), True)

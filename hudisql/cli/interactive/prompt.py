@@ -65,8 +65,8 @@ def open_prompt(
         event.current_buffer.validate_and_handle()
 
     def toolbar() -> str | None:
-        text = get_app().current_buffer.text
-        return status() or (_UNFINISHED if "\n" in text and is_unfinished() else None)
+        has_lines = "\n" in get_app().current_buffer.text
+        return _UNFINISHED if has_lines and is_unfinished() else status()
 
     return PromptSession(
         history=open_history(),
