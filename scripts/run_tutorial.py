@@ -37,8 +37,8 @@ def main() -> None:
                 began = time.monotonic()
                 result = session.sql(statement.text)
                 if result.has_rows:
-                    fetched = display.fetch(result)
-                    display.write(fetched, time.monotonic() - began)
+                    write = display.fetch(result)
+                    write(time.monotonic() - began)
             text = printed.getvalue().replace(warehouse, "…/hudisql-warehouse")
             shown = f"\n```text\n{text}```\n" if text else ""
             return f"```sql\n{block['sql']}```\n{shown}"

@@ -236,9 +236,9 @@ def run_statement(
             with job_progress(session), stopwatch.running():
                 result = session.execute(statement)
                 shows = result.has_rows and script.shows_results
-                fetched = display.fetch(result) if shows else None
-            if fetched is not None:
-                shown = display.write(fetched, None if options.silent else stopwatch.seconds)
+                write = display.fetch(result) if shows else None
+            if write is not None:
+                shown = write(None if options.silent else stopwatch.seconds)
     except HudisqlError as error:
         if session.could_not_start(error):
             raise

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from hudisql.cli.output import FetchedRows, Output, fetch_rows, write_rows
+from hudisql.cli.output import Output, fetch_rows, write_rows
 
 if TYPE_CHECKING:
     from hudisql.result import Result
@@ -27,17 +27,16 @@ def standard_output() -> Iterator[Output]:
         output.flush()
 
 
+WriteRows = Callable[[float | None], str | None]
+"""Writes the rows of a statement that took these seconds (None: no times are shown). Returns what the line of
+its time says of them; None: the rows have said the time."""
+
+
 class Display(Protocol):
     """Shows the rows of statements."""
 
-    def fetch(self, result: Result) -> FetchedRows:
-        """Run the query, as far as its rows are shown. Raises QueryError."""
-
-    def write(self, fetched: FetchedRows, seconds: float | None) -> str | None:
-        """Write the rows; returns what the line of the statement's time says of them.
-
-        None: the rows have said the `seconds`, which are None where no times are shown.
-        """
+    def fetch(self, result: Result) -> WriteRows:
+        """Run the query, as far as its rows are shown, and lay them out. Raises QueryError."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,17 @@ class FormDisplay:
     form: str
     open_output: Callable[[], AbstractContextManager[Output]] = standard_output
 
-    def fetch(self, result: Result) -> FetchedRows:
+    def fetch(self, result: Result) -> WriteRows:
         """Run the query. Raises QueryError."""
-        return fetch_rows(result)
+        fetched = fetch_rows(result)
 
-    def write(self, fetched: FetchedRows, seconds: float | None) -> str | None:  # noqa: ARG002
-        """Write the rows; their number."""
-        count = None
-        with self.open_output() as output:
-            count = write_rows(fetched, self.form, output)
-        return "" if count is None else counted_rows(count)
+        def write(_seconds: float | None) -> str:
+            count = None
+            with self.open_output() as output:
+                count = write_rows(fetched, self.form, output)
+            return "" if count is None else counted_rows(count)
+
+        return write
 
 
 def counted_rows(count: int) -> str:

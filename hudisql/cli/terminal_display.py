@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Final, Literal
 
 from rich.filesize import decimal
 
-from hudisql.cli.display import counted_rows, standard_output
-from hudisql.cli.output import FetchedRows, Output, fetch_first_rows, fetch_rows, text_of, vertical_lines
+from hudisql.cli.display import WriteRows, counted_rows, standard_output
+from hudisql.cli.output import Output, fetch_first_rows, fetch_rows, text_of, vertical_lines
 from hudisql.cli.table_text import WRAP_AT, TableText
 from hudisql.result import LocalResult, Result
 
@@ -51,31 +52,34 @@ class TerminalDisplay:
     open_output: Callable[[], AbstractContextManager[Output]] = standard_output
     width: int | None = None
 
-    def fetch(self, result: Result) -> FetchedRows:
-        """Run the query, until it has given the rows that are shown. Raises QueryError."""
+    def fetch(self, result: Result) -> WriteRows:
+        """Run the query, until it has given the rows that are shown, and lay them out. Raises QueryError."""
         if self.most is None or isinstance(result, LocalResult):
-            return fetch_rows(result)
-        return fetch_first_rows(result, self.most)
-
-    def write(self, fetched: FetchedRows, seconds: float | None) -> str | None:
-        """Write the rows; their number, or None for a change, whose line has the time."""
-        rows = list(fetched.rows)
+            fetched = fetch_rows(result)
+        else:
+            fetched = fetch_first_rows(result, self.most)
+        names, rows = fetched.names, list(fetched.rows)
         expanded = self.expanded or TERMINAL_FORMS[self.form]
-        is_change = frozenset(fetched.names) == _OF_CHANGE and len(rows) == 1 and expanded != "on"
+        if frozenset(names) == _OF_CHANGE and len(rows) == 1 and expanded != "on":
+            return partial(self._write_change, dict(zip(names, rows[0], strict=True)))
+        lines = list(shown_lines(names, rows, expanded, self.width or _screen_width()))
+        count = counted_rows(len(rows))
+        if not fetched.has_more:
+            return partial(self._write_lines, lines, count)
+        lines.append(
+            f"There are more than these {count}: \\limit off, then the statement again, fetches all\n"
+        )
+        return partial(self._write_lines, lines, f"the first {count}")
+
+    def _write_change(self, row: Mapping[str, object], seconds: float | None) -> None:
         with self.open_output() as output:
-            if is_change:
-                output.write(change_line(dict(zip(fetched.names, rows[0], strict=True)), seconds) + "\n")
-            else:
-                for line in shown_lines(fetched.names, rows, expanded, self.width or _screen_width()):
-                    output.write(line)
-            if fetched.has_more:
-                output.write(
-                    f"There are more than these {counted_rows(len(rows))}: \\limit off, then the statement "
-                    "again, fetches all\n"
-                )
-        if is_change:
-            return None
-        return f"{'the first ' if fetched.has_more else ''}{counted_rows(len(rows))}"
+            output.write(change_line(row, seconds) + "\n")
+
+    def _write_lines(self, lines: Sequence[str], said: str, _seconds: float | None) -> str:
+        with self.open_output() as output:
+            for line in lines:
+                output.write(line)
+        return said
 
 
 def _screen_width() -> int:

@@ -10,6 +10,7 @@ from hudisql.errors import SqlSyntaxError, UndefinedVariableError
 from hudisql.sql.text.script import (
     Variables,
     is_complete,
+    marked_line,
     position_at,
     split_script,
     substitute_variables,
@@ -146,3 +147,12 @@ def test_a_variable_that_refers_to_itself_is_an_error() -> None:
 def test_positions_count_from_where_the_text_starts() -> None:
     assert position_at("ab\ncd", 1, 3, 5) == (3, 6)
     assert position_at("ab\ncd", 4, 3, 5) == (4, 2)
+
+
+def test_of_a_long_line_the_part_around_the_mark_is_shown() -> None:
+    text = f"select {'a, ' * 40}wrong from {'b' * 90}"
+    line, carets = marked_line(text, text.index("wrong"), 5).splitlines()
+    assert len(line) <= 80
+    assert (line[2], line[-1]) == ("…", "…")
+    assert line[carets.index("^") : carets.rindex("^") + 1] == "wrong"
+    assert marked_line("select wrong", 7, 5) == "  select wrong\n         ^^^^^"
