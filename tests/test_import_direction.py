@@ -92,6 +92,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "timeline",
         "hudi_table",
         "listed_again",
+        "slicing",
         "partitions",
         "files",
         "history",

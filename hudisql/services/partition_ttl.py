@@ -20,7 +20,6 @@ from hudisql.errors import SettingsError
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import join
-from hudisql.table.files.file_groups import group_files
 from hudisql.table.files.snapshot import slices_of_versions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition
@@ -30,6 +29,7 @@ from hudisql.table.partitions.registered_partitions import (
     files_if_there,
     registered_partitions,
 )
+from hudisql.table.slicing.file_groups import group_files
 
 _AT_ONCE: Final = 500
 

@@ -1,20 +1,21 @@
-"""HFile version 3: sorted key-value files with a root index, as Hudi's bootstrap index uses them.
+"""HFile version 3: sorted key-value files with a root index, as Hudi's indexes and metadata tables have them.
 
 Written in the form of HBase's own writer (v3.3, CRC32C checksums, one Put cell per key), which HBase's reader
 and Hudi's native reader both read. Files of Hudi 1.x's native writer are read, too (v3.0, no checksums, bare
-keys in the index). Follows the HBase book's HFile appendix and Hudi's HFile format page. This module knows
-nothing of what the keys and values mean, and of no file system.
+keys in the index), and blocks compressed by gzip. Follows the HBase book's HFile appendix and Hudi's HFile
+format page. This module knows nothing of what the keys and values mean, and of no file system.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.encoding.varints import (
     decode_hadoop_varint,
     decode_protobuf_varint,
@@ -39,7 +40,9 @@ _BLOCK_HEADER = struct.Struct(">8siiqBii")
 _TRAILER_BYTES = 4096
 _CHECKSUM_CRC32C = 2
 _VERSION = 3 << 24 | 3  # minor 3 in the high byte, major 3 in the low three
+_COMPRESSION_GZIP = 1
 _COMPRESSION_NONE = 2
+_GZIP_WINDOW = 31  # zlib's number for the gzip format
 _CELL_SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"  # no family, latest timestamp, type Put
 _MVCC = b"\x00"
 DATA_BLOCK_BYTES = 65536
@@ -68,6 +71,7 @@ class _Trailer:
     file_info_offset: int
     index_entries: int
     index_levels: int
+    is_compressed: bool
 
 
 def write_hfile(
@@ -209,8 +213,9 @@ def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
 class HFileReader:
     """Reads keys and values of one HFile block by block, and verifies checksums if the file has them.
 
-    Reads uncompressed files with a single-level root index: Hudi writes its indexes in no other form. Raises
-    CorruptTableError, naming `name`, for all other files and for damaged bytes.
+    Reads files without compression or compressed by gzip, with a single-level root index: Hudi writes its
+    indexes in no other form by default. Raises UnsupportedTableError for other compressions,
+    CorruptTableError for other files and for damaged bytes; both name `name`.
     """
 
     def __init__(self, source: SeekableSource, length: int, name: str = "HFile") -> None:
@@ -264,17 +269,21 @@ class HFileReader:
         try:
             size, position = decode_protobuf_varint(data, 8)
             fields = dict(protobuf_fields(data[position : position + size]))
+            compression = as_int(fields.get(12, _COMPRESSION_NONE))
             trailer = _Trailer(
                 load_on_open_offset=as_int(fields[2]),
                 file_info_offset=as_int(fields[1]),
                 index_entries=as_int(fields[5]),
                 index_levels=as_int(fields[8]),
+                is_compressed=compression == _COMPRESSION_GZIP,
             )
-            compression = as_int(fields.get(12, _COMPRESSION_NONE))
         except (KeyError, IndexError, ValueError) as error:
             raise self._corrupt("its trailer cannot be decoded") from error
-        if compression != _COMPRESSION_NONE:
-            raise self._corrupt(f"its compression codec {compression} is not one Hudi uses for indexes")
+        if compression not in (_COMPRESSION_NONE, _COMPRESSION_GZIP):
+            raise UnsupportedTableError(
+                f"cannot read {self._name}: its blocks have HBase's compression {compression}; gzip (1) and "
+                "none (2) are read"
+            )
         if trailer.index_levels > 1:
             raise self._corrupt(f"its index has {trailer.index_levels} levels, Hudi's have one")
         return trailer
@@ -311,15 +320,30 @@ class HFileReader:
 
     def _read_block(self, offset: int, magic: bytes) -> tuple[int, bytes]:
         header = self._read(offset, _BLOCK_HEADER.size)
-        found, after_header, data_bytes, _, checksum_type, per_checksum, _ = _BLOCK_HEADER.unpack(header)
-        if found != magic or not 0 <= data_bytes <= after_header <= self._body_bytes - offset:
+        found, after_header, data_bytes, _, checksum_type, per_checksum, with_header = _BLOCK_HEADER.unpack(
+            header
+        )
+        is_compressed = self._trailer.is_compressed
+        stored_bytes = with_header - _BLOCK_HEADER.size if is_compressed else data_bytes
+        if found != magic or not 0 <= stored_bytes <= after_header <= self._body_bytes - offset:
             raise self._corrupt(f"there is no {magic.decode()} block at {offset}")
         body = self._read(offset + _BLOCK_HEADER.size, after_header)
-        data = body[:data_bytes]
+        data = body[:stored_bytes]
         has_checksums = checksum_type == _CHECKSUM_CRC32C and per_checksum == BYTES_PER_CHECKSUM
-        if has_checksums and _checksums(header + data) != body[data_bytes:]:
+        if has_checksums and _checksums(header + data) != body[stored_bytes:]:
             raise self._corrupt(f"the checksum of its block at {offset} is wrong")
+        if is_compressed:
+            data = self._decompressed(data, data_bytes, offset)
         return offset + _BLOCK_HEADER.size + after_header, data
+
+    def _decompressed(self, data: bytes, length: int, offset: int) -> bytes:
+        try:
+            decompressed = zlib.decompress(data, _GZIP_WINDOW, max(length, 1))
+        except zlib.error as error:
+            raise self._corrupt(f"its block at {offset} cannot be decompressed") from error
+        if len(decompressed) != length:
+            raise self._corrupt(f"its block at {offset} has {len(decompressed)} bytes, its header {length}")
+        return decompressed
 
     def _read(self, offset: int, count: int) -> bytes:
         if offset < 0:

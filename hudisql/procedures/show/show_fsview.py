@@ -20,8 +20,8 @@ from hudisql.storage import Storage
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.file_slice import FileSlice, LogFile
-    from hudisql.table.files.file_groups import FileGroupVersions
     from hudisql.table.hudi_table import HudiTable
+    from hudisql.table.slicing.file_groups import FileGroupVersions
 
 _ALL_PARTITIONS: Final = ("ALL_PARTITIONS", "*/*/*", "")
 
@@ -108,7 +108,7 @@ def show_fsview_latest(
     context: Context, arguments: LatestFileSystemViewArguments
 ) -> Iterable[LatestFileSliceRow]:
     """A row for each file group. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
-    from hudisql.table.files.snapshot import latest_slice
+    from hudisql.table.slicing.latest_slice import latest_slice
 
     arguments = replace(
         arguments, include_in_flight=arguments.include_in_flight or arguments.include_inflight
@@ -195,7 +195,7 @@ def _slices(
 ) -> Iterator[FileSlice]:
     """The visible slices of a file group, and the one of the `planned` compaction, newest first."""
     from hudisql.table.file_slice import FileSlice
-    from hudisql.table.files.file_groups import FileVersion
+    from hudisql.table.slicing.file_groups import FileVersion
 
     timeline = table.timeline
     for time in sorted({*versions, *([planned] if planned else ())}, reverse=True):

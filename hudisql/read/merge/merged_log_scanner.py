@@ -7,9 +7,7 @@ columns, and of the files' bytes one block plus `KEPT_BYTES`. Knows neither base
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +18,7 @@ import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro.avro_program import program_of
-from hudisql.format.log_file.log_block import (
-    BlockType,
-    CorruptBlock,
-    HeaderKey,
-    LogBlock,
-    LogBlockHead,
-    parse_log_blocks,
-    scan_log_blocks,
-)
+from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import (
     NATURAL_ORDER,
     DeleteRecords,
@@ -38,14 +28,13 @@ from hudisql.format.log_file.log_block_content import (
 from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.files.conform import batch_of, conform_array, find_field
 from hudisql.read.files.parquet_rows import ParquetRows
-from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode
+from hudisql.read.merge.merge_mode import LogMergeConfig, RecordMergeMode
 from hudisql.read.merge.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
 from hudisql.read.merge.precombine import comparable
 from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
+from hudisql.table.slicing.committed_blocks import committed_blocks
 
-KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of log files that are kept from the scan for rollback blocks; other blocks are read again."""
 _DELETE_OPERATION = "D"
 # Hudi's wrapper of a delete's ordering value for each type. Values compare only if they have the same Java
 # class, where Avro gives dates as integers and timestamps as longs; other deletes always win.
@@ -103,9 +92,7 @@ def read_log_records(
     mode = config.merge_mode
     events = [
         _events_of(storage, log_file.path, block, mode, schema)
-        for log_file, block in _read_blocks(
-            storage, _committed_blocks(storage, log_files, config.instant_range)
-        )
+        for log_file, block in committed_blocks(storage, log_files, config.instant_range.includes)
     ]
     if not events:
         none = np.empty(0, np.int64)
@@ -202,60 +189,6 @@ def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
             for event in events
         ]
     )
-
-
-def _committed_blocks(
-    storage: Storage, log_files: Sequence[LogFile], instant_range: InstantRange
-) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
-    """The committed blocks that no rollback block rolls back; blocks of small files have their contents.
-
-    A rollback block can refer to a block of an earlier file, so contents are read after all files were
-    scanned; up to `KEPT_BYTES` are kept from the scan.
-    """
-    found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
-    kept = 0
-    for log_file in log_files:
-        is_kept = kept + log_file.length <= KEPT_BYTES
-        kept += log_file.length if is_kept else 0
-        for block in _blocks_of(storage, log_file, with_contents=is_kept):
-            if isinstance(block, CorruptBlock) or block.block_type is BlockType.CORRUPT:
-                continue
-            if block.is_rollback:
-                target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
-                found = deque(each for each in found if each[1].instant_time != target)
-            elif block.block_type is not BlockType.COMMAND and instant_range.includes(block.instant_time):
-                found.append((log_file, block))
-    return found
-
-
-def _blocks_of(
-    storage: Storage, log_file: LogFile, *, with_contents: bool
-) -> Iterator[LogBlock | LogBlockHead | CorruptBlock]:
-    if with_contents:
-        yield from parse_log_blocks(storage.read(log_file.path), log_file.path)
-        return
-    with storage.open_input(log_file.path) as source:
-        yield from scan_log_blocks(source, log_file.path)
-
-
-def _read_blocks(
-    storage: Storage, blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]]
-) -> Iterator[tuple[LogFile, LogBlock]]:
-    """The blocks with their contents, one at a time; `blocks` is emptied to free the contents."""
-    with ExitStack() as opened:
-        path, source = "", None
-        while blocks:
-            log_file, block = blocks.popleft()
-            if isinstance(block, LogBlock):
-                yield log_file, block
-                continue
-            if log_file.path != path:
-                opened.close()
-                path, source = log_file.path, opened.enter_context(storage.open_input(log_file.path))
-            assert source is not None
-            content = source.read_at(block.stop - block.start, block.start)
-            yield log_file, LogBlock(block.block_type, block.header, content, block.footer)
-            del content
 
 
 def _events_of(

@@ -38,8 +38,8 @@ from hudisql.services.compaction.compaction_action import (
     compaction_options,
 )
 from hudisql.storage import join
-from hudisql.table.files.file_groups import group_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.slicing.file_groups import group_files
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 

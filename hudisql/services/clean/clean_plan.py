@@ -38,12 +38,12 @@ from hudisql.services.clean.clean_metadata import SAVEPOINTED_TIMESTAMPS, CleanM
 from hudisql.services.clean.clean_sources import SourceDeletion, plan_source_files
 from hudisql.services.compaction.compaction_plan import read_compaction_plan
 from hudisql.storage import FileInfo, join
-from hudisql.table.files.completion_slicing import completion_slicing
-from hudisql.table.files.file_groups import FileGroupVersions, group_files
-from hudisql.table.files.snapshot import latest_slice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.partitions.table_directories import take_files
+from hudisql.table.slicing.completion_slicing import completion_slicing
+from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
+from hudisql.table.slicing.latest_slice import latest_slice
 from hudisql.table.timeline.instant_files import read_commit, read_instant
 from hudisql.table.timeline.replaced_groups import FileGroupId, replacement_times
 from hudisql.table.timeline.savepoint_files import savepointed_files

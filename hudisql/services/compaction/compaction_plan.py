@@ -22,8 +22,8 @@ from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
-from hudisql.table.files.snapshot import in_merge_order
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.slicing.latest_slice import in_merge_order
 from hudisql.table.timeline.instant_files import read_instant
 
 Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]

@@ -1,1 +1,1 @@
-"""File groups and file slices of a partition."""
+"""The visible file slices of a table's partitions."""

@@ -1,26 +1,25 @@
 """The latest file slices of a table, as of now or of an instant.
 
-Follows `AbstractTableFileSystemView.getLatestMergedFileSlicesBeforeOrOn` and `HoodieFileGroup` of Hudi 0.15:
-what is committed or archived counts, replaced file groups are hidden, and log files on top of a pending
-compaction are merged with the slice before it. Opens no data file.
+Follows `AbstractTableFileSystemView.getLatestMergedFileSlicesBeforeOrOn` of Hudi 0.15: replaced file groups
+are hidden. Opens no data file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import FileInfo, join
-from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
-from hudisql.table.files.completion_slicing import completion_slicing
-from hudisql.table.files.file_groups import FileGroupVersions, group_files
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.table.partitions.table_directories import take_files
-from hudisql.table.timeline.instant_files import read_commit
+from hudisql.table.slicing.completion_slicing import completion_slicing
+from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
+from hudisql.table.slicing.latest_slice import latest_slice
 from hudisql.table.timeline.replaced_groups import replaced_file_groups
 
 
@@ -89,66 +88,6 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
         if (path, file_id) not in replaced
     )
     return [file_slice for file_slice in found if file_slice is not None]
-
-
-def latest_slice(
-    table: HudiTable,
-    partition_path: str,
-    file_id: str,
-    versions: FileGroupVersions,
-    as_of: str | None = None,
-) -> FileSlice | None:
-    """The slice of a file group that readers see, without its external file; None if none is committed.
-
-    Raises CorruptTableError, StorageError.
-    """
-    timeline = table.timeline
-    diverted: list[LogFile] = []
-    diverted_from: str | None = None
-    for instant_time in sorted(versions, reverse=True):
-        if as_of is not None and instant_time > as_of:
-            continue
-        version = versions[instant_time]
-        if instant_time in timeline.pending_compactions:
-            # The compaction's own base file, if any, is not finished; its logs go on top of the slice before.
-            diverted = version.log_files + diverted
-            diverted_from = instant_time
-            continue
-        if not timeline.is_visible(instant_time):
-            continue
-        base_file = _committed_base_file(table, version.base_files)
-        logs = in_merge_order(version.log_files + diverted)
-        if base_file is not None or _holds_rows(logs):
-            return FileSlice(partition_path, file_id, instant_time, base_file, logs)
-    if diverted_from is None or not _holds_rows(diverted):
-        return None
-    return FileSlice(partition_path, file_id, diverted_from, None, in_merge_order(diverted))
-
-
-def _holds_rows(log_files: Iterable[LogFile]) -> bool:
-    """False if all log files are empty, as rolled back ones are."""
-    return any(log_file.length for log_file in log_files)
-
-
-def in_merge_order(log_files: Sequence[LogFile]) -> tuple[LogFile, ...]:
-    """The log files of a slice in the order in which they are merged.
-
-    With timeline layout 2 it is that in which their commits were requested.
-    """
-    return tuple(sorted(log_files, key=lambda log: (log.base_instant_time, log.version, log.write_token)))
-
-
-def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFile | None:
-    if len(base_files) < 2:
-        return base_files[0] if base_files else None
-    # Two attempts of one task have left a file each: the commit metadata names the valid one.
-    instant_time = base_files[0].instant_time
-    for commit in table.timeline.commits:
-        if commit.timestamp == instant_time:
-            stats = read_commit(table, commit).write_stats
-            written = {join(table.base_path, stat.path) for stat in stats if stat.path}
-            base_files = [file for file in base_files if file.path in written] or base_files
-    return max(base_files, key=lambda file: file.write_token)
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import COMMIT_ACTIONS, Instant, InstantState
-from hudisql.table.files.file_groups import FileVersion
 from hudisql.table.files.snapshot import list_file_versions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_matching_paths
+from hudisql.table.slicing.file_groups import FileVersion
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_commit
 

@@ -22,13 +22,13 @@ from hudisql.format.log_file.log_block_content import encode_data_block, encode_
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.files.predicates import Comparison
-from hudisql.read.merge import merged_log_scanner as log_records
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode, log_merge_config_of
 from hudisql.read.slice.replaced_rows import match_log_records, read_log_rows
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.slicing import committed_blocks
 
 BASE = "20260101000000000"
 DATA = pa.schema([pa.field("seq", pa.int64()), pa.field("v", pa.string())])
@@ -296,7 +296,7 @@ def test_of_large_log_files_one_block_at_a_time_is_in_memory(
 
     monkeypatch.setattr(Storage, "open_input", counted)
     monkeypatch.setattr(Storage, "read", lambda _, path: pytest.fail(f"{path} is read whole"))
-    monkeypatch.setattr(log_records, "KEPT_BYTES", min(sizes) - 1)
+    monkeypatch.setattr(committed_blocks, "KEPT_BYTES", min(sizes) - 1)
     assert _as_rows(_read(file_slice)) == whole
     assert max(reads) < max(sizes) * 0.6
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
-from hudisql.table.files.file_groups import FileGroupVersions, FileVersion
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.slicing.file_groups import FileGroupVersions, FileVersion
 from hudisql.table.timeline.completion_times import completion_times_of_writes
 from hudisql.table.timeline.replaced_groups import FileGroupId
 from hudisql.table.timeline.requested_plans import planned_file_groups

@@ -1,0 +1,1 @@
+"""File groups, their slices, and the blocks of their log files."""
