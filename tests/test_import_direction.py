@@ -85,6 +85,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "table_properties",
         "paths",
         "hfile",
+        "metadata_table",
     ),
     "table": (
         "meta_client",
@@ -93,6 +94,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "hudi_table",
         "listed_again",
         "slicing",
+        "metadata_table",
         "partitions",
         "files",
         "history",

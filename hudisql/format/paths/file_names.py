@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,17})\.parquet", re.ASCII)
-_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,17})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
+# Base files of metadata tables are HFiles, and instants of their own actions have up to 20 digits.
+_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,20})\.(parquet|hfile)", re.ASCII)
+_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,20})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
+
+
+PARQUET: Final = "parquet"
+HFILE: Final = "hfile"
 
 
 class BaseFileName(NamedTuple):
@@ -47,10 +52,12 @@ def base_file_name(file_id: str, write_token: str, instant_time: str) -> str:
     return f"{file_id}_{write_token}_{instant_time}.parquet"
 
 
-def parse_base_file_name(name: str) -> BaseFileName | None:
-    """The parts of a base file's name, or None if the name is not one of a parquet base file."""
+def parse_base_file_name(name: str, extension: str = PARQUET) -> BaseFileName | None:
+    """The parts of a base file's name, or None if the name is not one of a base file of this format."""
     matched = _BASE_FILE.fullmatch(name)
-    return BaseFileName(*matched.groups()) if matched else None
+    if matched is None or matched[4] != extension:
+        return None
+    return BaseFileName(matched[1], matched[2], matched[3])
 
 
 def log_file_name(file_id: str, base_instant_time: str, version: int, write_token: str) -> str:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.file_names import PARQUET, parse_base_file_name, parse_log_file_name
 from hudisql.storage import FileInfo
 from hudisql.table.file_slice import BaseFile, LogFile
 
@@ -31,14 +31,17 @@ FileGroupVersions = dict[str, FileVersion]
 """The versions of one file group by base instant time."""
 
 
-def group_files(entries: Iterable[FileInfo]) -> dict[str, FileGroupVersions]:
-    """The data files among the entries of a partition's directory, by file id and base instant time."""
+def group_files(entries: Iterable[FileInfo], extension: str = PARQUET) -> dict[str, FileGroupVersions]:
+    """The data files among the entries of a partition's directory, by file id and base instant time.
+
+    `extension` is that of the base files.
+    """
     groups: dict[str, FileGroupVersions] = defaultdict(lambda: defaultdict(FileVersion))
     for entry in entries:
         if entry.is_directory:
             continue
         name = entry.name
-        if (base := parse_base_file_name(name)) is not None:
+        if (base := parse_base_file_name(name, extension)) is not None:
             groups[base.file_id][base.instant_time].base_files.append(
                 BaseFile(entry.path, entry.length, *base)
             )

@@ -1,0 +1,136 @@
+"""The records of a metadata table as columns: HFiles of Avro records, one kind a partition.
+
+Follows `HoodieMetadata.avsc` and `HoodieMetadataPayload` of Hudi 0.15 and 1.2, whose schemas differ: each HFile
+holds the schema of its writer. A partition of a metadata table is an index, and fills one field of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.avro.avro_program import program_of
+from hudisql.format.avro.avro_rows import decode_rows
+from hudisql.format.hfile.hfile import HFileReader
+
+FILES: Final = "files"
+COLUMN_STATS: Final = "column_stats"
+PARTITION_STATS: Final = "partition_stats"
+RECORD_INDEX: Final = "record_index"
+BLOOM_FILTERS: Final = "bloom_filters"
+ALL_PARTITIONS: Final = "__all_partitions__"
+"""The key of the record of `files` that lists the partitions."""
+NON_PARTITIONED: Final = "."
+"""The name that the partition of a table without partition columns has in keys."""
+
+_FIELD_OF_INDEX: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        FILES: "filesystemMetadata",
+        COLUMN_STATS: "ColumnStatsMetadata",
+        PARTITION_STATS: "ColumnStatsMetadata",
+        RECORD_INDEX: "recordIndexMetadata",
+        BLOOM_FILTERS: "BloomFilterMetadata",
+    }
+)
+_SCHEMA: Final = b"schema"
+READ_INDEXES: Final = tuple(_FIELD_OF_INDEX)
+"""The indexes whose records are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRecords:
+    """Records of one HFile in the order of their keys; a null of `values` is a deleted key.
+
+    `values` are those of the field that the index fills, in the types of the file's own schema.
+    """
+
+    keys: pa.Array
+    values: pa.Array
+
+
+def read_metadata_records(
+    reader: HFileReader, index: str, name: str, keys: Collection[str] | None = None
+) -> MetadataRecords:
+    """The records of an HFile of a partition of the metadata table; only those of `keys` if given.
+
+    `name` stands in errors. Raises CorruptTableError, UnsupportedTableError.
+    """
+    found = list(reader.entries() if keys is None else reader.find([key.encode() for key in keys]))
+    schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
+    try:
+        values = _decode(schema_text, _FIELD_OF_INDEX[index], [value for _, value in found])
+        return MetadataRecords(pa.array([key.decode() for key, _ in found], pa.string()), values)
+    except (CorruptTableError, UnicodeDecodeError) as error:
+        raise CorruptTableError(
+            f"cannot read {name}: its records are not those of a metadata table ({error})"
+        ) from error
+
+
+def _decode(schema_text: str, field: str, records: Sequence[bytes]) -> pa.Array:
+    known = {each.name for each in program_of(schema_text).fields}
+    if field not in known:
+        return pa.nulls(len(records))
+    ends = np.cumsum([len(record) for record in records], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+    data = np.frombuffer(b"".join(records), np.uint8)
+    return decode_rows(data, starts, ends, schema_text, {field}).column(0)
+
+
+def deleted_records(keys: pa.Array) -> MetadataRecords:
+    """The records of a delete block."""
+    return MetadataRecords(keys, pa.nulls(len(keys)))
+
+
+def without_deleted(layers: Sequence[MetadataRecords]) -> list[MetadataRecords]:
+    """The layers, the oldest first, without the records that the same or a later layer deletes."""
+    deleted = pa.array([], pa.string())
+    kept: list[MetadataRecords] = []
+    for layer in reversed(layers):
+        lives = pc.and_(layer.values.is_valid(), pc.invert(pc.is_in(layer.keys, deleted)))
+        kept.append(MetadataRecords(layer.keys.filter(lives), layer.values.filter(lives)))
+        deleted = pa.concat_arrays([deleted, layer.keys.filter(layer.values.is_null())])
+    return [layer for layer in reversed(kept) if len(layer.keys)]
+
+
+def newest_records(layers: Sequence[MetadataRecords]) -> MetadataRecords:
+    """The newest record of each key that is not deleted, sorted by key; `layers` as in `without_deleted`."""
+    live = without_deleted(layers)
+    if not live:
+        return MetadataRecords(pa.array([], pa.string()), pa.nulls(0))
+    keys = pa.concat_arrays([layer.keys for layer in live])
+    numbers = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    newest = np.zeros(int(numbers.max()) + 1, np.int64)
+    newest[numbers] = np.arange(len(keys))  # Of equal indices the last one holds.
+    rows = pa.array(newest)
+    kind = _common_type([layer.values.type for layer in live])
+    values = pa.concat_arrays([_conformed(layer.values, kind) for layer in live]).take(rows)
+    order = pc.sort_indices(keys.take(rows))
+    return MetadataRecords(keys.take(rows).take(order), values.take(order))
+
+
+def _common_type(types: Sequence[pa.DataType]) -> pa.DataType:
+    """The type with the fields of all; writers of later versions add some."""
+    unified = pa.unify_schemas(
+        [pa.schema([pa.field("value", each)]) for each in types], promote_options="permissive"
+    )
+    return unified.field(0).type
+
+
+def _conformed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.type == kind or not pa.types.is_struct(kind):
+        return values
+    known = {field.name for field in values.type}
+    children = [
+        _conformed(values.field(field.name), field.type)
+        if field.name in known
+        else pa.nulls(len(values), field.type)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())

@@ -1,0 +1,183 @@
+"""The metadata table of a table: its file groups, and which of its records count.
+
+Follows `HoodieBackedTableMetadata` and `HoodieTableMetadataUtil.getValidInstantTimestamps` of Hudi 0.15 for
+table version 6 and of Hudi 1.2 for versions 8 and 9. Nothing here compares the records with the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from typing import Final
+
+from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
+from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.log_file.log_block import BlockType, LogBlock
+from hudisql.format.log_file.log_block_content import decode_delete_records
+from hudisql.format.metadata_table.listed_files import ListedFiles, merge_listings
+from hudisql.format.metadata_table.metadata_records import (
+    ALL_PARTITIONS,
+    FILES,
+    NON_PARTITIONED,
+    READ_INDEXES,
+    MetadataRecords,
+    deleted_records,
+    newest_records,
+    read_metadata_records,
+)
+from hudisql.format.paths.file_names import HFILE
+from hudisql.format.table_properties import read_table_properties
+from hudisql.format.timeline.active_timeline import load_timeline
+from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import BaseFile, FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.slicing.committed_blocks import committed_blocks
+from hudisql.table.slicing.completion_slicing import completion_slicing
+from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
+from hudisql.table.slicing.latest_slice import latest_slice
+
+_OWN_INSTANT_DIGITS: Final = 20
+_FIRST_INIT_SUFFIX: Final = "010"
+_SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
+_BEFORE_ALL: Final = "0" * 14
+
+
+@dataclass(frozen=True)
+class MetadataTable:
+    """The metadata table of `table`; `own` is itself as a table."""
+
+    table: HudiTable
+    own: HudiTable
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """The names of its partitions that readers may trust."""
+        return self.table.properties.metadata_partitions
+
+    def list_partitions(self) -> list[str]:
+        """The paths of the table's partitions, sorted; "" for a table without partitions."""
+        listed = self._listings([ALL_PARTITIONS]).get(ALL_PARTITIONS)
+        names = [] if listed is None else listed.names.to_pylist()
+        return sorted("" if name == NON_PARTITIONED else name for name in names)
+
+    def list_files(self, paths: Collection[str]) -> dict[str, ListedFiles]:
+        """The files of the partitions with these paths; partitions without a record are left out."""
+        found = self._listings([path or NON_PARTITIONED for path in paths])
+        return {"" if key == NON_PARTITIONED else key: listed for key, listed in found.items()}
+
+    def read_records(self, index: str, keys: Collection[str] | None = None) -> MetadataRecords:
+        """The newest records of an index other than `files`, sorted by key; of `keys` only, if given.
+
+        Raises UnsupportedTableError for an index whose records are not read, CorruptTableError, StorageError.
+        """
+        if index not in READ_INDEXES:
+            raise UnsupportedTableError(
+                f"the records of the index {index} are not read; those of {', '.join(READ_INDEXES)} are"
+            )
+        return newest_records([newest_records(layers) for layers in self._groups(index, keys)])
+
+    def latest_slices(self, index: str) -> list[FileSlice]:
+        """The latest slice of each file group of an index, by file id; empty without such a directory."""
+        directory = join(self.own.base_path, index)
+        (entries,) = self.own.storage.list_directories([directory], missing_ok=True)
+        groups: Mapping[str, FileGroupVersions] = group_files(entries, HFILE)
+        if self.own.timeline.layout.has_completion_times:
+            groups = completion_slicing(self.own).slice_partition(index, groups)
+        slices = (latest_slice(self.own, index, file_id, groups[file_id]) for file_id in sorted(groups))
+        return [found for found in slices if found is not None]
+
+    def counts(self, instant_time: str) -> bool:
+        """True if records in log files of this instant are read."""
+        if not self.own.timeline.is_visible(instant_time):
+            return False
+        if self.own.timeline.layout.has_completion_times:
+            return instant_time not in self._pending_times
+        return instant_time in self._completed_times or _is_own_instant(instant_time)
+
+    @cached_property
+    def _pending_times(self) -> frozenset[str]:
+        return frozenset(instant.timestamp for instant in self.table.timeline.pending)
+
+    @cached_property
+    def _completed_times(self) -> frozenset[str]:
+        return frozenset(instant.timestamp for instant in self.table.timeline.completed)
+
+    def _listings(self, keys: Collection[str]) -> dict[str, ListedFiles]:
+        found: dict[str, ListedFiles] = {}
+        for layers in self._groups(FILES, keys):
+            found.update(merge_listings(layers))
+        return found
+
+    def _groups(self, index: str, keys: Collection[str] | None) -> list[list[MetadataRecords]]:
+        """The records of each file group: those of its base file, then those of its log files in order."""
+        return [self._layers(found, index, keys) for found in self.latest_slices(index)]
+
+    def _layers(
+        self, file_slice: FileSlice, index: str, keys: Collection[str] | None
+    ) -> list[MetadataRecords]:
+        storage, layers = self.own.storage, []
+        if file_slice.base_file is not None:
+            layers.append(_base_records(storage, file_slice.base_file, index, keys))
+        for log_file, block in committed_blocks(storage, file_slice.log_files, self.counts):
+            layers.append(_block_records(block, index, log_file.path, keys))
+        return layers
+
+
+def open_metadata_table(table: HudiTable) -> MetadataTable | None:
+    """The metadata table that the table's properties name; None if readers must not use one.
+
+    Raises CorruptTableError if it is missing or is none, UnsupportedTableError, StorageError.
+    """
+    if FILES not in table.properties.metadata_partitions:
+        return None
+    base_path = metadata_table_directory(table.base_path)
+    try:
+        properties = read_table_properties(table.storage, base_path)
+        layout = timeline_layout(
+            properties.timeline_layout_version, properties.timeline_directory, properties.history_directory
+        )
+        if layout is None or layout.version != table.timeline.layout.version:
+            raise UnsupportedTableError(
+                f"the metadata table of {table.base_path} has timeline layout "
+                f"{properties.timeline_layout_version}, its table {table.timeline.layout.version}"
+            )
+        timeline = load_timeline(table.storage, base_path, layout)
+    except (NoSuchPathError, NoSuchTableError) as error:
+        raise CorruptTableError(
+            f"the properties of {table.base_path} name a metadata table, and {base_path} is none",
+            hint="the next write of hudisql drops it, and one of Apache Hudi makes a new one",
+        ) from error
+    return MetadataTable(table, HudiTable(base_path, properties, timeline, table.storage))
+
+
+def _is_own_instant(instant_time: str) -> bool:
+    """True for instants of a metadata table of version 6 that its table does not have."""
+    if instant_time.startswith(_BEFORE_ALL):
+        return True
+    suffix = instant_time[-3:]
+    return len(instant_time) == _OWN_INSTANT_DIGITS and (
+        suffix in _SERVICE_SUFFIXES or suffix >= _FIRST_INIT_SUFFIX
+    )
+
+
+def _base_records(
+    storage: Storage, base_file: BaseFile, index: str, keys: Collection[str] | None
+) -> MetadataRecords:
+    with storage.open_input(base_file.path) as source:
+        reader = HFileReader(source, source.size(), base_file.path)
+        return read_metadata_records(reader, index, base_file.path, keys)
+
+
+def _block_records(block: LogBlock, index: str, path: str, keys: Collection[str] | None) -> MetadataRecords:
+    if block.block_type is BlockType.DELETE:
+        return deleted_records(decode_delete_records(block.content).record_keys)
+    if block.block_type is not BlockType.HFILE_DATA:
+        raise UnsupportedTableError(
+            f"cannot read the log file {path} of a metadata table: it has a block of the type "
+            f"{block.block_type.name}"
+        )
+    reader = HFileReader(BytesIO(block.content), len(block.content), path)
+    return read_metadata_records(reader, index, path, keys)
