@@ -1,7 +1,8 @@
 """The records of a metadata table as columns: HFiles of Avro records, one kind a partition.
 
-Follows `HoodieMetadata.avsc` and `HoodieMetadataPayload` of Hudi 0.15 and 1.2, whose schemas differ: each HFile
-holds the schema of its writer. A partition of a metadata table is an index, and fills one field of the record.
+Follows `HoodieMetadata.avsc` and `HoodieMetadataPayload` of Hudi 0.15 and 1.2, whose schemas differ: each
+HFile holds the schema of its writer. A partition of a metadata table is an index, and fills one field of the
+record.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 ReferenceForm = Literal["relation", "table", "argument", "subject", "function"]
-TABLE_FUNCTIONS = frozenset({"hudi_table_changes", "hudi_query_timeline", "hudi_filesystem_view"})
+TABLE_FUNCTIONS = frozenset(
+    {"hudi_table_changes", "hudi_query_timeline", "hudi_filesystem_view", "hudi_metadata"}
+)
 """Hudi's table-valued functions, which Spark does not know."""
 
 

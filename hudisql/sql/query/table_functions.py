@@ -1,18 +1,20 @@
 """Hudi's table-valued functions: their checked arguments as values.
 
-Follows `HoodieTableChanges` of Hudi 0.15, and `HoodieTimelineTableValuedFunction` and
-`HoodieFileSystemViewTableValuedFunction` of 1.x. The first argument is a table's name or its path.
+Follows `HoodieTableChanges` of Hudi 0.15, and of 1.x `HoodieTimelineTableValuedFunction`,
+`HoodieFileSystemViewTableValuedFunction` and `HoodieMetadataTableValuedFunction`. The first argument is a
+table's name or its path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.read.changes.change_capture import AFTER, BEFORE, COMMIT, OPERATION, plan_capture
 from hudisql.read.changes.change_scan import captured_changes
+from hudisql.sql.query.metadata_table_rows import METADATA_COLUMNS, metadata_rows
 from hudisql.sql.query.references import TableFunction
 from hudisql.sql.query.time_travel import changes_window
 from hudisql.sql.text.spark_errors import translated_spark_errors
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 TABLE_CHANGES: Final = "hudi_table_changes"
 QUERY_TIMELINE: Final = "hudi_query_timeline"
 FILESYSTEM_VIEW: Final = "hudi_filesystem_view"
+METADATA: Final = "hudi_metadata"
 _SIGNATURES: Final = {
     TABLE_CHANGES: ("(table_name or table_path, incremental_format, start_instant, [end_instant])", 3, 4),
     QUERY_TIMELINE: ("(table_name or table_path, [true|false])", 1, 2),
     FILESYSTEM_VIEW: ("(table_name or table_path, [subpath])", 1, 2),
+    METADATA: ("(table_name or table_path)", 1, 1),
 }
 _FORMATS: Final = ("latest_state", "cdc")
 _ROWS: Final[Mapping[str, Any]] = {QUERY_TIMELINE: QueryTimelineRow, FILESYSTEM_VIEW: FileSystemViewRow}
@@ -94,6 +98,8 @@ def function_schema(call: FunctionCall) -> StructType:
     """The columns of a call's rows."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+    if call.name == METADATA:
+        return cast(StructType, StructType.fromDDL(METADATA_COLUMNS))
     if call.name == TABLE_CHANGES:
         return StructType([StructField(name, StringType()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
     return StructType(
@@ -109,6 +115,8 @@ def function_rows(session: SparkSession, table: HudiTable, call: FunctionCall) -
     if call.name == TABLE_CHANGES:
         window = changes_window(session, table, *call.window)
         return captured_changes(session, table, plan_capture(table, window))
+    if call.name == METADATA:
+        return session.createDataFrame(list(metadata_rows(table)), function_schema(call))
     rows: Sequence[Any] = list(_rows_of(table, call))
     return session.createDataFrame([astuple(row) for row in rows], function_schema(call))
 

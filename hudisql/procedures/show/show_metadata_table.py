@@ -1,0 +1,241 @@
+"""Procedures that show and check the metadata table that Apache Hudi's writers keep for a table.
+
+Names, parameters and columns are those of Hudi 1.2 (0.15 has all but the statistics of columns). They need
+no `hoodie.metadata.enable`. Dates, timestamps and decimals are shown as such; Hudi shows what it stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.options.table_call import find_table
+from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
+from hudisql.procedures.show.shown_rows import filter_parameter, filter_rows, first_rows, limit_parameter
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+    from hudisql.table.metadata_table.metadata_table import MetadataTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataTableArguments(TableArguments):
+    """The parameters of `show_metadata_table_partitions` and `show_metadata_table_stats`."""
+
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataTableFilesArguments(TableArguments):
+    """The parameters of `show_metadata_table_files`."""
+
+    partition: str = parameter("", help="the path of the partition; empty for a table without partitions")
+    limit: int = limit_parameter(100)
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataTableColumnStatsArguments(TableArguments):
+    """The parameters of `show_metadata_table_column_stats`."""
+
+    partition: str = parameter("", help="only files of this partition")
+    targetColumns: str = parameter("", help="only these columns, separated by commas")  # noqa: N815
+    filter: str = filter_parameter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidateMetadataTableArguments(NamedTableArguments):
+    """The parameters of `validate_metadata_table_files`."""
+
+    verbose: bool = parameter(False, help="show the files on which both agree, too")
+
+
+@dataclass(frozen=True)
+class MetadataTablePartitionRow:
+    """A partition that the metadata table lists."""
+
+    partition: str
+
+
+@dataclass(frozen=True)
+class MetadataTableFileRow:
+    """The name of a file that the metadata table lists."""
+
+    file_path: str
+
+
+@dataclass(frozen=True)
+class MetadataTableStatRow:
+    """A size in bytes or a number of files, of an index of the metadata table."""
+
+    stat_key: str
+    stat_value: str
+
+
+@dataclass(frozen=True)
+class MetadataTableColumnStatRow:
+    """The least and greatest value of a column in a base file, and its number of nulls."""
+
+    file_name: str
+    column_name: str
+    min_value: str | None
+    max_value: str | None
+    null_number: int
+
+
+@dataclass(frozen=True)
+class ValidatedFileRow:
+    """A file in the storage or in the metadata table; sizes in bytes, -1 where it is not."""
+
+    partition: str
+    file_name: str
+    is_present_in_fs: bool
+    is_present_in_metadata: bool
+    fs_size: int
+    metadata_size: int
+
+
+@procedure("Shows the partitions that the table's metadata table lists.")
+def show_metadata_table_partitions(
+    context: Context, arguments: MetadataTableArguments
+) -> Iterable[MetadataTablePartitionRow]:
+    """A row for each partition. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
+    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    rows = [MetadataTablePartitionRow(path) for path in metadata.list_partitions()]
+    return filter_rows(context, rows, MetadataTablePartitionRow, arguments.filter)
+
+
+@procedure("Shows the files of a partition that the table's metadata table lists.")
+def show_metadata_table_files(
+    context: Context, arguments: MetadataTableFilesArguments
+) -> Iterable[MetadataTableFileRow]:
+    """A row for each file, sorted by name.
+
+    Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, CorruptTableError.
+    """
+    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    path = arguments.partition.strip("/")
+    listed = metadata.list_files([path]).get(path)
+    if listed is None and path not in metadata.list_partitions():
+        raise InvalidArgumentError(
+            f"the metadata table of {metadata.table.base_path} does not list the partition '{path}'",
+            hint="CALL show_metadata_table_partitions shows those that it lists",
+        )
+    names = [] if listed is None else sorted(listed.names.to_pylist())
+    rows = (MetadataTableFileRow(name) for name in names)
+    return first_rows(context, rows, MetadataTableFileRow, arguments.filter, arguments.limit)
+
+
+@procedure("Shows the number and the size of the files of each index in the table's metadata table.")
+def show_metadata_table_stats(
+    context: Context, arguments: MetadataTableArguments
+) -> Iterable[MetadataTableStatRow]:
+    """Four rows for each index. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
+    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    rows = [row for index in sorted(metadata.indexes) for row in _stats_of(metadata, index)]
+    return filter_rows(context, rows, MetadataTableStatRow, arguments.filter)
+
+
+@procedure("Shows the statistics of columns of the latest base files that the table's metadata table holds.")
+def show_metadata_table_column_stats(
+    context: Context, arguments: MetadataTableColumnStatsArguments
+) -> Iterable[MetadataTableColumnStatRow]:
+    """A row for each base file and column that has statistics, sorted by both.
+
+    Raises NoSuchTableError, InvalidArgumentError if the metadata table has no index `column_stats`,
+    CorruptTableError, StorageError.
+    """
+    from hudisql.format.metadata_table.column_statistics import column_statistics
+    from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
+    from hudisql.table.files.snapshot import load_file_slices
+    from hudisql.table.partitions.listed_partitions import partitions_at
+
+    table = find_table(context, arguments.table, arguments.path)
+    metadata = _metadata_table_of(table)
+    if COLUMN_STATS not in metadata.indexes:
+        raise InvalidArgumentError(
+            f"the metadata table of {table.base_path} has no index {COLUMN_STATS}; it has "
+            f"{', '.join(sorted(metadata.indexes))}"
+        )
+    partitions = partitions_at(table, [arguments.partition.strip("/")]) if arguments.partition else None
+    slices = load_file_slices(table, partitions)
+    names = {found.base_file.path.rpartition("/")[2] for found in slices if found.base_file is not None}
+    columns = {name.strip() for name in arguments.targetColumns.split(",") if name.strip()}
+    found = sorted(
+        (
+            each
+            for each in column_statistics(metadata.read_records(COLUMN_STATS))
+            if each.file_name in names and (not columns or each.column_name in columns)
+        ),
+        key=lambda each: (each.file_name, each.column_name),
+    )
+    rows = [
+        MetadataTableColumnStatRow(
+            each.file_name, each.column_name, _as_text(each.least), _as_text(each.greatest), each.nulls
+        )
+        for each in found
+    ]
+    return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
+
+
+@procedure("Compares the files that the table's metadata table lists with those in the storage.")
+def validate_metadata_table_files(
+    context: Context, arguments: ValidateMetadataTableArguments
+) -> Iterable[ValidatedFileRow]:
+    """A row for each file that only one of both has, or that has another size; with `verbose` for all files.
+
+    Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError.
+    """
+    from hudisql.table.files.listing_comparison import compare_listings
+
+    metadata = _metadata_table_of(find_table(context, arguments.table))
+    for each in compare_listings(metadata):
+        if arguments.verbose or each.differs:
+            yield ValidatedFileRow(
+                each.partition_path,
+                each.name,
+                each.stored_bytes is not None,
+                each.listed_bytes is not None,
+                -1 if each.stored_bytes is None else each.stored_bytes,
+                -1 if each.listed_bytes is None else each.listed_bytes,
+            )
+
+
+def _metadata_table_of(table: HudiTable) -> MetadataTable:
+    from hudisql.table.metadata_table.metadata_table import open_metadata_table
+
+    metadata = open_metadata_table(table)
+    if metadata is None:
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} has no metadata table",
+            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one; a write of hudisql "
+            "drops it",
+        )
+    return metadata
+
+
+def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStatRow]:
+    slices = metadata.latest_slices(index)
+    bases = [found.base_file.length for found in slices if found.base_file is not None]
+    logs = [log_file.length for found in slices for log_file in found.log_files]
+    for name, value in (
+        ("baseFileCount", len(bases)),
+        ("logFileCount", len(logs)),
+        ("totalBaseFileSizeInBytes", sum(bases)),
+        ("totalLogFileSizeInBytes", sum(logs)),
+    ):
+        yield MetadataTableStatRow(f"{index}.{name}", str(value))
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
