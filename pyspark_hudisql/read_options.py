@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from hudisql.config.config_key import HudiConfig
-from hudisql.config.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END
+from hudisql.config.hudi_config import HOLLOW_COMMITS, METADATA_ENABLE, SCHEMA_OF_END
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.schema.spark_schema import spark_type_name
 from hudisql.format.timeline.instant import parse_point_in_time
@@ -30,6 +30,7 @@ from hudisql.read.slice.changed_sources import accepts_changed_sources
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import TimelineWindow, timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table.metadata_listing import listed_by_metadata
 
 
 @contextmanager
@@ -86,8 +87,10 @@ def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
     query_type_of_options(options)
     storage = storage_of(options)
     qualified = storage.qualify(path)
-    accepts = accepts_changed_sources(HudiConfig(options.get))
-    table = open_table(storage, qualified, accepts_changed_sources=accepts)
+    config = HudiConfig(options.get)
+    table = open_table(storage, qualified, accepts_changed_sources=accepts_changed_sources(config))
+    if config.get(METADATA_ENABLE):
+        table = listed_by_metadata(table)
     below = qualified[len(table.base_path) :].strip("/")
     if below and not storage.exists(qualified):
         raise NoSuchTableError(f"the Hudi table at {table.base_path} has no partition '{below}'")

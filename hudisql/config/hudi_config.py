@@ -272,6 +272,12 @@ FUNCTIONS: Final[ConfigKey[str]] = ConfigKey(
     one_of("spark", "hive"),
     SESSION,
 )
+METADATA_ENABLE: Final = flag_key(
+    "hoodie.metadata.enable",
+    "false",
+    "queries list the files of a table by its metadata table, if it has one. A write drops it",
+    READS,
+)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
     "fail \\| warn",

@@ -29,9 +29,6 @@ _NO_FORMS: Final = {
 # Hudi's settings of a table, with its name in them.
 _CONSUME_MODE: Final = re.compile(r"hoodie\..+\.consume\..+")
 _OF_READS: Final = ("as.of.instant",)
-_SERVICES: Final = {
-    "hoodie.metadata.enable": "a metadata table",
-}
 _ALIKE: Final = 0.92
 _ALIKE_OF_TABLES: Final = 0.85
 _ALIKE_OF_PROPERTIES: Final = 0.8
@@ -60,15 +57,11 @@ def unknown_setting(name: str) -> Iterator[tuple[str, str | None]]:
 
 
 def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
-    """Warn of settings that are probably misspelt, and of services that hudisql does not run.
+    """Warn of settings that are probably misspelt, which are not changed.
 
-    The settings are not changed. `origin` names the place where they were set.
+    `origin` names the place where they were set.
     """
     _say(console, misspelt_settings(values), origin)
-    for name, value in values.items():
-        service = _SERVICES.get(name.lower())
-        if service is not None and value.strip().lower() == "true":
-            console.warning(f"{origin}: {name} = {value} has no effect, hudisql does not run {service}")
 
 
 def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:

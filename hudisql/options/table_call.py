@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
 from hudisql.config.config_key import ConfigKey, HudiConfig
+from hudisql.config.hudi_config import METADATA_ENABLE
 from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ def open_session_table(context: Context, path: str, storage: Storage | None = No
 
     accepts = accepts_changed_sources(HudiConfig(context.setting))
     return open_table(storage or context.storage, path, accepts_changed_sources=accepts)
+
+
+def open_queried_table(context: Context, path: str) -> HudiTable:
+    """`open_session_table` for a query, which lists the table by its metadata table if a setting says so."""
+    from hudisql.table.metadata_table.metadata_listing import listed_by_metadata
+
+    table = open_session_table(context, path)
+    return listed_by_metadata(table) if HudiConfig(context.setting).get(METADATA_ENABLE) else table
 
 
 def find_entry(context: Context, table: str) -> MetastoreTable:

@@ -7,11 +7,11 @@ slices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ from hudisql.format.timeline.timeline_layout import (
     metadata_table_directory,
     timeline_layout,
 )
-from hudisql.storage import Storage, ancestors_of, join, parent_of
+from hudisql.storage import FileInfo, Storage, ancestors_of, join, parent_of
 from hudisql.table.meta_client import TableMetaClient
 from hudisql.table.timeline.instant_files import read_extra_metadata
 
@@ -65,16 +65,24 @@ _TRANSFORMING_KEY_GENERATORS = frozenset(
 _TRANSFORMING_KEY_GENERATOR_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO"})
 
 
+class DirectoryLister(Protocol):
+    """Lists directories of a table by other means than the storage."""
+
+    def list_directories(self, paths: Sequence[str]) -> list[list[FileInfo]]:
+        """The entries of the directories with these paths relative to the base path."""
+
+
 @dataclass(frozen=True)
 class HudiTable(TableMetaClient):
     """A table as it stood when it was opened.
 
-    With `accepts_changed_sources` source files are read whatever their modification times are. `listing`
-    caches the table's listings, as Hudi's file system views do; None lists each time. `schema_texts` caches
-    the Avro schemas of commits, None for a commit without one.
+    With `accepts_changed_sources` source files are read whatever their modification times are. `lister` lists
+    the directories, None the storage. `listing` caches the table's listings, as Hudi's file system views do;
+    None lists each time. `schema_texts` caches the Avro schemas of commits, None for a commit without one.
     """
 
     accepts_changed_sources: bool = False
+    lister: DirectoryLister | None = field(default=None, compare=False, repr=False)
     listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
     schema_texts: dict[Instant, str | None] = field(default_factory=dict, compare=False, repr=False)
 

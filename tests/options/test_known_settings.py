@@ -62,8 +62,6 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         setting(session, "hoodie.index.type", "SIMPLE"),
     ):
         pass
-    with setting(session, "hoodie.metadata.enable", "true"):
-        pass
     session.sql(
         "CREATE TABLE changes.typo (id INT, ts INT) USING hudi "
         "TBLPROPERTIES (primaryKey = 'id', precombinefeld = 'ts', team = 'x')"
@@ -80,7 +78,6 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
     session.sql("DROP TABLE changes.typo PURGE")
     assert [text.replace("unknown setting ", "") for text in said] == [
         "SET: 'hoodie.parquet.max.filesize'; did you mean 'hoodie.parquet.max.file.size'?",
-        "SET: hoodie.metadata.enable = true has no effect, hudisql does not run a metadata table",
         "CREATE TABLE changes.typo: 'precombinefeld'; did you mean 'preCombineField'?",
         "ALTER TABLE changes.typo: 'hoodie.index.typ'; did you mean 'hoodie.index.type'?",
         "ALTER TABLE changes.typo: 'tableType'; did you mean 'type'?",

@@ -80,6 +80,7 @@ def test_a_metadata_table_is_shown_as_hudi_shows_it_after_each_action(
             _compare(session, oracle, call.format(t=name, p=path))
         if version == 9:
             _compare_statistics(session, oracle, STATISTICS.format(t=name))
+        _check_planning(session, name)
         if operation == "delete":
             _check_record_index(session, oracle, name, path, version)
     counted = f"SELECT count(*) FROM {name}"
@@ -118,6 +119,17 @@ def _as_hudi_shows(row: dict[str, Any]) -> dict[str, Any]:
         return value
 
     return {**row, "min_value": one(row["min_value"]), "max_value": one(row["max_value"])}
+
+
+def _check_planning(session: Any, name: str) -> None:
+    """Queries that list by the metadata table give the rows of those that list the storage."""
+    text = f"SELECT * FROM {name} WHERE dt > '2024-03-01' ORDER BY id"
+    rows = session.sql(text).rows
+    session.sql("SET hoodie.metadata.enable=true")
+    try:
+        assert session.sql(text).rows == rows != []
+    finally:
+        session.sql("RESET hoodie.metadata.enable")
 
 
 def _check_record_index(session: Any, oracle: HudiOracle, name: str, path: str, version: int) -> None:

@@ -18,7 +18,7 @@ from hudisql.catalog.sync_entries import omits_meta_columns
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.options.table_call import open_session_table
+from hudisql.options.table_call import open_queried_table
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.jvm import java_class
 from hudisql.sql.query.bound_text import BoundText, HudiEntry, HudiRelation, ViewRelation
@@ -79,7 +79,7 @@ class TableBinder:
     def open(self, entry: HudiEntry) -> HudiTable:
         """The table, opened and listed once per statement. Raises NoSuchTableError, UnsupportedTableError."""
         if entry.path not in self._tables:
-            self._tables[entry.path] = open_session_table(self._context, entry.path).listed_once()
+            self._tables[entry.path] = open_queried_table(self._context, entry.path).listed_once()
         return self._tables[entry.path]
 
     def state_of(self, relation: HudiRelation) -> TableState:

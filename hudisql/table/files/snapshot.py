@@ -6,7 +6,8 @@ are hidden. Opens no data file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hudisql.errors import CorruptTableError
@@ -47,8 +48,21 @@ def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
         named = _grouped(table, missing, take_files(table, missing))
         for file_slice in attach_external_files(table, slices_of_versions(table, named, None)):
             found[file_slice.partition_path].append(file_slice)
+        if table.lister is not None:
+            _check_sampled(table, random.choice(missing), found)
         by_path.update(found)
     return [file_slice for path in paths for file_slice in by_path[path]]
+
+
+def _check_sampled(table: HudiTable, path: str, found: Mapping[str, Sequence[FileSlice]]) -> None:
+    """Raise CorruptTableError if the storage has other slices in the partition than the lister."""
+    stored = list_file_slices(replace(table, lister=None), [path], None)
+    if stored != list(found[path]):
+        raise CorruptTableError(
+            f"the metadata table of {table.base_path} lists other files of partition '{path}' than are there",
+            hint="SET hoodie.metadata.enable=false reads the table without it; CALL "
+            "validate_metadata_table_files shows the differences",
+        )
 
 
 def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:

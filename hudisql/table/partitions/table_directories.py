@@ -38,9 +38,12 @@ def list_table_directories(table: HudiTable, paths: Sequence[str]) -> list[Table
     """
     known = table.list_once("directories", dict[str, TableDirectory])
     missing = [path for path in paths if path not in known]
-    listings = table.storage.list_directories(
-        [join(table.base_path, path) for path in missing], missing_ok=missing != [""]
-    )
+    if table.lister is not None:
+        listings = table.lister.list_directories(missing)
+    else:
+        listings = table.storage.list_directories(
+            [join(table.base_path, path) for path in missing], missing_ok=missing != [""]
+        )
     for path, entries in zip(missing, listings, strict=True):
         known[path] = _directory_of(table, path, entries)
     return [known[path] for path in paths]

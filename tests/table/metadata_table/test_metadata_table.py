@@ -17,8 +17,13 @@ from hudisql.format.metadata_table.column_statistics import ColumnStatistics, co
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
 from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
+from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.metadata_listing import listed_by_metadata
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
+from hudisql.table.partitions.table_directories import directories_at_depth
+from tests.requests.counted_requests import counted_requests
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NAMES = ["v6_mor_mdt_logs", "v9_cow_mdt_compacted", "v9_cow_bootstrap_default_stats"]
@@ -157,3 +162,43 @@ def test_a_metadata_table_that_is_gone_is_an_error_with_the_way_on(
 
 def test_a_table_without_a_metadata_table_has_none(golden: Callable[[str], Any]) -> None:
     assert open_metadata_table(open_table(Storage(), golden("mor_compacted").table)) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slices_of_the_listing_are_those_of_the_storage(golden: Callable[[str], Any], name: str) -> None:
+    table = open_table(Storage(), golden(name).table)
+    listed = listed_by_metadata(table).listed_once()
+    assert listed.lister is not None
+    assert list_partitions(listed) == list_partitions(table)
+    assert directories_at_depth(listed, 1) == directories_at_depth(table, 1)
+    assert load_file_slices(listed) == load_file_slices(table)
+    assert [each.path for each in partitions_at(listed, ["dt=2024-03-02", "dt=none"])] == ["dt=2024-03-02"]
+
+
+def test_a_listing_that_is_not_that_of_the_storage_is_an_error(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    table = open_table(Storage(), str(path))
+    (partition, *_) = list_partitions(table)
+    (file_slice, *_) = load_file_slices(table, [partition])
+    assert file_slice.base_file is not None
+    Path(file_slice.base_file.path).unlink()
+    with pytest.raises(CorruptTableError, match="lists other files of partition 'dt=2024-03-01'") as caught:
+        load_file_slices(listed_by_metadata(table), [partition])
+    assert "SET hoodie.metadata.enable=false" in str(caught.value.hint)
+    differing = [each for each in compare_listings(_open(path)) if each.differs]
+    assert [(each.name, each.stored_bytes) for each in differing] == [
+        (file_slice.base_file.path.rpartition("/")[2], None)
+    ]
+
+
+def test_the_requests_of_a_listing_do_not_follow_the_partitions(golden: Callable[[str], Any]) -> None:
+    path = golden("v9_cow_mdt_compacted").table
+    table = open_table(Storage(), path)
+    sent = []
+    for partitions in (list_partitions(table)[:1], list_partitions(table)):
+        with counted_requests(path) as requests:
+            load_file_slices(listed_by_metadata(table).listed_once(), partitions)
+        sent.append(len(requests.sent))
+    assert sent[0] == sent[1]
