@@ -21,7 +21,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "create_metadata_table": _METADATA_TABLE,
         "init_metadata_table": _METADATA_TABLE,
-        "delete_metadata_table": _METADATA_TABLE,
         "show_metadata_column_stats_overlap": _METADATA_TABLE,
         "set_audit_lock": _AUDIT,
         "show_audit_lock_status": _AUDIT,

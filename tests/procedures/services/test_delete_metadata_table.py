@@ -1,0 +1,31 @@
+"""A metadata table that Apache Hudi wrote is dropped, and the table is read as before."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def test_a_metadata_table_is_dropped_by_name(session: Any, call: Any, golden: Any, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
+    session.sql(f"CREATE TABLE store.with_metadata USING hudi LOCATION '{path}'")
+    text = "SELECT * FROM store.with_metadata ORDER BY id"
+    rows = session.sql(text).rows
+    keys = session.sql(f"SELECT key FROM hudi_metadata('{path}') WHERE type = 5 ORDER BY key").rows
+    assert [row[0] for row in keys] == [row["id"] for row in rows] != []
+    (dropped,) = call("delete_metadata_table", table="store.with_metadata")
+    assert dropped == {"result": f"Removed Metadata Table from file:{path}/.hoodie/metadata"}
+    assert not (path / ".hoodie/metadata").exists()
+    assert session.sql(text).rows == rows
+    with pytest.raises(InvalidArgumentError, match="has no metadata table"):
+        call("show_metadata_table_partitions", table="store.with_metadata")
+    (again,) = call("delete_metadata_table", table="store.with_metadata")
+    assert again["result"].startswith("There is no Metadata Table at")
