@@ -5,7 +5,7 @@ A finding has a message and advice, so that a dry run can list all of them at on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hudisql.errors import BootstrapBlockedError
@@ -15,19 +15,29 @@ _SAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: the problem with its place, and the advice."""
+    """One finding: the problem with its place, and the advice.
+
+    `ways` are parameters of the call that solve it, each with what it does; `hint` is other advice.
+    """
 
     message: str
     is_blocker: bool
     hint: str | None = None
+    ways: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+        return self.without(())
+
+    def without(self, ways: Collection[str]) -> str:
+        """The finding with its advice, but for these ways."""
+        advice = [way for way in self.ways if way not in ways]
+        advice += [self.hint] if self.hint else []
+        return f"{self.message} ({'; or '.join(advice)})" if advice else self.message
 
 
-def blocker(message: str, *, hint: str | None = None) -> Finding:
+def blocker(message: str, *, hint: str | None = None, ways: tuple[str, ...] = ()) -> Finding:
     """A finding that stops the bootstrap."""
-    return Finding(message, True, hint)
+    return Finding(message, True, hint, ways)
 
 
 def warning(message: str, *, hint: str | None = None) -> Finding:
@@ -71,11 +81,17 @@ class PlanWithFindings:
 
 
 def blockers_error(subject: str, blockers: Sequence[Finding], hint: str) -> BootstrapBlockedError:
-    """The error that lists every blocker; `subject` says what they stop."""
-    texts = [str(finding) for finding in blockers]
-    listed = "".join(f"\n  - {text}" for text in texts)
-    count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
-    return BootstrapBlockedError(f"{subject}, {count}:{listed}", blockers=texts, hint=hint)
+    """The error that lists every blocker; `subject` says what they stop.
+
+    What solves all of them stands in its first line.
+    """
+    shared = [way for way in blockers[0].ways if all(way in each.ways for each in blockers)]
+    listed = "".join(f"\n  - {each.without(shared)}" for each in blockers)
+    count = f"{len(blockers)} blocker{'' if len(blockers) == 1 else 's'}"
+    solved = f". {'; or '.join(shared)}" if shared else ""
+    return BootstrapBlockedError(
+        f"{subject}, {count}{solved}:{listed}", blockers=[str(each) for each in blockers], hint=hint
+    )
 
 
 def count_files(files: int) -> str:

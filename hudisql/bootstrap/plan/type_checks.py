@@ -20,9 +20,9 @@ from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES, TypeIncompatib
 from hudisql.format.schema.spark_schema import spark_type_name
 
 _Hits = dict[tuple[str, str], list[str]]
-_REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
+_REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of such files"
 _INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
-_TAKE_AS_IS: Final = "on_unsafe_type => 'warn' keeps them, for readers and writers that are compatible"
+_TAKE_AS_IS: Final = "on_unsafe_type => 'warn' keeps the files, for readers and writers that are compatible"
 _REWRITE_LATER: Final = "CALL rewrite_bootstrap_files rewrites just these file groups later"
 
 
@@ -139,10 +139,10 @@ def _finding(
             f"{_subject(key, types)} in {files}: {consequences}",
             hint=_REWRITE_LATER if is_rewritable else incompatibility.hint,
         )
-    ways = list(_ways_out(incompatibility, policy))
     return blocker(
-        f"{_subject(key, types)} in {name_some(sorted(paths))}: {consequences}",
-        hint="; or ".join(ways) or None,
+        f"{_subject(key, types)} in {_name_one(paths)}: {consequences}",
+        hint=incompatibility.hint,
+        ways=tuple(_ways_out(incompatibility, policy)),
     )
 
 
@@ -151,8 +151,11 @@ def _ways_out(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) ->
         yield _REWRITE_PARTITIONS
     if incompatibility.is_unsafe and not incompatibility.is_blocker:
         yield _TAKE_AS_IS
-    if incompatibility.hint is not None:
-        yield incompatibility.hint
+
+
+def _name_one(paths: Sequence[str]) -> str:
+    first = min(paths)
+    return f"1 file: {first}" if len(paths) == 1 else f"{count_files(len(paths))}, such as {first}"
 
 
 def _subject(key: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from hudisql.bootstrap.blockers import blocker, blockers_error
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, UnsafeTypePolicy
 from hudisql.bootstrap.plan.type_checks import classify_types, describe_types
 from hudisql.bootstrap.source.footers import FileFooter, SourceColumn, SourceSchema
@@ -22,12 +23,25 @@ def test_an_unsafe_type_stops_with_column_files_who_breaks_and_the_ways_out():
     (finding,) = verdict.findings
     assert finding.is_blocker
     assert finding.message.startswith(
-        "column price (decimal(12,2)): decimal stored as INT32/INT64 in 2 files: /1/a, /2/a: Hudi 0.15"
+        "column price (decimal(12,2)): decimal stored as INT32/INT64 in 2 files, such as /1/a: Hudi 0.15"
     )
     assert "Hive 2.3 cannot read" in finding.message
     for way in ("on_unsafe_type => 'full_record'", "on_unsafe_type => 'warn'", "writeLegacyFormat"):
-        assert way in finding.hint
+        assert way in str(finding)
     assert verdict.modes == (METADATA, METADATA)
+
+
+def test_what_solves_all_blockers_leads_the_error() -> None:
+    unsafe = [_footer("/1/a", "integer_decimal", "int96")]
+    findings = classify_types([unsafe], [METADATA], FAIL, SCHEMA).findings
+    first, *listed, last = str(blockers_error("t cannot be bootstrapped", findings, "dry_run")).split("\n")
+    assert first.startswith("t cannot be bootstrapped, 2 blockers. on_unsafe_type => 'full_record' rewrites")
+    assert "'warn' keeps the files" in first
+    assert not any("on_unsafe_type" in text for text in (*listed, last))
+    with_another = [*findings, blocker("no rows", hint="add some")]
+    first, *listed = str(blockers_error("t cannot be bootstrapped", with_another, "dry_run")).split("\n")
+    assert first == "t cannot be bootstrapped, 3 blockers:"
+    assert sum("on_unsafe_type => 'full_record'" in text for text in listed) == 2
 
 
 def test_a_warning_lets_it_pass_and_remembers_the_columns():
@@ -57,8 +71,8 @@ def test_files_that_are_rewritten_anyway_are_no_finding():
 def test_what_only_a_rewrite_mends_stops_even_with_warn():
     (finding,) = classify_types([[_footer("/a", "timestamp_nanos")]], [METADATA], WARN, SCHEMA).findings
     assert finding.is_blocker
-    assert "on_unsafe_type => 'full_record'" in finding.hint
-    assert "'warn'" not in finding.hint
+    assert "on_unsafe_type => 'full_record'" in str(finding)
+    assert "'warn'" not in str(finding)
     assert classify_types([[_footer("/a", "timestamp_nanos")]], [METADATA], REWRITE, SCHEMA).modes == (FULL,)
     (finding,) = classify_types([[_footer("/a", "int96")]], [METADATA], WARN, SCHEMA).findings
     assert not finding.is_blocker
