@@ -48,6 +48,7 @@ NEWER_CALLS = (
     "show_metadata_table_partitions(path => '{p}', filter => \"partition like '%02'\")",
     "show_metadata_table_files(path => '{p}', partition => 'dt=2024-03-02', filter => \"file_path > 'a'\")",
 )
+IN_PROCESS_LOCK = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 STATISTICS = (
     "show_metadata_table_column_stats(table => '{t}', partition => 'dt=2024-03-02', "
     "targetColumns => 'id,seq,price,day,note')"
@@ -81,8 +82,19 @@ def test_a_metadata_table_is_shown_as_hudi_shows_it_after_each_action(
         if version == 9:
             _compare_statistics(session, oracle, STATISTICS.format(t=name))
         _check_planning(session, name)
+        _compare_indexes(session, oracle, name, version)
         if operation == "delete":
             _check_record_index(session, oracle, name, path, version)
+    if version == 9:
+        oracle.sql(f"SET hoodie.write.lock.provider={IN_PROCESS_LOCK}")
+        oracle.sql("SET hoodie.metadata.enable=true")
+        oracle.sql(f"CREATE INDEX by_note ON {name} (note)")
+        oracle.sql("RESET hoodie.write.lock.provider")
+        oracle.sql("SET hoodie.metadata.enable=false")
+        assert ("secondary_index_by_note", "secondary_index", "note") in [
+            tuple(row) for row in session.sql(f"SHOW INDEXES IN {name}").rows
+        ]
+        _compare_indexes(session, oracle, name, version)
     counted = f"SELECT count(*) FROM {name}"
     assert [tuple(row) for row in session.sql(counted).rows] == _rows(oracle, counted)
     with pytest.raises(InvalidArgumentError, match="does not list the partition 'dt=none'"):
@@ -130,6 +142,15 @@ def _check_planning(session: Any, name: str) -> None:
         assert session.sql(text).rows == rows != []
     finally:
         session.sql("RESET hoodie.metadata.enable")
+
+
+def _compare_indexes(session: Any, oracle: HudiOracle, name: str, version: int) -> None:
+    shown = [tuple(row) for row in session.sql(f"SHOW INDEXES FROM {name}").rows]
+    if version == 9:
+        assert shown == sorted(_rows(oracle, f"SHOW INDEXES FROM TABLE {name}")) != []
+    else:
+        # 0.15 has no such statement.
+        assert shown == [(index, index, "") for index in ("column_stats", "record_index")]
 
 
 def _check_record_index(session: Any, oracle: HudiOracle, name: str, path: str, version: int) -> None:

@@ -88,6 +88,15 @@ class MetadataTableColumnStatRow:
 
 
 @dataclass(frozen=True)
+class IndexRow:
+    """An index of the metadata table; `col_name` are the columns of a secondary or an expression index."""
+
+    index_name: str
+    index_type: str
+    col_name: str
+
+
+@dataclass(frozen=True)
 class ValidatedFileRow:
     """A file in the storage or in the metadata table; sizes in bytes, -1 where it is not."""
 
@@ -180,6 +189,25 @@ def show_metadata_table_column_stats(
         for each in found
     ]
     return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
+
+
+@procedure("Shows the indexes in the table's metadata table, as SHOW INDEXES does.")
+def show_indexes(context: Context, arguments: TableArguments) -> Iterable[IndexRow]:
+    """A row for each index but the listing of files; none without a metadata table.
+
+    Raises NoSuchTableError, CorruptTableError, StorageError.
+    """
+    from hudisql.format.metadata_table.metadata_records import FILES
+    from hudisql.table.metadata_table.index_definitions import read_index_definitions
+
+    table = find_table(context, arguments.table, arguments.path)
+    definitions = read_index_definitions(table)
+    for name in sorted(set(table.properties.metadata_partitions) - {FILES}):
+        found = definitions.get(name)
+        if found is None or not found.is_named:
+            yield IndexRow(name, name, "")
+        else:
+            yield IndexRow(name, found.kind, ",".join(found.columns))
 
 
 @procedure("Compares the files that the table's metadata table lists with those in the storage.")

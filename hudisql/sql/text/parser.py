@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.compaction_statements import is_compaction, read_compaction
 from hudisql.sql.text.incremental_clauses import read_alter, read_create, read_refresh
+from hudisql.sql.text.procedure_statements import is_procedure, read_procedure
 from hudisql.sql.text.script import position_at, split_script, syntax_error
 from hudisql.sql.text.statement_cursor import StatementCursor
 from hudisql.sql.text.tokens import Token, tokenize
@@ -280,8 +280,8 @@ class _Parser(StatementCursor):
     def show(self) -> st.Statement:
         if self.word(1) == "PARTITIONS":
             return self.syntax_tree()
-        if is_compaction(self):
-            return read_compaction(self)
+        if is_procedure(self):
+            return read_procedure(self)
         if self.skip("SHOW", "CREATE", "TABLE"):
             table = self.table_name()
             self.skip("AS", "SERDE")
@@ -305,8 +305,8 @@ class _Parser(StatementCursor):
         return st.ShowColumnsStatement(self.text, table)
 
     def run_or_schedule(self) -> st.Statement:
-        if is_compaction(self):
-            return read_compaction(self)
+        if is_procedure(self):
+            return read_procedure(self)
         return st.PassThroughStatement(self.text, self.word())
 
     def repair(self) -> st.Statement:

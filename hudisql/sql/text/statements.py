@@ -38,7 +38,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class CallStatement(Statement):
-    """`CALL [ns.]procedure(…)`, also as RUN, SCHEDULE or SHOW COMPACTION.
+    """`CALL [ns.]procedure(…)`, also as RUN, SCHEDULE or SHOW COMPACTION, or SHOW INDEXES.
 
     The arguments are Python values already (str, int, Decimal, list, dict …).
     """
