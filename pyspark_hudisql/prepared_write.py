@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
+from hudisql.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, is_meta_column
+from hudisql.format.schema.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.format.schema.type_widening import is_safe_widening
 from hudisql.options.insert_options import INSERT_OPERATIONS, InsertOperation, insert_dup_policy
 from hudisql.options.known_settings import refuse_misspelt_options
 from hudisql.options.writer_settings import write_options_by
-from hudisql.sql.dataframe.frame_options import (
-    OPERATION,
-    OPERATIONS,
-    check_agreement,
-    read_frame_options,
-)
-from hudisql.sql.dml.schema_evolution import describe_difference, evolved_schema
+from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.dml.schema_evolution import describe_difference, evolved_table
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.bulk_insert import slices_until_known
@@ -27,42 +26,100 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.overwrite import Overwrite
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from pyspark_hudisql.metastore_sync import SyncTarget, sync_target
+from pyspark_hudisql.new_tables import make_missing_table, remove_made_table
 
 _WHOLE_TABLE: Final = "insert_overwrite_table"
 _STORAGE_KEYS: Final = ("fs.", "dfs.")
+_BY_KEY: Final = ("upsert", "delete")
 
 
 @dataclass(frozen=True)
 class PreparedWrite:
-    """A write that fits its table; `columns` are the rows' columns in the order of the table's."""
+    """A write that fits its table, which has the schema that the commit gives it.
+
+    `columns` are the names of the rows' columns by those of the table. With `combines` rows of one key are
+    combined; with `by_stored_keys` the rows carry the record keys and partition paths of stored rows, as
+    they were read. `is_new` is true for a table that the write has made.
+    """
 
     operation: str
     table: HudiTable
-    columns: list[str]
+    columns: Mapping[str, str]
     options: WriteOptions
     paths: PartitionPaths
+    combines: bool
+    by_stored_keys: bool
+    is_new: bool
+    sync: SyncTarget | None
+
+    @property
+    def overwrite(self) -> Overwrite | None:
+        """What the rows replace; None if they are added or written by key."""
+        return LOADS.get(self.operation)
 
 
 def prepare_write(
     storage: Storage, options: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> PreparedWrite:
-    """The write that the options ask for. Raises HudisqlError."""
+    """The write that the options ask for; a missing table is made. Raises HudisqlError."""
     refuse_misspelt_options(options)
-    table = _open_root(storage, options)
-    operation = effective_operation(table, _operation_of(options, overwrite=overwrite))
+    path = _path_of(storage, options)
     given = read_frame_options(
-        operation, {k: v for k, v in options.items() if not k.lower().startswith(_STORAGE_KEYS)}
+        None, {k: v for k, v in options.items() if not k.lower().startswith(_STORAGE_KEYS)}
     )
+    if overwrite and given.operation == "delete":
+        raise InvalidArgumentError(
+            "mode('overwrite') replaces the whole table, but the operation is 'delete'",
+            hint="mode('append') deletes the rows by their keys",
+        )
+    is_new = make_missing_table(storage, path, given, schema)
+    try:
+        return _prepare(open_table(storage, path), given, schema, is_new=is_new, overwrites=overwrite)
+    except BaseException:
+        if is_new:
+            remove_made_table(storage, path)
+        raise
+
+
+def _prepare(
+    table: HudiTable, given: FrameOptions, schema: StructType, *, is_new: bool, overwrites: bool
+) -> PreparedWrite:
     check_agreement(given, table, table.name)
     check_writable(table)
+    config = HudiConfig({name.lower(): value for name, value in given.settings.items()}.get)
+    by_stored_keys = _has_stored_keys(table, schema) and given.operation in _BY_KEY and not overwrites
+    operation = given.operation if by_stored_keys else effective_operation(table, given.operation)
+    # Hudi's upsert combines rows of one key, also into a table that mode("overwrite") has emptied.
+    combines = operation == "upsert" and not table.properties.generates_record_keys
+    if overwrites and not is_new:
+        operation = _WHOLE_TABLE
+    if operation != "delete":
+        table = evolved_table(config, table, schema, table.base_path)
     columns = _columns_of(table, schema)
-    settings = {name.lower(): value for name, value in given.settings.items()}
-
-    config = HudiConfig(settings.get)
     chosen = write_options_by(config, table)
     chosen = replace(chosen, concurrency=_of_several_processes(chosen.concurrency))
+    _refuse_what_needs_a_session(table, config, chosen, operation)
+    check_bucket_index_declared(table, slices_until_known(table))
+    return PreparedWrite(
+        operation,
+        table,
+        columns,
+        chosen,
+        PartitionPaths(table, chosen.key_generator),
+        combines or bool(chosen.combines),
+        by_stored_keys,
+        is_new,
+        sync_target(given.settings, table.name),
+    )
+
+
+def _refuse_what_needs_a_session(
+    table: HudiTable, config: HudiConfig, options: WriteOptions, operation: str
+) -> None:
     if (
         operation in INSERT_OPERATIONS
         and insert_dup_policy(config, table, cast(InsertOperation, operation), is_sql=False) != "none"
@@ -71,14 +128,16 @@ def prepare_write(
             f"{table.base_path}: this writer follows no policy for rows whose record key is stored",
             hint="use hudisql.write_table(df, table, **options)",
         )
-    if chosen.index.buckets is not None:
+    if options.index.buckets is not None:
         raise WriteRefusedError(
             f"{table.base_path} has a bucket index, which this writer does not support",
             hint="use hudisql.write_table(df, table, **options)",
         )
-    paths = PartitionPaths(table, chosen.key_generator)
-    check_bucket_index_declared(table, slices_until_known(table))
-    return PreparedWrite(operation, table, columns, chosen, paths)
+
+
+def _has_stored_keys(table: HudiTable, schema: StructType) -> bool:
+    """True for rows as a reader gave them, of a table whose record keys are generated."""
+    return table.properties.generates_record_keys and {RECORD_KEY, PARTITION_PATH} <= set(schema.names)
 
 
 def _of_several_processes(concurrency: Concurrency) -> Concurrency:
@@ -91,57 +150,48 @@ def _of_several_processes(concurrency: Concurrency) -> Concurrency:
     return replace(concurrency, has_heartbeats=False)
 
 
-def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
-    """Hudi's default is upsert; mode("overwrite") replaces the table's rows."""
-    named = options.get(OPERATION)
-    operation = (named or (_WHOLE_TABLE if overwrite else "upsert")).strip().lower()
-    if operation not in OPERATIONS:
-        raise InvalidArgumentError(
-            f"there is no operation '{operation}'", hint=f"the operations are {', '.join(OPERATIONS)}"
-        )
-    if overwrite and operation != _WHOLE_TABLE:
-        raise InvalidArgumentError(
-            f"mode('overwrite') replaces the whole table, but {OPERATION} = '{operation}'",
-            hint="mode('append') works with every operation",
-        )
-    return operation
-
-
-def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:
+def _path_of(storage: Storage, options: Mapping[str, str]) -> str:
     path = options.get("path")
     if not path:
         raise InvalidArgumentError(
             "the hudi data source got no path",
             hint="df.write.format('hudi')….save('<location>'), or hudisql.write_table(df, '<name>')",
         )
-    table = open_table(storage, path)
-    if table.base_path != storage.qualify(path):
-        raise InvalidArgumentError(
-            f"{path} lies in the Hudi table at {table.base_path}", hint="save to the table itself"
-        )
-    return table
+    return storage.qualify(path)
 
 
-def _columns_of(table: HudiTable, schema: StructType) -> list[str]:
-    """The rows' columns in the order of the table's."""
-    fits = evolved_schema(table, schema, table.base_path).equals(table.schema)
-    given = {field.name.lower(): field.name for field in schema}
-    columns = [given[name.lower()] for name in table.schema.names if name.lower() in given]
-    if not fits or len(columns) < len(table.schema) or not _same_types(table, schema):
+def _columns_of(table: HudiTable, schema: StructType) -> dict[str, str]:
+    """The rows' columns by the names of the table's. Raises WriteRefusedError for other types."""
+    wanted = {field.name.lower(): field for field in table.schema}
+    fields = [field for field in schema if field.name.lower() in wanted and not is_meta_column(field.name)]
+    given = arrow_from_spark_json(StructType(fields).json())
+    for field in given:
+        own = wanted[field.name.lower()].type
+        is_same = spark_type_name(field.type) == spark_type_name(own)
+        if not is_same and not is_safe_widening(field.type, own):
+            raise WriteRefusedError(
+                f"df.write.format('hudi') takes the table's columns with its types: "
+                f"{describe_difference(table, schema)}",
+                hint="hudisql.write_table(df, 'db.table') casts",
+            )
+    columns = {wanted[field.name.lower()].name: field.name for field in fields}
+    named = {field.split(".")[0].lower() for field in _needed(table)}
+    missing = sorted(named - {name.lower() for name in columns})
+    if missing:
         raise WriteRefusedError(
-            f"df.write.format('hudi') takes the table's columns with its types: "
-            f"{describe_difference(table, schema)}",
-            hint="hudisql.write_table(df, 'db.table') casts, fills in nulls and adds columns",
+            f"the rows for {table.base_path} lack the key or partition column '{missing[0]}'"
         )
     return columns
 
 
-def _same_types(table: HudiTable, schema: StructType) -> bool:
-    from hudisql.read.scan.arrow_scan import spark_struct
+def _needed(table: HudiTable) -> tuple[str, ...]:
+    return (*table.properties.record_key_fields, *table.properties.partition_fields)
 
-    wanted = {field.name.lower(): field.dataType.simpleString() for field in spark_struct(table.schema)}
-    return all(
-        wanted[field.name.lower()] == field.dataType.simpleString()
+
+def table_rows(batch: pa.RecordBatch, columns: Mapping[str, str], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the table's names, in its order; columns that they lack are null."""
+    arrays = [
+        batch.column(columns[field.name]) if field.name in columns else pa.nulls(batch.num_rows, field.type)
         for field in schema
-        if field.name.lower() in wanted
-    )
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)

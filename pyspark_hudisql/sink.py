@@ -3,38 +3,39 @@
 Follows PySpark's `DataSourceArrowWriter`: created in a process of Spark's driver, pickled into tasks, and
 committed or aborted in another process. Such a writer gets rows in Spark's partitions and has neither
 SparkSession nor metastore. Inserts and overwrites write new file groups in the tasks. For upserts and
-deletes, Hudi's default, the tasks send their rows to the process that commits, which looks up the keys and
-writes the file slices: for as many rows as fit on the driver. `hudisql.write_table` does the same by Spark's
-tasks; it alone creates tables or changes columns.
+deletes, Hudi's default, and where rows of one key are combined, the tasks send their rows to the process that
+commits, which looks up the keys and writes the file slices: for as many rows as fit on the driver.
+`hudisql.write_table` does the same by Spark's tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudisql.config.hudi_config import COMBINE_BEFORE_INSERT
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.files.conform import conform_batch
 from hudisql.spark.python_worker import complete_input
-from hudisql.sql.dataframe.frame_options import LOADS
 from hudisql.storage import Storage
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.driver_upsert import precombine_rows, upsert_on_driver, with_keys
 from hudisql.write.execution.write_context import WrittenFile, make_write_context
 from hudisql.write.keygen.new_row_keys import null_key_error
-from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
-from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
-from pyspark_hudisql.prepared_write import PreparedWrite, prepare_write
+from hudisql.write.overwrite import bulk_insert_operation_type
+from hudisql.write.transaction.commit import begin_commit, rollback_commit
+from pyspark_hudisql.metastore_sync import run_sync
+from pyspark_hudisql.new_tables import remove_made_table
+from pyspark_hudisql.prepared_write import PreparedWrite, prepare_write, table_rows
+from pyspark_hudisql.rows_by_stored_key import refuse_unknown_rows, with_stored_keys
 
-_LOADS: Final[Mapping[str, Overwrite | None]] = {"insert": None, **LOADS}
+_BY_KEY: Final = ("upsert", "delete")
 # Rows come in any order: the number of table partitions that are written at the same time.
 _MOST_OPEN: Final = 8
 # The most bytes that a task may send: Spark pickles them several times.
@@ -51,48 +52,67 @@ class SentRows(WriterCommitMessage):
 class CommittingWriter(DataSourceArrowWriter):
     """A writer whose constructor begins the commit."""
 
-    _commit: OpenCommit
-    _schema: pa.Schema
-    _overwrite: Overwrite | None = None
+    def __init__(self, prepared: PreparedWrite) -> None:
+        self._prepared = prepared
+        overwrite = prepared.overwrite
+        by_key = prepared.operation in _BY_KEY
+        commit = begin_commit(
+            prepared.table,
+            prepared.operation.upper() if by_key else bulk_insert_operation_type(overwrite),
+            replaces=overwrite is not None,
+            concurrency=prepared.options.concurrency,
+        )
+        self._schema = prepared.table.schema
+        self._commit = replace(commit, table=commit.table.with_schema(self._schema))
+
+    def _rows_of(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of one task with the table's columns and types."""
+        for batch in complete_input(iterator):
+            yield conform_batch(table_rows(batch, self._prepared.columns, self._schema), self._schema)
 
     def _files_of(self, messages: list[WriterCommitMessage | None]) -> Sequence[WrittenFile]:
         """The files of the commit."""
         raise NotImplementedError
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the commit visible.
+        """Make the commit visible, and sync the metastore that the options name.
 
         Raises WriteRefusedError, WriteConflictError, StorageError; the written files are then deleted.
+        SyncFailedError: the commit is complete.
         """
         try:
-            finish_commit(self._commit, self._files_of(messages), self._schema, self._overwrite)
+            files = self._files_of(messages)
+            finish_commit(self._commit, files, self._schema, self._prepared.overwrite)
         except BaseException:
-            rollback_commit(self._commit)
+            self._roll_back()
             raise
+        if self._prepared.sync is not None:
+            table = self._commit.table
+            run_sync(self._prepared.sync, table.storage, table.base_path)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Roll the commit back: delete the files that markers name. Raises StorageError."""
+        self._roll_back()
+
+    def _roll_back(self) -> None:
         rollback_commit(self._commit)
+        if self._prepared.is_new:
+            remove_made_table(self._commit.table.storage, self._commit.table.base_path)
 
 
 class HudiUpsertWriter(CommittingWriter):
-    """One upsert or delete; its constructor begins the commit."""
+    """A write that needs all rows in one process; its constructor begins the commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
         """Begin the commit. Raises InvalidArgumentError for a global index."""
         index = prepared.options.index
-        if index.is_global:
+        if index.is_global and not prepared.is_new:
             raise InvalidArgumentError(
                 f"df.write.format('hudi') looks keys up in the partition that a row names, not by the index "
                 f"{index.kind.value}",
                 hint=f"hudisql.write_table(df, 'db.table', '{prepared.operation}', …) does it",
             )
-        self._prepared = prepared
-        table = prepared.table
-        self._schema = table.schema
-        self._key_fields = table.properties.record_key_fields
-        concurrency = prepared.options.concurrency
-        self._commit = begin_commit(table, prepared.operation.upper(), concurrency=concurrency)
+        super().__init__(prepared)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of one task, the newest row of each key. Raises WriteRefusedError."""
@@ -113,15 +133,15 @@ class HudiUpsertWriter(CommittingWriter):
         return SentRows(sent.to_pybytes())
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        named = batch.select(self._prepared.columns).rename_columns(self._schema.names)
-        rows = conform_batch(named, self._schema)
-        keyed, null_keys = with_keys(rows, self._commit.table, self._prepared.options, self._prepared.paths)
+        table, prepared = self._commit.table, self._prepared
+        rows = conform_batch(table_rows(batch, prepared.columns, self._schema), self._schema)
+        keyed, null_keys = with_keys(rows, table, prepared.options, prepared.paths)
         if null_keys.count:
-            raise null_key_error(self._key_fields, "", null_keys.count)
-        return keyed
+            raise null_key_error(table.properties.record_key_fields, "", null_keys.count)
+        return with_stored_keys(keyed, batch, table.base_path) if prepared.by_stored_keys else keyed
 
     def _files_of(self, messages: list[WriterCommitMessage | None]) -> Sequence[WrittenFile]:
-        """Look up the keys, and write the file slices."""
+        """Look up the keys if rows are written by them, and write the file slices."""
         parts = [
             pa.ipc.open_stream(message.stream).read_all()
             for message in messages
@@ -129,13 +149,23 @@ class HudiUpsertWriter(CommittingWriter):
         ]
         if not parts:
             return []
-        return upsert_on_driver(
-            self._commit,
-            self._prepared.options,
-            self._prepared.paths,
-            pa.concat_tables(parts),
-            deletes=self._prepared.operation == "delete",
-        )
+        rows, prepared = pa.concat_tables(parts), self._prepared
+        if prepared.operation not in _BY_KEY:
+            return self._loaded_files(precombine_rows(rows, self._commit.table.ordering_fields))
+        is_delete = prepared.operation == "delete"
+        files = upsert_on_driver(self._commit, prepared.options, prepared.paths, rows, deletes=is_delete)
+        if prepared.by_stored_keys:
+            refuse_unknown_rows(files, self._commit.table.base_path)
+        return files
+
+    def _loaded_files(self, rows: pa.Table) -> list[WrittenFile]:
+        """New file groups with the rows."""
+        prepared = self._prepared
+        context = make_write_context(self._commit, prepared.options, self._schema, DEFAULT_CALENDARS)
+        batches = rows.select(self._schema.names).to_batches()
+        files = list(bulk_insert_partition(context, prepared.paths, 0, 0, batches, most_open=_MOST_OPEN))
+        prepared.paths.refuse_nested({file.partition_path for file in files})
+        return files
 
 
 @dataclass(frozen=True)
@@ -146,24 +176,14 @@ class WrittenFiles(WriterCommitMessage):
 
 
 class HudiWriter(CommittingWriter):
-    """One write; its constructor begins the commit."""
+    """A write of new file groups by the tasks; its constructor begins the commit."""
 
     def __init__(self, prepared: PreparedWrite) -> None:
-        """Begin the commit. Raises InvalidArgumentError, UnsupportedTableError."""
-        table, chosen = prepared.table, prepared.options
-        if chosen.combines:
-            raise InvalidArgumentError(
-                f"df.write.format('hudi') does not redistribute rows, and cannot do {COMBINE_BEFORE_INSERT}",
-                hint=f"hudisql.write_table(df, 'db.table', '{prepared.operation}', …) does it",
-            )
-        self._columns, self._paths = prepared.columns, prepared.paths
-        self._overwrite = _LOADS[prepared.operation]
-        operation_type = bulk_insert_operation_type(self._overwrite)
-        self._commit = begin_commit(
-            table, operation_type, replaces=self._overwrite is not None, concurrency=chosen.concurrency
+        """Begin the commit. Raises UnsupportedTableError."""
+        super().__init__(prepared)
+        self._write_context = make_write_context(
+            self._commit, prepared.options, self._schema, DEFAULT_CALENDARS
         )
-        self._schema = table.schema
-        self._write_context = make_write_context(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""
@@ -171,18 +191,19 @@ class HudiWriter(CommittingWriter):
 
         running = TaskContext.get()
         number, attempt = (0, 0) if running is None else (running.partitionId(), running.taskAttemptId())
-        batches = (
-            batch.select(self._columns).rename_columns(self._schema.names)
-            for batch in complete_input(iterator)
-        )
         files = bulk_insert_partition(
-            self._write_context, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN
+            self._write_context,
+            self._prepared.paths,
+            number,
+            int(attempt),
+            self._rows_of(iterator),
+            most_open=_MOST_OPEN,
         )
         return WrittenFiles(tuple(files))
 
     def _files_of(self, messages: list[WriterCommitMessage | None]) -> Sequence[WrittenFile]:
         files = [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
-        self._paths.refuse_nested({file.partition_path for file in files})
+        self._prepared.paths.refuse_nested({file.partition_path for file in files})
         return files
 
 
@@ -192,7 +213,13 @@ def make_writer(
     """The writer of one `save`. Raises HudisqlError."""
     try:
         prepared = prepare_write(storage, options, schema, overwrite=overwrite)
-        return HudiWriter(prepared) if prepared.operation in _LOADS else HudiUpsertWriter(prepared)
+        in_tasks = prepared.operation not in _BY_KEY and not prepared.combines
+        try:
+            return HudiWriter(prepared) if in_tasks else HudiUpsertWriter(prepared)
+        except BaseException:
+            if prepared.is_new:
+                remove_made_table(storage, prepared.table.base_path)
+            raise
     except NotImplementedError as error:
         # Spark reports this class only as "cannot be written".
         raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None

@@ -71,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
-    "pyspark_hudisql": TABLE | {"config", "options", "spark", "read", "write", "sql"},
+    "pyspark_hudisql": TABLE | {"config", "options", "spark", "read", "write", "sql", "catalog"},
 }
 # The parts of the large packages, from the bottom up: each may import from those before it only.
 ORDER_WITHIN: dict[str, tuple[str, ...]] = {

@@ -116,10 +116,10 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
     [
         ("append", "*", {"hoodie.index.type": "GLOBAL_SIMPLE"}, "GLOBAL_SIMPLE.*hudisql.write_table"),
         ("append", "*", {OPERATION: "upsurt"}, "there is no operation 'upsurt'"),
-        ("overwrite", "*", {OPERATION: "insert"}, "replaces the whole table"),
-        ("append", "*, 1 AS more", {OPERATION: "insert"}, "takes the table's columns"),
-        ("append", "* EXCEPT (st)", {OPERATION: "insert"}, "takes the table's columns"),
+        ("overwrite", "*", {OPERATION: "delete"}, "replaces the whole table"),
+        ("append", "* EXCEPT (dt)", {OPERATION: "insert"}, "lack the key or partition column 'dt'"),
         ("append", "string(seq) AS seq, * EXCEPT (seq)", {OPERATION: "insert"}, "takes the table's columns"),
+        ("append", "*", {"hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
         (
             "append",
             "*",
@@ -127,7 +127,6 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
             "uses neither locks nor heartbeats.*hudisql.write_table",
         ),
         ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
-        ("append", "*", {OPERATION: "insert", "hoodie.combine.before.insert": "true"}, "not redistribute"),
     ],
 )
 def test_what_the_writer_cannot_do_is_refused_by_name(

@@ -44,10 +44,11 @@ LOADS: Final[Mapping[str, Overwrite | None]] = {
 }
 """The operations that do not look up stored rows, with what they overwrite."""
 _DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-_NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
+NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
+"""The options with the table's name."""
 _OF_THE_TABLE: Final = frozenset(
     {
-        *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *_NAMES),
+        *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
         keys.WRITE_VERSION,
     }
@@ -99,13 +100,18 @@ def check_agreement(options: FrameOptions, table: HudiTable, table_label: str) -
     """
     if options.path is not None and table.storage.qualify(options.path) != table.base_path:
         raise _contradiction(PATH, options.path, table_label, table.base_path)
-    for name, value in options.settings.items():
-        if name.lower().startswith(("hoodie.table.", "hoodie.populate.")):
-            check_property(name, value)
+    check_table_settings(options)
     for name, value in options.definition.items():
         own = _own_value(table, name.lower(), table_label)
         if _canonical(name.lower(), value) not in {_canonical(name.lower(), each) for each in own}:
             raise _contradiction(name, value, table_label, own[0] or "none")
+
+
+def check_table_settings(options: FrameOptions) -> None:
+    """Raise UnsupportedTableError for a table configuration that hudisql does not support in new tables."""
+    for name, value in options.settings.items():
+        if name.lower().startswith(("hoodie.table.", "hoodie.populate.")):
+            check_property(name, value)
 
 
 def _contradiction(name: str, value: str, table_label: str, own: str) -> InvalidArgumentError:
@@ -134,7 +140,7 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
         return (",".join(properties.record_key_fields),)
     if name in PARTITIONS:
         return (",".join(properties.partition_fields),)
-    if name in _NAMES:
+    if name in NAMES:
         return (table.name, table_label.rpartition(".")[2])
     if name == keys.DATABASE_NAME:
         return (table_label.rpartition(".")[0], properties.get(keys.DATABASE_NAME) or "")

@@ -7,14 +7,13 @@ the metastore follows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
-from hudisql.bootstrap.rollback.table_removal import complete_removal, names_of_table
+from hudisql.bootstrap.rollback.table_removal import names_of_table
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.table_location import database_directory
@@ -22,14 +21,12 @@ from hudisql.config.config_key import HudiConfig
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchDatabaseError,
-    PathExistsError,
     TableExistsError,
 )
 from hudisql.format import table_properties as keys
-from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, avro_from_arrow
+from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import spark_json_from_arrow, spark_type_name
-from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.options.insert_options import check_load_operation
 from hudisql.options.known_settings import warn_of_properties
 from hudisql.options.table_call import open_session_table
@@ -37,7 +34,8 @@ from hudisql.options.table_settings import settings_of
 from hudisql.options.writer_settings import write_options
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table_like import read_definition_like
-from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
+from hudisql.sql.ddl.empty_table import check_free, plan_empty_table, publish_empty_table
+from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.table_options import (
     check_properties,
     check_purge,
@@ -58,12 +56,7 @@ from hudisql.sql.text.spark_errors import SourceText
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.new_table import (
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-    remove_new_table,
-)
+from hudisql.table.properties.new_table import remove_new_table
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.transaction.commit_annotations import announce_table
 
@@ -286,24 +279,15 @@ def _make_table(
             hint="give columns, or the LOCATION of a Hudi table",
         )
     _warn_of_types(context, definition)
-    schema_text = avro_from_arrow(definition.columns, name)
-    others = {keys.CREATE_SCHEMA: schema_text}
-    if definition.lengths:
-        others[keys.COLUMN_LENGTHS] = json.dumps(definition.lengths)
-    described = new_table(definition, database, name, others)
-    values = new_table_properties(described)
-    _warn_of_dates(context, check_generator(definition, values, path))
-    _check_free(context, path)
+    empty = plan_empty_table(definition, database, name, path)
+    _warn_of_dates(context, empty.date_columns)
+    check_free(storage, path)
     refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
-    if values[keys.TYPE] == keys.MERGE_ON_READ:
+    if empty.values[keys.TYPE] == keys.MERGE_ON_READ:
         _check_names_free(context, database, name)
     if announces:
         announce_table(path)
-    make_timeline_directories(storage, path, described.version)
-    try:
-        publish_properties(storage, path, values, datetime.now(UTC))
-    except PathExistsError as error:
-        raise TableExistsError(f"another table was created at {path} meanwhile") from error
+    publish_empty_table(storage, path, empty)
     return open_session_table(context, path)
 
 
@@ -316,7 +300,7 @@ def _warn_of_types(context: Context, definition: TableDefinition) -> None:
         )
 
 
-def _warn_of_dates(context: Context, names: list[str]) -> None:
+def _warn_of_dates(context: Context, names: Sequence[str]) -> None:
     if names:
         context.console.warning(
             f"{', '.join(names)}: Apache Hudi 0.15 reads partition columns from directory names, "
@@ -375,25 +359,6 @@ def _table_is_there(context: Context, table: HudiTable, database: str, name: str
         hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
         " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
     )
-
-
-def _check_free(context: Context, path: str) -> None:
-    """Raise TableExistsError if the directory contains anything but an unfinished table."""
-    storage = context.storage
-    complete_removal(storage, path)
-    info = storage.info(path)
-    if info is None:
-        return
-    timeline = join(path, METADATA_DIRECTORY)
-    entries = storage.list_directory(path) if info.is_directory else [info]
-    others = [entry.path for entry in entries if entry.path != timeline]
-    if not others and entries:
-        others = [file.path for file in storage.list_files(timeline)]
-    if others:
-        raise TableExistsError(
-            f"{path} is not empty: it holds {others[0]}",
-            hint="choose an empty LOCATION; CALL bootstrap_table(…) makes a Hudi table of parquet files",
-        )
 
 
 def _check_names_free(context: Context, database: str, name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -21,9 +21,6 @@ from hudisql.format.table_properties import (
 )
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.write.keygen.key_generator import PARTITION_SPEC, key_generator_from
-
-if TYPE_CHECKING:
-    from pyspark.sql.conf import RuntimeConfig
 
 KEY_GENERATOR: Final = ("hoodie.datasource.write.keygenerator.class", KEY_GENERATOR_CLASS)
 """The names by which a table's key generator is given."""
@@ -37,7 +34,14 @@ _OF_TABLE: Final = tuple(prefix + name for prefix in KEY_GENERATOR_PREFIXES for 
 _OF_ENTRY: Final = tuple(prefix + "timestamp.type" for prefix in KEY_GENERATOR_PREFIXES)
 
 
-def with_generator_settings(definition: TableDefinition, session: RuntimeConfig) -> TableDefinition:
+class _Settings(Protocol):
+    """The settings of a session or a writer."""
+
+    def get(self, name: str, default: None, /) -> str | None:
+        """The value of a setting, the default if it is not set."""
+
+
+def with_generator_settings(definition: TableDefinition, session: _Settings) -> TableDefinition:
     """The definition of a new table, completed by the session's settings of its key generator.
 
     Later writers find these settings with the table.

@@ -1,0 +1,82 @@
+"""An empty table from its definition: planned as its properties, then published in one atomic step.
+
+For CREATE TABLE and for writers that make the table they write to. Knows no metastore.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hudisql.bootstrap.rollback.table_removal import complete_removal
+from hudisql.errors import PathExistsError, TableExistsError
+from hudisql.format import table_properties as keys
+from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
+from hudisql.sql.ddl.generator_options import check_generator
+from hudisql.sql.ddl.table_options import new_table
+from hudisql.sql.schema.table_definition import TableDefinition
+from hudisql.storage import Storage, join
+from hudisql.table.properties.new_table import (
+    make_timeline_directories,
+    new_table_properties,
+    publish_properties,
+)
+
+
+@dataclass(frozen=True)
+class EmptyTable:
+    """A table without commits: its `hoodie.properties`, and the table version of its timeline.
+
+    `date_columns` are the columns other than texts of which its key generator makes dates.
+    """
+
+    values: Mapping[str, str]
+    version: int
+    date_columns: tuple[str, ...]
+
+
+def plan_empty_table(definition: TableDefinition, database: str, name: str, table_label: str) -> EmptyTable:
+    """The table by its definition; `table_label` names it in errors.
+
+    Raises InvalidArgumentError and UnsupportedTableError for properties that don't fit the definition.
+    """
+    others = {keys.CREATE_SCHEMA: avro_from_arrow(definition.columns, name)}
+    if definition.lengths:
+        others[keys.COLUMN_LENGTHS] = json.dumps(definition.lengths)
+    described = new_table(definition, database, name, others)
+    values = new_table_properties(described)
+    date_columns = check_generator(definition, values, table_label)
+    return EmptyTable(values, described.version, tuple(date_columns))
+
+
+def check_free(storage: Storage, path: str) -> None:
+    """Raise TableExistsError if the directory contains anything but an unfinished table."""
+    complete_removal(storage, path)
+    info = storage.info(path)
+    if info is None:
+        return
+    timeline = join(path, METADATA_DIRECTORY)
+    entries = storage.list_directory(path) if info.is_directory else [info]
+    others = [entry.path for entry in entries if entry.path != timeline]
+    if not others and entries:
+        others = [file.path for file in storage.list_files(timeline)]
+    if others:
+        raise TableExistsError(
+            f"{path} is not empty: it holds {others[0]}",
+            hint="choose an empty LOCATION; CALL bootstrap_table(…) makes a Hudi table of parquet files",
+        )
+
+
+def publish_empty_table(storage: Storage, path: str, empty: EmptyTable) -> None:
+    """Create the table's timeline and, as the last step, its properties.
+
+    Raises TableExistsError if another table got there first, StorageError.
+    """
+    make_timeline_directories(storage, path, empty.version)
+    try:
+        publish_properties(storage, path, empty.values, datetime.now(UTC))
+    except PathExistsError as error:
+        raise TableExistsError(f"another table was created at {path} meanwhile") from error

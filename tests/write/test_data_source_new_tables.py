@@ -1,0 +1,140 @@
+"""`df.write.format("hudi")` where there is no table: Hudi's quick start for DataFrames, and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.spark_versions import needs_spark
+
+pytestmark = [pytest.mark.spark, needs_spark("4.0", "Python data sources")]
+
+WRITE = "hoodie.datasource.write"
+OPERATION = f"{WRITE}.operation"
+COLUMNS = ["ts", "uuid", "rider", "driver", "fare", "city"]
+TRIPS = [
+    (1695159649087, "334e26e9", "rider-A", "driver-K", 19.10, "san_francisco"),
+    (1695046462179, "9909a8b1", "rider-D", "driver-L", 33.90, "san_francisco"),
+    (1695516137016, "e3cf430c", "rider-F", "driver-P", 34.15, "sao_paulo"),
+    (1695115999911, "c8abbe79", "rider-J", "driver-T", 17.85, "chennai"),
+]
+NAMED = {"hoodie.table.name": "trips", f"{WRITE}.partitionpath.field": "city"}
+KEYED = {**NAMED, f"{WRITE}.recordkey.field": "uuid", f"{WRITE}.precombine.field": "ts"}
+
+
+def _save(rows: Any, path: Path, options: dict[str, str], mode: str = "append") -> None:
+    rows.write.format("hudi").options(**options).mode(mode).save(str(path))
+
+
+def _fares(spark: Any, path: Path) -> list[tuple[str, float]]:
+    rows = spark.read.format("hudi").load(str(path)).select("rider", "fare").collect()
+    return sorted((row["rider"], row["fare"]) for row in rows)
+
+
+def test_rows_that_were_read_are_updated_and_deleted_by_their_generated_keys(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "trips"
+    _save(spark.createDataFrame(TRIPS, COLUMNS), path, NAMED, "overwrite")
+    read = spark.read.format("hudi").load(str(path))
+    assert read.columns == [*META_COLUMNS, *COLUMNS]
+    _save(read.where("rider = 'rider-D'").selectExpr("* EXCEPT (fare)", "fare * 10 AS fare"), path, NAMED)
+    assert _fares(spark, path) == [
+        ("rider-A", 19.1),
+        ("rider-D", 339.0),
+        ("rider-F", 34.15),
+        ("rider-J", 17.85),
+    ]
+    gone = spark.read.format("hudi").load(str(path)).where("rider = 'rider-F'").localCheckpoint()
+    _save(gone, path, {**NAMED, OPERATION: "delete"})
+    left = [("rider-A", 19.1), ("rider-D", 339.0), ("rider-J", 17.85)]
+    assert _fares(spark, path) == left
+    with pytest.raises(PySparkException, match="that no stored row has"):
+        _save(gone, path, {**NAMED, OPERATION: "upsert"})
+    moved = spark.read.format("hudi").load(str(path)).selectExpr("* EXCEPT (city)", "'lima' AS city")
+    with pytest.raises(PySparkException, match="would leave their partition"):
+        _save(moved, path, NAMED)
+    assert _fares(spark, path) == left
+
+
+def test_upsert_and_overwrite_combine_rows_of_one_key_and_columns_are_added(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "trips"
+    first = spark.createDataFrame(TRIPS, COLUMNS)
+    older = first.selectExpr("* EXCEPT (ts, fare)", "ts - 1 AS ts", "0D AS fare").select(*COLUMNS)
+    all_rows = [(row[2], row[4]) for row in TRIPS]
+    _save(older.unionByName(first), path, KEYED)
+    assert _fares(spark, path) == all_rows
+    _save(first.limit(1).selectExpr("*", "int(7) AS tip"), path, {})
+    _save(first.limit(2).drop("driver"), path, {})
+    rows = spark.read.format("hudi").load(str(path)).select("rider", "driver", "tip").collect()
+    assert sorted(map(tuple, rows), key=str) == [
+        ("rider-A", None, None),
+        ("rider-D", None, None),
+        ("rider-F", "driver-P", None),
+        ("rider-J", "driver-T", None),
+    ]
+    _save(older.unionByName(first).limit(6), path, {}, "overwrite")
+    assert _fares(spark, path) == sorted(
+        [(row[2], row[4] if row[2] in ("rider-A", "rider-D") else 0.0) for row in TRIPS]
+    )
+    assert open_table(Storage(), str(path)).timeline.completed[-1].action == "replacecommit"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({f"{WRITE}.recordkey.field": "uuid"}, "hoodie.table.name is not set"),
+        ({**KEYED, OPERATION: "delete"}, "there is no Hudi table at .*'delete' needs one"),
+        ({**KEYED, OPERATION: "delete_partition"}, "there is no operation 'delete_partition'"),
+        ({**KEYED, f"{WRITE}.recordkey.field": "no_column"}, "'no_column' names no column"),
+        ({**KEYED, f"{WRITE}.partitionpath.field": "no_column"}, "no_column, which is not a column"),
+        ({**KEYED, f"{WRITE}.keygenerator.class": "org.example.Own"}, "key generator org.example.Own"),
+        ({**KEYED, "hoodie.table.cdc.enabled": "true"}, "hoodie.table.cdc.enabled = true is not supported"),
+        ({**KEYED, "hoodie.populate.meta.fields": "false"}, "hoodie.populate.meta.fields"),
+        ({**KEYED, "hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
+        (
+            {
+                **KEYED,
+                "hoodie.datasource.hive_sync.enable": "true",
+                "hoodie.datasource.hive_sync.metastore.uris": "thrift://127.0.0.1:1",
+            },
+            "no metastore answers",
+        ),
+    ],
+)
+def test_a_refused_write_leaves_no_table(
+    spark: Any, tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(PySparkException, match=f"(?s){said}"):
+        _save(spark.createDataFrame(TRIPS, COLUMNS), tmp_path / "trips", options)
+    assert not (tmp_path / "trips").exists()
+
+
+def test_a_first_commit_that_fails_leaves_no_table_and_files_of_others_stay(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows = spark.createDataFrame(TRIPS, COLUMNS)
+    for operation in ("upsert", "bulk_insert"):
+        with pytest.raises(PySparkException, match="have no record key"):
+            _save(
+                rows.selectExpr("* EXCEPT (uuid)", "'' AS uuid"),
+                tmp_path / "t",
+                {**KEYED, OPERATION: operation},
+            )
+        assert not (tmp_path / "t").exists()
+    rows.write.parquet(str(tmp_path / "plain"))
+    files = sorted(tmp_path.rglob("*"))
+    for mode in ("append", "overwrite"):
+        with pytest.raises(
+            PySparkException, match=r"(?s)is not empty: it holds .*save to an empty directory"
+        ):
+            _save(rows, tmp_path / "plain", KEYED, mode)
+    assert sorted(tmp_path.rglob("*")) == files
