@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock uv
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements.lock --editable '.[test,dev,docs]'
-	$(BIN)/python -m compileall -q hudisql pyspark_hudisql
+	$(BIN)/python -m compileall -q hudisql pyspark_hudisql pyspark_hudisql_full_name
 	$(BIN)/python scripts/install_java.py
 	touch $@
 

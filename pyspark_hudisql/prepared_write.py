@@ -41,9 +41,10 @@ _BY_KEY: Final = ("upsert", "delete")
 class PreparedWrite:
     """A write that fits its table, which has the schema that the commit gives it.
 
-    `columns` are the names of the rows' columns by those of the table. With `combines` rows of one key are
-    combined; with `by_stored_keys` the rows carry the record keys and partition paths of stored rows, as
-    they were read. `is_new` is true for a table that the write has made.
+    `columns` are the names of the rows' columns by those of the table. With `upserts` rows of one key are
+    combined and those marked as deleted are left out. With `by_stored_keys` the rows carry the record keys
+    and partition paths of stored rows, as they were read. `is_new` is true for a table that the write has
+    made.
     """
 
     operation: str
@@ -51,7 +52,7 @@ class PreparedWrite:
     columns: Mapping[str, str]
     options: WriteOptions
     paths: PartitionPaths
-    combines: bool
+    upserts: bool
     by_stored_keys: bool
     is_new: bool
     sync: SyncTarget | None
@@ -93,8 +94,8 @@ def _prepare(
     config = HudiConfig({name.lower(): value for name, value in given.settings.items()}.get)
     by_stored_keys = _has_stored_keys(table, schema) and given.operation in _BY_KEY and not overwrites
     operation = given.operation if by_stored_keys else effective_operation(table, given.operation)
-    # Hudi's upsert combines rows of one key, also into a table that mode("overwrite") has emptied.
-    combines = operation == "upsert" and not table.properties.generates_record_keys
+    # Hudi upserts also into the table that mode("overwrite") makes anew.
+    upserts = operation == "upsert" and not table.properties.generates_record_keys
     if overwrites and not is_new:
         operation = _WHOLE_TABLE
     if operation != "delete":
@@ -110,7 +111,7 @@ def _prepare(
         columns,
         chosen,
         PartitionPaths(table, chosen.key_generator),
-        combines or bool(chosen.combines),
+        upserts,
         by_stored_keys,
         is_new,
         sync_target(given.settings, table.name),

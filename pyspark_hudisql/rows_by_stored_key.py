@@ -44,5 +44,6 @@ def refuse_unknown_rows(files: Sequence[WrittenFile], table_label: str) -> None:
     if unknown:
         raise WriteRefusedError(
             f"{unknown} row(s) for {table_label} have a {RECORD_KEY} that no stored row has",
-            hint="read the rows again: others have deleted or rewritten them; nothing was written",
+            hint="read the rows again, if others have deleted them meanwhile; write rows of another table "
+            "without Hudi's meta columns",
         )

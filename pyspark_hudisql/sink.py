@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
+from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.files.conform import conform_batch
 from hudisql.spark.python_worker import complete_input
@@ -161,6 +163,8 @@ class HudiUpsertWriter(CommittingWriter):
     def _loaded_files(self, rows: pa.Table) -> list[WrittenFile]:
         """New file groups with the rows."""
         prepared = self._prepared
+        if prepared.upserts and IS_DELETED in rows.column_names:
+            rows = rows.filter(pc.invert(pc.fill_null(rows.column(IS_DELETED), False)))
         context = make_write_context(self._commit, prepared.options, self._schema, DEFAULT_CALENDARS)
         batches = rows.select(self._schema.names).to_batches()
         files = list(bulk_insert_partition(context, prepared.paths, 0, 0, batches, most_open=_MOST_OPEN))
@@ -213,7 +217,7 @@ def make_writer(
     """The writer of one `save`. Raises HudisqlError."""
     try:
         prepared = prepare_write(storage, options, schema, overwrite=overwrite)
-        in_tasks = prepared.operation not in _BY_KEY and not prepared.combines
+        in_tasks = prepared.operation not in _BY_KEY and not (prepared.upserts or prepared.options.combines)
         try:
             return HudiWriter(prepared) if in_tasks else HudiUpsertWriter(prepared)
         except BaseException:

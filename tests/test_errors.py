@@ -83,7 +83,7 @@ def made_errors() -> list[MadeError]:
     """Every error that the two packages make."""
     names = {each.__name__ for each in ERROR_CLASSES}
     found = []
-    for package in ("hudisql", "pyspark_hudisql"):
+    for package in ("hudisql", "pyspark_hudisql", "pyspark_hudisql_full_name"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):

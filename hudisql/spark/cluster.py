@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The packages that hudisql's tasks import; the first numbers of their versions must agree.
 REQUIRED_PACKAGES: Final = ("numpy", "pandas", "pyarrow")
-_SHIPPED_PACKAGES: Final = ("hudisql", "pyspark_hudisql")
+_SHIPPED_PACKAGES: Final = ("hudisql", "pyspark_hudisql", "pyspark_hudisql_full_name")
 _MAX_CHECK_TASKS: Final = 64
 
 

@@ -119,3 +119,19 @@ def test_a_table_made_by_path_has_the_properties_of_hudis_and_hudi_goes_on(
 
 def _properties(table: HudiTable) -> dict[str, str]:
     return {name: value for name, value in table.properties.values.items() if name not in _OTHERS}
+
+
+@needs_spark("4.0", "Python data sources")
+def test_hudi_12_goes_on_with_a_table_made_by_path(
+    oracle_120: HudiOracle, spark: SparkSession, tmp_path: Path
+) -> None:
+    options, path, first = MADE_BY_PATH["keyed"], str(tmp_path / "trips"), _trips(*range(8))
+    spark.createDataFrame(first).write.format("hudi").options(**options).mode("append").save(path)
+    assert_same_rows(oracle_120.read(path).select(first.column_names), first, sort_by=["uuid"])
+    more = _trips(*range(6, 12), fare=0.75)
+    oracle_120.upsert(more, path, options)
+    spark.createDataFrame(more.slice(0, 1)).write.format("hudi").option(f"{WRITE}.operation", "delete").mode(
+        "append"
+    ).save(path)
+    expected = pa.concat_tables([first.slice(0, 6), more.slice(1)])
+    assert_same_rows(oracle_120.read(path).select(first.column_names), expected, sort_by=["uuid"])

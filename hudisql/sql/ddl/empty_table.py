@@ -23,6 +23,7 @@ from hudisql.table.properties.new_table import (
     make_timeline_directories,
     new_table_properties,
     publish_properties,
+    remove_partition_markers,
 )
 
 
@@ -56,6 +57,9 @@ def check_free(storage: Storage, path: str) -> None:
     """Raise TableExistsError if the directory contains anything but an unfinished table."""
     complete_removal(storage, path)
     info = storage.info(path)
+    if info is not None and info.is_directory:
+        remove_partition_markers(storage, path)
+        info = storage.info(path)
     if info is None:
         return
     timeline = join(path, METADATA_DIRECTORY)

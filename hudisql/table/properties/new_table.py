@@ -133,24 +133,53 @@ def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
         return None
     storage.delete_file(join(base_path, keys.PROPERTIES_FILE))
     storage.delete_directory(metadata_directory(base_path))
-    others: list[str] = []
-    markers: list[str] = []
-    directories = [base_path]
+    contents = _contents(storage, base_path)
+    _delete_markers(storage, contents)
+    return contents.others
+
+
+def remove_partition_markers(storage: Storage, base_path: str) -> None:
+    """Delete what a removed table has left: partition markers, and the directories that are then empty.
+
+    A task that outlives its commit makes them. Nothing is deleted if there are other files. Raises
+    StorageError.
+    """
+    contents = _contents(storage, base_path, until_other=True)
+    if contents.markers and not contents.others:
+        _delete_markers(storage, contents)
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """The files of a table's partitions, and its directories, those above others first."""
+
+    others: list[str]
+    markers: list[str]
+    directories: list[str]
+
+
+def _contents(storage: Storage, base_path: str, *, until_other: bool = False) -> _Contents:
+    """With `until_other` deeper directories are not listed once there is a file that is no marker."""
+    found = _Contents([], [], [base_path])
     level = [base_path]
-    while level:
+    while level and not (until_other and found.others):
         entries = [entry for listing in storage.list_directories(level) for entry in listing]
         for file in (entry for entry in entries if not entry.is_directory):
-            (markers if file.name.startswith(PARTITION_METADATA_FILE) else others).append(file.path)
+            is_marker = file.name.startswith(PARTITION_METADATA_FILE)
+            (found.markers if is_marker else found.others).append(file.path)
         level = [
             entry.path
             for entry in entries
             if entry.is_directory and is_inside(storage.resolve(entry.path), storage.resolve(base_path))
         ]
-        directories += level
-    storage.delete_files(markers)
-    for directory in reversed(directories):
+        found.directories.extend(level)
+    return found
+
+
+def _delete_markers(storage: Storage, contents: _Contents) -> None:
+    storage.delete_files(contents.markers)
+    for directory in reversed(contents.directories):
         storage.delete_empty_directory(directory)
-    return others
 
 
 def _flag(value: bool) -> str:
