@@ -94,7 +94,7 @@ def _prepare(
     config = HudiConfig({name.lower(): value for name, value in given.settings.items()}.get)
     by_stored_keys = _has_stored_keys(table, schema) and given.operation in _BY_KEY and not overwrites
     operation = given.operation if by_stored_keys else effective_operation(table, given.operation)
-    # Hudi upserts also into the table that mode("overwrite") makes anew.
+    # Hudi upserts also into the table that mode("overwrite") makes again.
     upserts = operation == "upsert" and not table.properties.generates_record_keys
     if overwrites and not is_new:
         operation = _WHOLE_TABLE

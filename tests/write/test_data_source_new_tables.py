@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from hudisql.errors import HudisqlError
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -108,7 +108,8 @@ def test_upsert_and_overwrite_combine_rows_of_one_key_and_columns_are_added(
     ],
 )
 def test_a_refused_write_leaves_no_table(tmp_path: Path, options: dict[str, str], said: str) -> None:
-    rows = StructType.fromDDL("ts LONG, uuid STRING, rider STRING, driver STRING, fare DOUBLE, city STRING")
+    kinds = [LongType(), StringType(), StringType(), StringType(), DoubleType(), StringType()]
+    rows = StructType([StructField(*each) for each in zip(COLUMNS, kinds, strict=True)])
     with pytest.raises(HudisqlError, match=said):
         make_writer(Storage(), {**options, "path": str(tmp_path / "trips")}, rows, overwrite=False)
     assert not (tmp_path / "trips").exists()

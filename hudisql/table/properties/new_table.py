@@ -159,7 +159,7 @@ class _Contents:
 
 
 def _contents(storage: Storage, base_path: str, *, until_other: bool = False) -> _Contents:
-    """With `until_other` deeper directories are not listed once there is a file that is no marker."""
+    """With `until_other` deeper directories are not listed once there is a file that is not a marker."""
     found = _Contents([], [], [base_path])
     level = [base_path]
     while level and not (until_other and found.others):
