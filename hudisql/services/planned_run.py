@@ -34,6 +34,7 @@ from hudisql.write.transaction.heartbeat import (
 )
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+from hudisql.write.transaction.schema_versions import check_keeps_ids
 from hudisql.write.transaction.timeline_files import completed_path
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
 
@@ -77,6 +78,7 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
     """
     storage, base_path, instant_time = table.storage, table.base_path, planned.timestamp
     check_written(table, planned.action)
+    check_keeps_ids(table)
     if not table.timeline.layout.has_completion_times:
         check_no_metadata_table(table, service_name(planned))
     interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
@@ -96,6 +98,11 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
         heartbeat.stop()
         raise
     return inflight, heartbeat
+
+
+def at_planned_schema(table: HudiTable, instant_time: str) -> HudiTable:
+    """The table with the schema of its planned files: if columns have ids, that of the plan's instant."""
+    return table if table.file_columns is None else table.at_schema_of(instant_time)
 
 
 def first_attempt() -> int:

@@ -7,9 +7,12 @@ skeleton that points to an external file, RFC-12) plus the log files written on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from hudisql.format.paths.external_file import ExternalFile as ExternalFile
+from hudisql.format.schema.internal_schema import FileColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class FileSlice:
 
     `compaction_instant` is a pending compaction of the group, which only writers use. With
     `accepts_changed_source` an external file of the recorded length is read whatever its modification time.
+    `columns` finds columns in files of older schemas; None if the table's columns have no ids.
     """
 
     partition_path: str
@@ -55,11 +59,18 @@ class FileSlice:
     external_file: ExternalFile | None = None
     compaction_instant: str | None = None
     accepts_changed_source: bool = False
+    columns: FileColumns | None = field(default=None, compare=False, repr=False)
 
     @property
     def file_group(self) -> tuple[str, str]:
         """The identity of the file group in its table: partition path and file id."""
         return self.partition_path, self.file_id
+
+    def columns_in_base(self, schema: pa.Schema) -> pa.Schema:
+        """The columns with the names and types that they have in the base file and the external file."""
+        if self.columns is None or self.base_file is None:
+            return schema
+        return self.columns.in_file(schema, self.base_file.instant_time)
 
     @property
     def log_base_instant(self) -> str:

@@ -23,6 +23,7 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.schema.internal_schema import LATEST_SCHEMA_KEY, FileColumns
 from hudisql.format.schema.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.table_properties import (
     COPY_ON_WRITE,
@@ -46,6 +47,7 @@ from hudisql.format.timeline.timeline_layout import (
 from hudisql.storage import FileInfo, Storage, ancestors_of, join, parent_of
 from hudisql.table.meta_client import TableMetaClient
 from hudisql.table.timeline.instant_files import read_extra_metadata
+from hudisql.table.timeline.schema_history import file_columns_of
 
 T = TypeVar("T")
 WRITTEN_VERSION = 6
@@ -78,13 +80,15 @@ class HudiTable(TableMetaClient):
 
     With `accepts_changed_sources` source files are read whatever their modification times are. `lister` lists
     the directories, None the storage. `listing` caches the table's listings, as Hudi's file system views do;
-    None lists each time. `schema_texts` caches the Avro schemas of commits, None for a commit without one.
+    None lists each time. `schema_texts` caches the schemas of commits by their keys in the extra metadata.
     """
 
     accepts_changed_sources: bool = False
     lister: DirectoryLister | None = field(default=None, compare=False, repr=False)
     listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
-    schema_texts: dict[Instant, str | None] = field(default_factory=dict, compare=False, repr=False)
+    schema_texts: dict[Instant, dict[str, str | None]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -153,8 +157,24 @@ class HudiTable(TableMetaClient):
     def with_schema(self, schema: pa.Schema) -> HudiTable:
         """The table as a commit with this schema (without meta columns) will leave it."""
         changed = replace(self)
-        changed.__dict__["schema"] = schema
+        changed.__dict__.update(schema=schema, file_columns=self.file_columns)
         return changed
+
+    def at_schema_of(self, as_of: str) -> HudiTable:
+        """The table with the schema that it had at an instant time, for reads of that state."""
+        listing: dict[str, Any] | None = None if self.listing is None else {}
+        changed = replace(self, listing=listing)
+        columns = file_columns_of(self, self._schema_metadata(as_of))
+        changed.__dict__.update(schema=self.schema_as_of(as_of), file_columns=columns)
+        return changed
+
+    @cached_property
+    def file_columns(self) -> FileColumns | None:
+        """How columns are found in files of older schemas (schema-on-read); None if they have no ids.
+
+        As in Apache Hudi they have none after a commit that carries no internal schema.
+        """
+        return file_columns_of(self, self._schema_metadata(None))
 
     @cached_property
     def full_schema(self) -> pa.Schema:
@@ -203,13 +223,21 @@ class HudiTable(TableMetaClient):
                 fields.append(pa.field(name, pa.string()))
         return pa.schema(fields)
 
-    def _schema_text(self, as_of: str | None) -> str:
+    def _schema_metadata(self, as_of: str | None) -> Mapping[str, str | None]:
+        """The extra metadata of the latest commit with a schema up to an instant time; empty if none has."""
         for commit in reversed(self.timeline.commits_until(as_of)):
             if commit not in self.schema_texts:
                 (extra_metadata,) = read_extra_metadata(self, [commit])
-                self.schema_texts[commit] = extra_metadata.get(SCHEMA_KEY)
-            if text := self.schema_texts[commit]:
-                return text
+                self.schema_texts[commit] = {
+                    key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)
+                }
+            if self.schema_texts[commit][SCHEMA_KEY]:
+                return self.schema_texts[commit]
+        return {}
+
+    def _schema_text(self, as_of: str | None) -> str:
+        if text := self._schema_metadata(as_of).get(SCHEMA_KEY):
+            return text
         if self.properties.create_schema:
             return self.properties.create_schema
         raise CorruptTableError(

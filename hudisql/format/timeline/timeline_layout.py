@@ -50,6 +50,11 @@ def temporary_directory(base_path: str) -> str:
     return join(base_path, METADATA_DIRECTORY, ".temp")
 
 
+def schema_directory(base_path: str) -> str:
+    """The versions of the internal schema, a file for each commit since the first change by ids."""
+    return join(base_path, METADATA_DIRECTORY, ".schema")
+
+
 def heartbeat_directory(base_path: str) -> str:
     """The heartbeats of writers, a file for each instant."""
     return join(base_path, METADATA_DIRECTORY, ".heartbeat")

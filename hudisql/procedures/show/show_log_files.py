@@ -203,7 +203,7 @@ def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.R
         slices.setdefault((parent_of(file.path), file.file_id, file.base_instant_time), []).append(file)
     for logs in slices.values():
         logs.sort(key=lambda log: (log.version, log.write_token))
-        records = read_log_records(table.storage, logs, config, table.full_schema)
+        records = read_log_records(table.storage, logs, config, table.full_schema, table.file_columns)
         numbers = records.row_of_key[records.row_of_key >= 0]
         yield records.rows.take(np.sort(numbers[~records.is_delete[numbers]]))
 

@@ -25,9 +25,11 @@ from hudisql.format.log_file.log_block_content import (
     decode_data_block,
     decode_delete_records,
 )
+from hudisql.format.schema.internal_schema import FileColumns
 from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.files.conform import batch_of, conform_array, find_field
 from hudisql.read.files.parquet_rows import ParquetRows
+from hudisql.read.files.promote import promote_batch
 from hudisql.read.merge.merge_mode import LogMergeConfig, RecordMergeMode
 from hudisql.read.merge.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
 from hudisql.read.merge.precombine import comparable
@@ -80,9 +82,15 @@ class _Events:
 
 
 def read_log_records(
-    storage: Storage, log_files: Sequence[LogFile], config: LogMergeConfig, schema: pa.Schema
+    storage: Storage,
+    log_files: Sequence[LogFile],
+    config: LogMergeConfig,
+    schema: pa.Schema,
+    columns: FileColumns | None = None,
 ) -> LogRecords:
     """The log files' records, their rows conformed to `schema` (which has the record key).
+
+    `columns` finds the columns in blocks of older schemas, as for the slice's base file.
 
     Raises UnsupportedTableError for unknown blocks, CorruptTableError naming a file whose complete blocks
     cannot be decoded, StorageError.
@@ -91,7 +99,7 @@ def read_log_records(
 
     mode = config.merge_mode
     events = [
-        _events_of(storage, log_file.path, block, mode, schema)
+        _events_of(storage, log_file.path, block, mode, schema, columns)
         for log_file, block in committed_blocks(storage, log_files, config.instant_range.includes)
     ]
     if not events:
@@ -192,19 +200,25 @@ def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
 
 
 def _events_of(
-    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
+    storage: Storage,
+    path: str,
+    block: LogBlock,
+    mode: RecordMergeMode,
+    schema: pa.Schema,
+    columns: FileColumns | None,
 ) -> _Events:
     try:
+        stored = schema if columns is None else columns.in_file(schema, block.instant_time)
         match block.block_type:
             case BlockType.DELETE:
                 return _delete_events(decode_delete_records(block.content), mode)
             case BlockType.AVRO_DATA:
-                batch = _avro_rows(block, _names_wanted(mode, schema))
+                batch = _avro_rows(block, _names_wanted(mode, stored))
             case BlockType.PARQUET_DATA:
-                batch = _parquet_rows(storage, path, block, mode, schema)
+                batch = _parquet_rows(storage, path, block, mode, stored)
             case other:
                 raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
-        return _row_events(batch, mode, schema, is_partial=block.is_partial)
+        return _row_events(batch, mode, schema, stored, is_partial=block.is_partial)
     except (CorruptTableError, UnsupportedTableError) as error:
         raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
     except pa.ArrowException as error:
@@ -240,15 +254,16 @@ def _parquet_rows(
 
 
 def _row_events(
-    batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema, *, is_partial: bool
+    batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema, stored: pa.Schema, *, is_partial: bool
 ) -> _Events:
-    rows = batch_of([_column(batch, field) for field in schema], schema, batch.num_rows)
+    found = batch_of([_column(batch, field) for field in stored], stored, batch.num_rows)
+    rows = promote_batch(found, schema)
     ordering = tuple(_column(batch, field) for field in mode.ordering_fields)
     keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
     if keys.null_count:
         raise CorruptTableError(f"{keys.null_count} of {len(keys)} rows of a block have no record key")
     if is_partial:
-        lacks: BoolMatrix | None = columns_outside(batch.schema, schema, batch.num_rows)
+        lacks: BoolMatrix | None = columns_outside(batch.schema, stored, batch.num_rows)
     else:
         lacks = lacking_columns(rows, mode)
     return _Events(keys, ordering, rows, _deleted_rows(batch, mode), lacks=lacks)

@@ -59,7 +59,8 @@ def scan_methods(
     """The method for each slice of a scan that reads `columns`.
 
     If log blocks may have only some of the columns, the slice reader merges the log files. It also reads
-    slices with floats in structs if a predicate can skip row groups, since Spark must not skip any there.
+    slices with floats in structs if a predicate can skip row groups, since Spark must not skip any there, and
+    slices whose files have columns of the scan under other names or types (schema-on-read).
     """
     if has_predicate and has_floats_in_structs(columns):
         return [ScanMethod.STITCHED] * len(slices)
@@ -77,7 +78,8 @@ def scan_methods(
         path = scanned_file(each, needs_data=needs_data)
         # A bootstrapped slice has its meta columns in another file than its data.
         is_apart = each.is_bootstrapped and not each.is_register_only and needs_meta and needs_data
-        if path is None or is_apart or not _is_seen_by_spark(path):
+        is_renamed = not each.columns_in_base(columns).equals(columns)
+        if path is None or is_apart or is_renamed or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
         # Rows that are only counted are not read, so no positions are sent to executors.

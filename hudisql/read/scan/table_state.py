@@ -28,7 +28,7 @@ class TableState:
 def state_as_of(table: HudiTable, as_of: str) -> TableState:
     """The state at an instant time. Raises NoSuchStateError if the timeline does not reach back to it."""
     check_timeline_reaches(table, as_of)
-    return TableState(table.with_schema(table.schema_as_of(as_of)), as_of)
+    return TableState(table.at_schema_of(as_of), as_of)
 
 
 def changes_of_window(
@@ -40,5 +40,5 @@ def changes_of_window(
     """
     read = incremental_read(table, window, path_glob)
     if schema_of_end and window.commits:
-        table = table.with_schema(table.schema_as_of(window.as_of))
+        table = table.at_schema_of(window.as_of)
     return TableState(table, window.as_of, read)

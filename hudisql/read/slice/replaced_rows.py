@@ -72,7 +72,9 @@ def _records_of(storage: Storage, read: SliceRead, schema: pa.Schema) -> LogReco
     config = read.log_merge_config
     assert config is not None  # the plan has one if a slice has log files
     merged_schema = merge_schema(schema, config.merge_mode)
-    return read_log_records(storage, read.file_slice.log_files, config, merged_schema)
+    return read_log_records(
+        storage, read.file_slice.log_files, config, merged_schema, read.file_slice.columns
+    )
 
 
 def _mode_of(read: SliceRead) -> RecordMergeMode:

@@ -28,6 +28,7 @@ from hudisql.read.files.predicates import (
     matching_rows,
     split_conjuncts,
 )
+from hudisql.read.files.promote import promote_batch
 from hudisql.read.files.splits import Split
 from hudisql.read.merge.log_merge import merge_log_records, merge_schema
 from hudisql.read.merge.merge_mode import LogMergeConfig
@@ -97,7 +98,9 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
             hint="compact the table with Hudi (run_compaction) and try again",
         )
     merged_schema = merge_schema(schema, config.merge_mode)
-    records = read_log_records(storage, read.file_slice.log_files, config, merged_schema)
+    records = read_log_records(
+        storage, read.file_slice.log_files, config, merged_schema, read.file_slice.columns
+    )
     # The predicate may skip a base row: it is not in the result, or its log row, which then comes last,
     # replaces it. A base row that may win over its log row, or gives it columns, must be read.
     mode = config.merge_mode
@@ -206,8 +209,7 @@ def _read_base_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Ite
     base_file = read.file_slice.base_file
     assert base_file is not None
     try:
-        with ParquetRows(storage, base_file.path, schema, calendars=read.calendars) as rows:
-            yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
+        yield from _read_columns(storage, read, base_file.path, schema)
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read {base_file.path}: {error}") from error
 
@@ -216,12 +218,20 @@ def _read_external_file(storage: Storage, read: SliceRead, schema: pa.Schema) ->
     external = read.file_slice.external_file
     assert external is not None
     try:
-        with ParquetRows(storage, external.path, schema, calendars=read.calendars) as rows:
-            yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
+        yield from _read_columns(storage, read, external.path, schema)
     except pa.ArrowException as error:
         raise _source_changed(
             read.file_slice, f"cannot read the source file {external.path}: {error}"
         ) from error
+
+
+def _read_columns(
+    storage: Storage, read: SliceRead, path: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    stored = read.file_slice.columns_in_base(schema)
+    with ParquetRows(storage, path, stored, calendars=read.calendars) as rows:
+        for batch in rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema, stored))):
+            yield promote_batch(batch, schema)
 
 
 def _read_stitched(
@@ -230,8 +240,10 @@ def _read_stitched(
     external, skeleton = read.file_slice.external_file, read.file_slice.base_file
     assert external is not None
     assert skeleton is not None
+    stored = read.file_slice.columns_in_base(data_schema)
+    schema = pa.schema([*meta_schema, *data_schema])
     try:
-        data = ParquetRows(storage, external.path, data_schema, calendars=read.calendars)
+        data = ParquetRows(storage, external.path, stored, calendars=read.calendars)
     except pa.ArrowException as error:
         raise _source_changed(
             read.file_slice, f"cannot read the source file {external.path}: {error}"
@@ -244,8 +256,9 @@ def _read_stitched(
                     f"the source file {external.path} has {data.rows} rows, "
                     f"but its skeleton {skeleton.path} has {meta.rows}",
                 )
-            ranges = data.choose_ranges(read.split, _file_predicate(read, data_schema))
-            yield from _zip_rows(meta.read(ranges), data.read(ranges))
+            ranges = data.choose_ranges(read.split, _file_predicate(read, data_schema, stored))
+            for batch in _zip_rows(meta.read(ranges), data.read(ranges)):
+                yield promote_batch(batch, schema)
     except pa.ArrowException as error:
         raise CorruptTableError(
             f"cannot read the skeleton {skeleton.path} with its source file {external.path}: {error}"
@@ -265,12 +278,14 @@ def _zip_rows(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -
         raise pa.ArrowInvalid("the two files do not have the same rows")
 
 
-def _file_predicate(read: SliceRead, schema: pa.Schema) -> Predicate | None:
-    """The conjuncts over columns of one file, which its row-group statistics can evaluate."""
+def _file_predicate(read: SliceRead, schema: pa.Schema, stored: pa.Schema) -> Predicate | None:
+    """The conjuncts over columns of one file, which its row-group statistics can evaluate.
+
+    `stored` are the columns of `schema` as the file has them.
+    """
+    names = {own.name for own, other in zip(schema, stored, strict=True) if own.equals(other)}
     return conjunction(
-        part
-        for part in split_conjuncts(read.predicate)
-        if all(path[0] in schema.names for path in columns_of(part))
+        part for part in split_conjuncts(read.predicate) if all(path[0] in names for path in columns_of(part))
     )
 
 

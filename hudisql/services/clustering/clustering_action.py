@@ -60,6 +60,7 @@ from hudisql.services.clustering.clustering_plan import (
     read_clustering_plan,
 )
 from hudisql.services.planned_run import (
+    at_planned_schema,
     begin_run,
     check_still_planned,
     first_attempt,
@@ -194,6 +195,7 @@ def run_clustering(
         planned, plan = _planned(table, instant_time)
         inflight, heartbeat = begin_run(table, planned, concurrency)
     try:
+        table = at_planned_schema(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
         groups = _groups_of(table, plan, instant_time)
         sized = replace(

@@ -50,6 +50,7 @@ from hudisql.services.compaction.compaction_plan import (
     slice_of,
 )
 from hudisql.services.planned_run import (
+    at_planned_schema,
     begin_run,
     check_still_planned,
     first_attempt,
@@ -232,6 +233,7 @@ def run_compaction(
         check_not_restored(table, table.timeline)
         inflight, heartbeat = begin_run(table, _planned(table, instant_time), concurrency)
     try:
+        table = at_planned_schema(table, instant_time)
         plan = read_compaction_plan(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
         files = rewrite_slices(spark, commit, _slices_of(table, plan), options, first_attempt=first_attempt())

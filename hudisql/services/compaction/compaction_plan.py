@@ -165,6 +165,7 @@ def slice_of(table: HudiTable, operation: CompactionOperation, external: Externa
         base_file=_base_file(table.storage, directory, operation.base_file),
         log_files=_log_files(table.storage, directory, operation.log_files),
         external_file=external,
+        columns=table.file_columns,
     )
 
 

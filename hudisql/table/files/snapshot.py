@@ -101,7 +101,8 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
         for file_id in sorted(groups)
         if (path, file_id) not in replaced
     )
-    return [file_slice for file_slice in found if file_slice is not None]
+    columns = table.file_columns
+    return [replace(file_slice, columns=columns) for file_slice in found if file_slice is not None]
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:

@@ -72,6 +72,12 @@ from hudisql.write.transaction.pending_rollbacks import (
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
+from hudisql.write.transaction.schema_versions import (
+    check_keeps_ids,
+    check_same_ids,
+    save_schema_version,
+    with_internal_schema,
+)
 from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
@@ -134,6 +140,7 @@ def begin_commit(
     try:
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
+            check_keeps_ids(table)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             content = render_requested_replace() if replaces else b""
             requested, heartbeat = request_instant(table, action, content, concurrency, operation_type)
@@ -198,14 +205,17 @@ def publish_commit(
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
-    content = files.commit_content(metadata := annotated(metadata))
+    metadata = annotated(with_internal_schema(table, metadata, commit.instant_time))
+    content = files.commit_content(metadata)
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(now := _reopen(commit))
+        check_same_ids(table, now, commit.instant_time)
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
+        save_schema_version(now, metadata, commit.instant_time)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)

@@ -1,0 +1,56 @@
+"""The versions of a table's internal schema: files of `.hoodie/.schema`, one for each commit.
+
+Follows `FileBasedInternalSchemaStorageManager` of Hudi 0.15 and 1.2: the newest file whose commit is
+completed has all versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.format.schema.internal_schema import (
+    LATEST_SCHEMA_KEY,
+    FileColumns,
+    InternalSchema,
+    parse_internal_schema,
+    parse_schema_history,
+)
+from hudisql.format.timeline.instant import SCHEMA_COMMIT
+from hudisql.format.timeline.timeline_layout import schema_directory
+from hudisql.storage import join
+from hudisql.table.meta_client import TableMetaClient
+
+
+def file_columns_of(table: TableMetaClient, extra_metadata: Mapping[str, str | None]) -> FileColumns | None:
+    """How the columns of the commit with this extra metadata are found in older files.
+
+    None if the commit carries no internal schema. Raises CorruptTableError, StorageError.
+    """
+    text = extra_metadata.get(LATEST_SCHEMA_KEY)
+    if not text:
+        return None
+    current = parse_internal_schema(text)
+    versions = {each.version_id: each for each in read_schema_history(table)}
+    versions[current.version_id] = current
+    return FileColumns(current, tuple(versions[number] for number in sorted(versions, reverse=True)))
+
+
+def read_schema_history(table: TableMetaClient) -> tuple[InternalSchema, ...]:
+    """All versions of the internal schema, newest first. Raises CorruptTableError, StorageError."""
+    directory = schema_directory(table.base_path)
+    try:
+        names = table.storage.list_file_names(directory)
+    except NoSuchPathError:
+        return ()
+    completed = sorted(
+        (name for name in names if name.endswith(f".{SCHEMA_COMMIT}") and name[:1].isdigit()), reverse=True
+    )
+    for name in completed:
+        if table.timeline.is_visible(name.split(".")[0].split("_")[0]):
+            path = join(directory, name)
+            try:
+                return parse_schema_history(table.storage.read(path).decode())
+            except CorruptTableError as error:
+                raise CorruptTableError(f"cannot decode {path}: {error.message}") from error
+    return ()
