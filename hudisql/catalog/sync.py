@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from hudisql.catalog.client import ADD_BATCH, DROP_BATCH, MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
-from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable, loses_files_when_dropped
+from hudisql.catalog.metastore_table import (
+    PURGE_PROPERTY,
+    MetastoreColumn,
+    MetastoreTable,
+    loses_files_when_dropped,
+)
 from hudisql.catalog.sync_changes import (
     COMMIT_PROPERTIES,
     changed_partitions,
@@ -261,10 +267,22 @@ def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> No
             alter_guarded(client, stored, replace(stored, parameters={**stored.parameters, **noted}))
 
 
+def _columns_kept(before: MetastoreTable, after: MetastoreTable) -> tuple[MetastoreColumn, ...]:
+    """The leading columns that keep name and type; none if every position does."""
+    pairs = list(zip(before.columns, after.columns, strict=False))
+    if all(old.type == new.type for old, new in pairs):
+        return ()
+    same = takewhile(lambda pair: (pair[0].name, pair[0].type) == (pair[1].name, pair[1].type), pairs)
+    return tuple(old for old, _ in same)
+
+
 def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTable) -> None:
     try:
         assert entry.existing is not None
         cascade = entry.changes_columns and bool(table.partition_columns)
+        if entry.replaces_columns and (kept := _columns_kept(entry.existing, table)):
+            # The server compares types by position: it takes others where there were no columns.
+            alter_guarded(client, entry.existing, replace(entry.existing, columns=kept), cascade=cascade)
         alter_guarded(client, entry.existing, table, cascade=cascade)
     except MetastoreUnavailableError:
         raise

@@ -65,7 +65,10 @@ class ExistingEntries:
 
 @dataclass(frozen=True)
 class EntrySync:
-    """The changes for one name. `table` is the entry after all changes."""
+    """The changes for one name. `table` is the entry after all changes.
+
+    With `replaces_columns` the columns are replaced as a whole, whatever stands in their places.
+    """
 
     table: MetastoreTable
     existing: MetastoreTable | None
@@ -76,11 +79,13 @@ class EntrySync:
     added_partitions: tuple[MetastorePartition, ...] = ()
     changed_partitions: tuple[MetastorePartition, ...] = ()
     dropped_partitions: tuple[tuple[str, ...], ...] = ()
+    replaces_columns: bool = False
 
     @property
     def changes_columns(self) -> bool:
         """True if the partitions' columns have to change, too."""
-        return bool(self.added_columns or self.changed_columns or self.dropped_columns)
+        changed = self.added_columns or self.changed_columns or self.dropped_columns
+        return bool(changed or self.replaces_columns)
 
     @property
     def is_empty(self) -> bool:
@@ -93,12 +98,10 @@ class EntrySync:
         name = self.table.full_name
         if self.existing is None:
             yield from describe_creation(self.table)
-        if self.added_columns:
-            yield f"ALTER TABLE {name} ADD COLUMNS ({column_list(self.added_columns)}) CASCADE"
-        for before, after in self.changed_columns:
-            yield f"ALTER TABLE {name} CHANGE COLUMN {before.name} {column_text(after)} CASCADE"
-        for column in self.dropped_columns:
-            yield f"ALTER TABLE {name} DROP COLUMN {column.name} CASCADE"
+        if self.replaces_columns:
+            yield f"ALTER TABLE {name} REPLACE COLUMNS ({column_list(self.table.columns)}) CASCADE"
+        else:
+            yield from self._describe_columns()
         for change in self.changed_properties:
             yield f"ALTER TABLE {name} SET {change}"
         columns = self.table.partition_columns
@@ -109,6 +112,15 @@ class EntrySync:
         ):
             if values:
                 yield f"ALTER TABLE {name} {verb} {len(values)} PARTITIONS: {partition_list(columns, values)}"
+
+    def _describe_columns(self) -> Iterator[str]:
+        name = self.table.full_name
+        if self.added_columns:
+            yield f"ALTER TABLE {name} ADD COLUMNS ({column_list(self.added_columns)}) CASCADE"
+        for before, after in self.changed_columns:
+            yield f"ALTER TABLE {name} CHANGE COLUMN {before.name} {column_text(after)} CASCADE"
+        for column in self.dropped_columns:
+            yield f"ALTER TABLE {name} DROP COLUMN {column.name} CASCADE"
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,8 @@ def plan_sync(
         _check_same_table(table, wanted, found)
         other = replace(options, support_timestamp=not options.support_timestamp)
         entry = _plan_entry(wanted, found, wanted_table(table, database, kind, other).columns)
+        if table.file_columns is not None:
+            entry = _with_columns_in_order(entry, wanted)
         if options.incremental and is_incremental(table, found):
             changed, complete = changed_partitions(table, found), False
         else:
@@ -321,6 +335,17 @@ def _plan_entry(
         parameters=parameters,
     )
     return EntrySync(target, found, added, tuple(changed), dropped, tuple(_property_changes(found, target)))
+
+
+def _with_columns_in_order(entry: EntrySync, wanted: MetastoreTable) -> EntrySync:
+    """The entry with its columns in the table's order: columns with ids are moved, dropped and renamed."""
+    assert entry.existing is not None
+    columns = {column.name: column for column in entry.table.columns}
+    ordered = tuple(columns[column.name] for column in wanted.columns)
+    before = [column.name.lower() for column in entry.existing.columns]
+    is_longer = [column.name for column in ordered][: len(before)] == before
+    table = replace(entry.table, columns=ordered)
+    return replace(entry, table=table, replaces_columns=not is_longer)
 
 
 def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[str, str]:

@@ -140,6 +140,12 @@ COLUMN_DROP: Final = flag_key(
     "false",
     "columns that a DataFrame lacks are dropped from the table",
 )
+SCHEMA_ON_READ: Final = flag_key(
+    "hoodie.schema.on.read.enable",
+    "false",
+    "ALTER TABLE gives columns ids, by which it renames, drops and moves them and changes their types "
+    "without a rewrite of files; tables whose columns have ids are read by them whatever it says",
+)
 INDEX_TYPE: Final = choice_key(
     "hoodie.index.type",
     "BLOOM",

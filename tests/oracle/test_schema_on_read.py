@@ -12,13 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.errors import UnsupportedStatementError
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.comparison import assert_same_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
+ENABLE = "hoodie.schema.on.read.enable"
 SETTINGS = {
-    "hoodie.schema.on.read.enable": "true",
+    ENABLE: "true",
     # Hudi 1.2 refuses to drop and rename columns without it.
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
     "hoodie.metadata.enable": "false",
@@ -26,11 +29,12 @@ SETTINGS = {
 }
 COLUMNS = (
     "id int, i int, l bigint, f float, g float, d double, price decimal(10,2), day date, gone string, "
-    "label string, tags array<string>, ts bigint, dt string"
+    "label string, tags array<string>, i2 int, i3 int, i4 int, l2 bigint, dc decimal(9,3), "
+    "ts bigint, dt string"
 )
 ROWS = ", ".join(
     f"({n}, {n}, {n}L, float({n}.1), float({n}.7), {n}e10D, {n}.25BD, date'2024-01-0{n}', 'g{n}', "
-    f"'l{n}', array('t{n}'), 1L, 'p{n % 2}')"
+    f"'l{n}', array('t{n}'), {n}, -{n}, {n}, {n}00L, {n}.125BD, 1L, 'p{n % 2}')"
     for n in range(1, 7)
 )
 ALTERS = (
@@ -44,6 +48,11 @@ ALTERS = (
     "ALTER COLUMN price TYPE decimal(12,2)",
     "ALTER COLUMN day TYPE string",
     "ALTER COLUMN l TYPE decimal(20,0)",
+    "ALTER COLUMN i2 TYPE double",
+    "ALTER COLUMN i3 TYPE string",
+    "ALTER COLUMN i4 TYPE decimal(12,2)",
+    "ALTER COLUMN l2 TYPE string",
+    "ALTER COLUMN dc TYPE string",
     "ALTER COLUMN tags AFTER id",
     "ALTER COLUMN name COMMENT 'was label'",
 )
@@ -68,11 +77,13 @@ def _oracle(version: str, directory: Path) -> Iterator[HudiOracle]:
     oracle.close()
 
 
-def _create(oracle: HudiOracle, name: str, path: Path, table_type: str) -> None:
+def _create(oracle: HudiOracle, name: str, path: Path, table_type: str, version: str) -> None:
     oracle.sql(
         f"CREATE TABLE {name} ({COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES "
-        f"(type='{table_type}', primaryKey='id', preCombineField='ts', 'hoodie.write.table.version'='6')"
+        f"(type='{table_type}', primaryKey='id', preCombineField='ts', "
+        f"'hoodie.write.table.version'='{version}')"
     )
+    oracle.sql(f"SET hoodie.write.table.version={version}")
     oracle.sql(f"INSERT INTO {name} VALUES {ROWS}")
     oracle.sql(f"UPDATE {name} SET gone = 'changed', ts = 2 WHERE id = 2")
 
@@ -89,22 +100,64 @@ def _by_name(session: Any, name: str, path: Path) -> None:
     session.sql(f"CALL hive_sync(table => 'lake.{name}', path => '{path}')")
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_rows_of_a_table_that_hudi_015_altered_by_ids_and_writes_on_both_sides(
-    by_ids_015: HudiOracle, session: Any, tmp_path: Path, table_type: str
+# Who alters the table, its type and version, and the Hudi beside hudisql.
+LIVES = [
+    ("hudi_mor_015", "mor", "6", "by_ids_015"),
+    ("hudisql_cow_015", "cow", "6", "by_ids_015"),
+    ("hudisql_mor9_120", "mor", "9", "by_ids_120"),
+    ("hudi_cow_015", "cow", "6", "by_ids_015"),
+    ("hudisql_mor_015", "mor", "6", "by_ids_015"),
+    ("hudi_cow_120", "cow", "6", "by_ids_120"),
+    ("hudi_mor9_120", "mor", "9", "by_ids_120"),
+    ("hudisql_mor_120", "mor", "6", "by_ids_120"),
+]
+
+
+@pytest.mark.parametrize(("name", "table_type", "version", "hudi"), parameters(LIVES, in_ci=LIVES[:3]))
+def test_columns_are_altered_by_ids_and_both_write_on(
+    request: pytest.FixtureRequest,
+    session: Any,
+    tmp_path: Path,
+    name: str,
+    table_type: str,
+    version: str,
+    hudi: str,
 ) -> None:
-    _hudi_alters(by_ids_015, session, tmp_path, table_type, f"ids15_{table_type}")
-
-
-def _hudi_alters(oracle: HudiOracle, session: Any, tmp_path: Path, table_type: str, name: str) -> None:
-    path = tmp_path / name
-    _create(oracle, name, path, table_type)
+    oracle, path = request.getfixturevalue(hudi), tmp_path / name
+    _create(oracle, name, path, table_type, version)
     before = oracle.sql(f"SELECT * FROM {name}")
-    at = max(before["_hoodie_commit_time"].to_pylist())
+    alter = _we_alter if name.startswith("hudisql") else _hudi_alters
+    alter(oracle, session, name, path)
+    _both_write_on(oracle, session, table_type, name, before)
+
+
+def _hudi_alters(oracle: HudiOracle, session: Any, name: str, path: Path) -> None:
     for alteration in ALTERS:
         oracle.sql(f"ALTER TABLE {name} {alteration}")
-    oracle.sql(f"UPDATE {name} SET name = 'renamed', gone = 9, ts = 3 WHERE id = 3")
     _by_name(session, name, path)
+
+
+def _we_alter(oracle: HudiOracle, session: Any, name: str, path: Path) -> None:
+    _by_name(session, name, path)
+    with pytest.raises(UnsupportedStatementError, match=f"needs columns with ids.*{ENABLE} = true"):
+        session.sql(f"ALTER TABLE lake.{name} DROP COLUMN gone")
+    session.sql(f"SET {ENABLE} = true")
+    for column in ("id", "ts", "dt"):
+        with pytest.raises(UnsupportedStatementError, match=f"RENAME COLUMN {column} .* column"):
+            session.sql(f"ALTER TABLE lake.{name} RENAME COLUMN {column} TO other")
+    for alteration in ALTERS:
+        session.sql(f"ALTER TABLE lake.{name} {alteration}")
+    session.sql(f"RESET {ENABLE}")
+    shown = session.sql(f"SELECT * FROM lake.{name}").arrow().column_names
+    entry = session.context.metastore.get_table("lake", name)
+    assert [column.name for column in entry.columns] == [each for each in shown if each != "dt"]
+    oracle.sql(f"DROP TABLE {name}")
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+
+
+def _both_write_on(oracle: HudiOracle, session: Any, table_type: str, name: str, before: pa.Table) -> None:
+    at = max(before["_hoodie_commit_time"].to_pylist())
+    oracle.sql(f"UPDATE {name} SET name = 'renamed', gone = 9, ts = 3 WHERE id = 3")
     rows = _same_rows(oracle, session, name)
     assert rows["gone"].to_pylist() == [None, None, 9, None, None, None]
     assert rows["name"].to_pylist() == ["l1", "l2", "renamed", "l4", "l5", "l6"]

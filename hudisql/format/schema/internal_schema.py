@@ -8,6 +8,7 @@ of the commit that made it, 0 for the schema before the first change. Knows valu
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
-from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP
+from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP, commented_field
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import is_meta_column
 
@@ -39,6 +40,8 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
     "binary": pa.binary(),
 }
+# Hudi 1.2 says how the values are stored: decimal_fixed(10, 2)[5].
+_DECIMAL: Final = re.compile(r"decimal(?:_fixed|_bytes)?\((\d+), ?(\d+)\)(?:\[\d+\])?")
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,31 @@ def _compact(document: Mapping[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
+def arrow_schema(schema: InternalSchema) -> pa.Schema:
+    """The data and partition columns of the internal schema, without meta columns.
+
+    Raises UnsupportedTableError for a type that is not read.
+    """
+    return pa.schema([field for field in _arrow_fields(schema.fields) if not is_meta_column(field.name)])
+
+
+def _arrow_fields(fields: Fields) -> list[pa.Field]:
+    return [
+        commented_field(each["name"], _arrow_type(each["type"], each["name"]), each.get("doc"))
+        for each in fields
+    ]
+
+
+def _arrow_type(kind: Any, name: str) -> pa.DataType:
+    if isinstance(kind, str):
+        return primitive_type(kind, name)
+    if kind["type"] == "record":
+        return pa.struct(_arrow_fields(kind["fields"]))
+    if kind["type"] == "array":
+        return pa.list_(pa.field("element", _arrow_type(kind["element"], name)))
+    return pa.map_(pa.string(), _arrow_type(kind["value"], name))
+
+
 @dataclass(frozen=True)
 class FileColumns:
     """How the columns of the schema that is read are found in files of each version, by their ids.
@@ -167,16 +195,21 @@ def _type_in_file(wanted: pa.DataType, current: Any, stored: Any, name: str) -> 
         item = _type_in_file(wanted.item_type, current["value"], stored["value"], name)
         return pa.map_(wanted.key_field, wanted.item_field.with_type(item))
     if isinstance(current, str) and isinstance(stored, str):
-        return _primitive(stored, name)
+        return primitive_type(stored, name)
     raise UnsupportedTableError(
         f"the column {name} was of the type {stored} in older files, which is not read as {current}"
     )
 
 
-def _primitive(text: str, name: str) -> pa.DataType:
+def primitive_type(text: str, name: str) -> pa.DataType:
+    """The Arrow type of Hudi's name of a type; `name` is the column's for errors.
+
+    Raises UnsupportedTableError for a type that is not read.
+    """
     if text in _PRIMITIVES:
         return _PRIMITIVES[text]
-    if text.startswith("decimal("):
-        precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
-        return pa.decimal128(int(precision), int(scale))
-    raise UnsupportedTableError(f"the column {name} was of the type {text} in older files, which is not read")
+    if (decimal := _DECIMAL.fullmatch(text)) is not None:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    raise UnsupportedTableError(
+        f"the column {name} has the type {text} in an internal schema, which is not read"
+    )

@@ -1,13 +1,12 @@
 """Changes of an internal schema: a column is added, dropped, renamed, moved or gets another type or comment.
 
 Follows `TableChanges`, `AvroInternalSchemaConverter` and `AvroSchemaEvolutionUtils` of Hudi 0.15: new columns
-get the next ids, those of a record as one block before those inside them. Columns are named by their path
-from the outermost column; `element` and `value` stand for what is in lists and maps.
+get the next ids, those of a record as one block before those inside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError, UnknownColumnError
 from hudisql.format.schema.avro_schema import LOCAL_TIMESTAMP, TIMESTAMP, canonical_type, comment_of
-from hudisql.format.schema.internal_schema import InternalSchema
+from hudisql.format.schema.internal_schema import InternalSchema, primitive_type
 from hudisql.format.schema.meta_columns import META_COLUMNS, is_meta_column
 
 Document = dict[str, Any]
@@ -131,155 +130,68 @@ def _reconciled_type(before: Any, kind: pa.DataType, ids: _Ids, name: str) -> An
             return {**before, "element": _reconciled_type(before["element"], kind.value_type, ids, name)}
         if before["type"] == "map" and pa.types.is_map(kind):
             return {**before, "value": _reconciled_type(before["value"], kind.item_type, ids, name)}
-    if isinstance(before, str) and not pa.types.is_nested(kind) and same_primitive(before, kind):
+    if isinstance(before, str) and not pa.types.is_nested(kind) and primitive_type(before, name) == kind:
         return before
     return _new_type(kind, ids, name)
 
 
-def same_primitive(text: str, kind: pa.DataType) -> bool:
-    """True if Hudi's name of a type stands for the Arrow type."""
-    return bool(text == _new_type(kind, _Ids(0), text)) or (text, kind) in (
-        ("timestamp-millis", TIMESTAMP),
-        ("local-timestamp-millis", LOCAL_TIMESTAMP),
-    )
+# --- changes of top-level columns by ALTER TABLE ------------------------------------------------------------
 
 
-# --- changes by ALTER TABLE ---------------------------------------------------------------------------------
-
-FIRST: Final = ""
-"""The place before all other members of a struct."""
-
-
-def with_renamed(schema: InternalSchema, path: Sequence[str], name: str) -> InternalSchema:
+def with_renamed(schema: InternalSchema, name: str, new_name: str) -> InternalSchema:
     """The column has another name. Raises UnknownColumnError, InvalidArgumentError."""
-
-    def rename(fields: list[Document], at: int) -> list[Document]:
-        _check_free(fields, name, but=at)
-        fields[at] = {**fields[at], "name": name}
-        return fields
-
-    return _changed(schema, path, rename)
+    at = place_of(schema, name)
+    if any(field["name"].lower() == new_name.lower() for field in _without(schema, at)):
+        raise InvalidArgumentError(f"there is a column {new_name} already")
+    return _with_field(schema, at, name=new_name)
 
 
-def without_column(schema: InternalSchema, path: Sequence[str]) -> InternalSchema:
-    """The column is gone; its id is never used again. Raises UnknownColumnError, InvalidArgumentError."""
-
-    def drop(fields: list[Document], at: int) -> list[Document]:
-        if len(fields) == 1:
-            raise InvalidArgumentError(f"{'.'.join(path)} is the only member of its struct")
-        return fields[:at] + fields[at + 1 :]
-
-    return _changed(schema, path, drop)
+def without_column(schema: InternalSchema, name: str) -> InternalSchema:
+    """The column is gone; its id is never used again. Raises UnknownColumnError."""
+    return replace(schema, fields=tuple(_without(schema, place_of(schema, name))))
 
 
-def with_moved(schema: InternalSchema, path: Sequence[str], after: str) -> InternalSchema:
-    """The column stands behind `after`, or first in its struct. Raises UnknownColumnError."""
-
-    def move(fields: list[Document], at: int) -> list[Document]:
-        moved = fields.pop(at)
-        fields.insert(_place_after(fields, after), moved)
-        return fields
-
-    return _changed(schema, path, move)
+def with_moved(schema: InternalSchema, name: str, after: str) -> InternalSchema:
+    """The column stands behind `after`. Raises UnknownColumnError."""
+    at = place_of(schema, name)
+    left = replace(schema, fields=tuple(_without(schema, at)))
+    place = place_of(left, after) + 1
+    return replace(schema, fields=(*left.fields[:place], schema.fields[at], *left.fields[place:]))
 
 
-def with_new_column(
-    schema: InternalSchema, path: Sequence[str], field: pa.Field, after: str | None
-) -> InternalSchema:
-    """A new column, last in the struct `path` (of the table, if it is empty), or behind `after`, or first.
-
-    Raises UnknownColumnError, InvalidArgumentError.
-    """
+def with_new_column(schema: InternalSchema, field: pa.Field, after: str | None) -> InternalSchema:
+    """A new column behind `after`, or the last. Raises UnknownColumnError, InvalidArgumentError."""
+    if any(each["name"].lower() == field.name.lower() for each in schema.fields):
+        raise InvalidArgumentError(f"there is a column {field.name} already")
+    place = len(schema.fields) if after is None else place_of(schema, after) + 1
     ids = _Ids(schema.max_column_id + 1)
-
-    def add(fields: list[Document]) -> list[Document]:
-        _check_free(fields, field.name)
-        (new,) = _new_fields([field], ids)
-        at = len(fields) if after is None else _place_after(fields, after)
-        return [*fields[:at], new, *fields[at:]]
-
-    changed = _in_struct(list(schema.fields), list(path), add)
-    return replace(schema, fields=tuple(changed), max_column_id=ids.next - 1)
+    fields = (*schema.fields[:place], *_new_fields([field], ids), *schema.fields[place:])
+    return replace(schema, fields=fields, max_column_id=ids.next - 1)
 
 
-def with_type(schema: InternalSchema, path: Sequence[str], kind: pa.DataType) -> InternalSchema:
-    """The column, a list's element or a map's value has another primitive type."""
-    return _with_value(schema, path, lambda _: _new_type(kind, _Ids(0), path[-1]))
+def with_type(schema: InternalSchema, name: str, kind: pa.DataType) -> InternalSchema:
+    """The column has another type, which is not nested. Raises UnknownColumnError."""
+    return _with_field(schema, place_of(schema, name), type=_new_type(kind, _Ids(0), name))
 
 
-def with_comment(schema: InternalSchema, path: Sequence[str], comment: str) -> InternalSchema:
+def with_comment(schema: InternalSchema, name: str, comment: str) -> InternalSchema:
     """The column has this comment. Raises UnknownColumnError."""
-
-    def describe(fields: list[Document], at: int) -> list[Document]:
-        fields[at] = {**fields[at], "doc": comment}
-        return fields
-
-    return _changed(schema, path, describe)
+    return _with_field(schema, place_of(schema, name), doc=comment)
 
 
-def _changed(
-    schema: InternalSchema, path: Sequence[str], change: Callable[[list[Document], int], list[Document]]
-) -> InternalSchema:
-    *struct, name = path
-
-    def change_member(fields: list[Document]) -> list[Document]:
-        return change(fields, place_of(fields, name))
-
-    return replace(schema, fields=tuple(_in_struct(list(schema.fields), struct, change_member)))
-
-
-def _with_value(schema: InternalSchema, path: Sequence[str], change: Callable[[Any], Any]) -> InternalSchema:
-    first, *rest = path
-    fields = [dict(field) for field in schema.fields]
-    at = place_of(fields, first)
-    fields[at] = {**fields[at], "type": _changed_type(fields[at]["type"], rest, change)}
-    return replace(schema, fields=tuple(fields))
-
-
-def _in_struct(
-    fields: list[Any], path: list[str], change: Callable[[list[Document]], list[Document]]
-) -> list[Document]:
-    if not path:
-        return change(list(fields))
-    at = place_of(fields, path[0])
-
-    def change_record(kind: Any) -> Any:
-        if not isinstance(kind, Mapping) or kind["type"] != "record":
-            raise UnknownColumnError(f"{'.'.join(path)} is not a struct")
-        return {**kind, "fields": change(list(kind["fields"]))}
-
-    changed = _changed_type(fields[at]["type"], path[1:], change_record)
-    return [*fields[:at], {**fields[at], "type": changed}, *fields[at + 1 :]]
-
-
-def _changed_type(kind: Any, path: list[str], change: Callable[[Any], Any]) -> Any:
-    if not path:
-        return change(kind)
-    inner = kind["type"] if isinstance(kind, Mapping) else None
-    if inner == "record":
-        members = list(kind["fields"])
-        at = place_of(members, path[0])
-        members[at] = {**members[at], "type": _changed_type(members[at]["type"], path[1:], change)}
-        return {**kind, "fields": members}
-    part = {"array": "element", "map": "value"}.get(inner or "")
-    if part is None or path[0].lower() != part:
-        raise UnknownColumnError(f"there is no column or member '{path[0]}'")
-    return {**kind, part: _changed_type(kind[part], path[1:], change)}
-
-
-def place_of(fields: Sequence[Mapping[str, Any]], name: str) -> int:
-    """The place of a column among the fields. Raises UnknownColumnError."""
-    for at, field in enumerate(fields):
+def place_of(schema: InternalSchema, name: str) -> int:
+    """The place of a column among the fields, meta columns included. Raises UnknownColumnError."""
+    for at, field in enumerate(schema.fields):
         if field["name"].lower() == name.lower():
             return at
-    known = ", ".join(field["name"] for field in fields if not is_meta_column(field["name"]))
-    raise UnknownColumnError(f"there is no column or member '{name}'", hint=f"there are {known}")
+    known = ", ".join(field["name"] for field in schema.fields if not is_meta_column(field["name"]))
+    raise UnknownColumnError(f"there is no column '{name}'", hint=f"the columns are {known}")
 
 
-def _place_after(fields: Sequence[Mapping[str, Any]], after: str) -> int:
-    return 0 if after == FIRST else place_of(fields, after) + 1
+def _without(schema: InternalSchema, at: int) -> list[Mapping[str, Any]]:
+    return [*schema.fields[:at], *schema.fields[at + 1 :]]
 
 
-def _check_free(fields: Sequence[Mapping[str, Any]], name: str, but: int = -1) -> None:
-    if any(field["name"].lower() == name.lower() and at != but for at, field in enumerate(fields)):
-        raise InvalidArgumentError(f"there is a column or member {name} already")
+def _with_field(schema: InternalSchema, at: int, **changes: Any) -> InternalSchema:
+    changed = {**schema.fields[at], **changes}
+    return replace(schema, fields=(*schema.fields[:at], changed, *schema.fields[at + 1 :]))

@@ -16,6 +16,7 @@ from hudisql.catalog.added_partitions import added_among
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
 from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import SCHEMA_ON_READ
 from hudisql.errors import (
     InvalidArgumentError,
     SettingsError,
@@ -24,6 +25,7 @@ from hudisql.errors import (
     UnsupportedTableError,
 )
 from hudisql.format import table_properties as keys
+from hudisql.format.schema.internal_schema import arrow_schema
 from hudisql.options.known_settings import warn_of_properties
 from hudisql.options.table_settings import settings_of, syncs_after_commit
 from hudisql.options.writer_settings import writer_concurrency
@@ -41,6 +43,7 @@ from hudisql.sql.query.target_table import (
 )
 from hudisql.sql.schema import alterations as al
 from hudisql.sql.schema.alter_columns import with_changed_columns
+from hudisql.sql.schema.columns_by_id import changed_by_ids
 from hudisql.sql.text import statements as st
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition
@@ -51,6 +54,7 @@ from hudisql.write.transaction.concurrency import Concurrency, default_lock
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.schema_change import (
     ALTER_SCHEMA,
+    commit_internal_schema,
     commit_schema,
     commit_without_partitions,
     with_added_columns,
@@ -235,17 +239,43 @@ def _drop_partitions(
 
 
 def _change_schema(
-    context: Context, entry: MetastoreTable, table: HudiTable, alteration: al.AddColumns | al.ChangeColumns
+    context: Context, entry: MetastoreTable, table: HudiTable, alteration: al.ColumnAlteration
 ) -> None:
     """Change columns by a commit; no commit if nothing changes."""
     settings = settings_of(context, table, entry.parameters)
     concurrency = writer_concurrency(context, table, settings)
+    if settings.get(SCHEMA_ON_READ):
+        changed = changed_by_ids(table, alteration, entry.full_name)
+        if not table.schema.equals(arrow_schema(changed), check_metadata=True):
+            commit = commit_internal_schema(table, changed, concurrency)
+            _committed(context, entry, table, settings, commit)
+        return
+    _refuse_without_ids(entry, alteration)
+    assert isinstance(alteration, al.AddColumns | al.ChangeColumns)
     if isinstance(alteration, al.AddColumns):
         schema = with_added_columns(table, alteration.columns, entry.full_name)
     else:
         schema = with_changed_columns(table, alteration.columns, entry.full_name)
     if not schema.equals(table.schema, check_metadata=True):
         _committed(context, entry, table, settings, commit_schema(table, schema, concurrency))
+
+
+def _refuse_without_ids(entry: MetastoreTable, alteration: al.ColumnAlteration) -> None:
+    if isinstance(alteration, al.DropColumns):
+        what = f"DROP COLUMN {', '.join(alteration.names)}"
+    elif isinstance(alteration, al.RenameColumn):
+        what = f"RENAME COLUMN {alteration.name}"
+    elif isinstance(alteration, al.AddColumns) and alteration.places:
+        what = f"ADD COLUMNS … AFTER {next(iter(alteration.places.values()))}"
+    elif isinstance(alteration, al.ChangeColumns) and any(each.after for each in alteration.columns):
+        what = "ALTER COLUMN … AFTER"
+    else:
+        return
+    raise UnsupportedStatementError(
+        f"{what} of {entry.full_name} needs columns with ids ({SCHEMA_ON_READ} = true): nothing was run",
+        hint=f"SET {SCHEMA_ON_READ} = true, for this table's other writers and readers, too "
+        "(docs/tables.md, Schema-on-read)",
+    )
 
 
 def _committed(

@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudisql.config.hudi_config import SCHEMA_ON_READ
 from hudisql.errors import UnknownColumnError, UnsupportedStatementError
 from hudisql.format.schema.avro_schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.schema.spark_schema import spark_type_name
@@ -63,7 +64,8 @@ def _check_type(table: HudiTable, field: pa.Field, wanted: pa.DataType, table_la
     if not is_safe_widening(field.type, wanted):
         raise UnsupportedStatementError(
             f"{types}: this change of type is not supported, nothing was run",
-            hint="int becomes bigint, float double, and a decimal gains digits before the point",
+            hint="int becomes bigint, float double, and a decimal gains digits before the point; "
+            f"{SCHEMA_ON_READ} = true allows more (docs/tables.md, Schema-on-read)",
         )
     if logs_forbid(table, field.type, wanted):
         raise UnsupportedStatementError(f"{types}: {LOGS_FORBID}", hint=COMPACT_FIRST)

@@ -6,7 +6,7 @@ One value for each kind of change; others are refused by name. It knows neither 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 # Spark's names of commands that are not supported on Hudi tables, in SQL's words.
 _REFUSED: Final = {
-    "DropColumns": "DROP COLUMN",
-    "RenameColumn": "RENAME COLUMN",
     "ReplaceColumns": "REPLACE COLUMNS",
     "SetTableLocation": "SET LOCATION",
     "SetTableSerDeProperties": "SET SERDE",
@@ -55,18 +53,39 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ADD COLUMNS."""
+    """ADD COLUMNS; `places` has the column before a new one, for those with AFTER."""
 
     columns: pa.Schema
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DropColumns:
+    """DROP COLUMN."""
+
+    names: tuple[str, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """RENAME COLUMN."""
+
+    name: str
+    new_name: str
 
 
 @dataclass(frozen=True)
 class ChangeColumn:
-    """The changes of one column; None keeps type or comment, an empty comment removes it."""
+    """The changes of one column; None keeps type, comment or place, an empty comment removes it.
+
+    `after` is the column behind which it moves.
+    """
 
     name: str
     type: pa.DataType | None = None
     comment: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,15 +115,8 @@ class AddPartitions:
     if_not_exists: bool = False
 
 
-Alteration = (
-    RenameTable
-    | SetProperties
-    | UnsetProperties
-    | AddColumns
-    | ChangeColumns
-    | AddPartitions
-    | DropPartitions
-)
+ColumnAlteration = AddColumns | DropColumns | RenameColumn | ChangeColumns
+Alteration = RenameTable | SetProperties | UnsetProperties | ColumnAlteration | AddPartitions | DropPartitions
 
 
 def read_alteration(context: Context, text: str) -> Alteration:
@@ -126,7 +138,15 @@ def read_alteration(context: Context, text: str) -> Alteration:
         names = tuple(str(name) for name in items_of(plan.propertyKeys()))
         return UnsetProperties(names, bool(plan.ifExists()))
     if kind == "AddColumns":
-        return AddColumns(column_schema([_added_column(each) for each in items_of(plan.columnsToAdd())]))
+        added = list(items_of(plan.columnsToAdd()))
+        places = {str(each.colName()): _place_of(each) for each in added}
+        columns = column_schema([_added_column(each) for each in added])
+        return AddColumns(columns, {name: after for name, after in places.items() if after is not None})
+    if kind == "DropColumns":
+        names = tuple(_column_name(each, "DROP COLUMN") for each in items_of(plan.columnsToDrop()))
+        return DropColumns(names, bool(plan.ifExists()))
+    if kind == "RenameColumn":
+        return RenameColumn(_column_name(plan.column(), "RENAME COLUMN"), str(plan.newName()))
     if (altered := altered_columns(plan)) is not None:
         return ChangeColumns(tuple(_changed_column(each) for each in altered))
     if kind == "DropPartitions":
@@ -176,7 +196,6 @@ def _added_column(column: Any) -> dict[str, Any]:
     name = str(column.colName())
     for clause, given in (
         ("ADD COLUMNS to a struct", column.path().isDefined()),
-        ("a place for a new column (FIRST, AFTER)", column.position().isDefined()),
         ("a DEFAULT value", column.default().isDefined()),
         ("NOT NULL for a new column", not column.nullable()),
     ):
@@ -208,11 +227,38 @@ def _changed_column(column: AlteredColumn) -> ChangeColumn:
         document = {"name": name, "type": data_type_document(column.data_type.get(), name), "nullable": True}
         wanted = column_schema([document]).field(0).type
     text = str(column.comment.get()) if column.comment.isDefined() else None
-    return ChangeColumn(name, wanted, "" if column.drops_comment else text)
+    after = _place(column.position, name)
+    return ChangeColumn(name, wanted, "" if column.drops_comment else text, after)
+
+
+def _column_name(field_name: Any, verb: str) -> str:
+    parts = [str(part) for part in items_of(field_name.name())]
+    if len(parts) > 1:
+        raise UnsupportedStatementError(
+            f"{verb} {'.'.join(parts)} is not supported on Hudi tables: nothing was run",
+            hint="Apache Hudi reads no file from before a change of a struct's member",
+        )
+    return parts[0]
+
+
+def _place_of(column: Any) -> str | None:
+    return _place(column.position(), str(column.colName()))
+
+
+def _place(position: Any, name: str) -> str | None:
+    """The column named by AFTER, or None."""
+    if not position.isDefined():
+        return None
+    place = position.get().position()
+    if class_name(place) != "After":
+        raise UnsupportedStatementError(
+            f"column {name}: FIRST is not supported on Hudi tables: nothing was run",
+            hint="the meta columns come first, in Apache Hudi, too: say AFTER a column",
+        )
+    return str(place.column())
 
 
 def _refused_clauses(column: AlteredColumn, depth: int) -> Iterator[tuple[str, bool]]:
     yield "changing a member of a struct", depth > 1
     yield "SET NOT NULL", column.nullability.isDefined() and not column.nullability.get()
-    yield "moving it (FIRST, AFTER)", column.position.isDefined()
     yield "a DEFAULT value", column.default.isDefined() or column.drops_default

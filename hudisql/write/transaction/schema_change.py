@@ -8,12 +8,14 @@ No file is deleted, and never a source file: the next clean deletes files that n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.internal_schema import LATEST_SCHEMA_KEY, InternalSchema, arrow_schema
 from hudisql.format.timeline.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitMetadata
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -34,6 +36,19 @@ def commit_schema(
     """
     commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
     _complete(commit, schema)
+    return commit
+
+
+def commit_internal_schema(
+    table: HudiTable, schema: InternalSchema, concurrency: Concurrency = SINGLE_WRITER
+) -> OpenCommit:
+    """Make `schema` the table's, in the version of this commit; returns the completed commit.
+
+    Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
+    """
+    commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
+    version = replace(schema, version_id=int(commit.instant_time))
+    _complete(commit, arrow_schema(version), internal_schema=version)
     return commit
 
 
@@ -75,11 +90,15 @@ def commit_without_partitions(
 
 
 def _complete(
-    commit: OpenCommit, schema: pa.Schema, replaced: Mapping[str, tuple[str, ...]] | None = None
+    commit: OpenCommit,
+    schema: pa.Schema,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+    internal_schema: InternalSchema | None = None,
 ) -> None:
+    ids = {} if internal_schema is None else {LATEST_SCHEMA_KEY: internal_schema.to_json()}
     metadata = CommitMetadata(
         partition_to_write_stats={},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, commit.table.name)},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, commit.table.name), **ids},
         operation_type=commit.operation_type,
         partition_to_replace_file_ids=replaced,
     )

@@ -1,0 +1,170 @@
+"""ALTER TABLE by the ids of columns (schema-on-read): old internal schema and request in, new one out.
+
+Follows `AlterTableCommand` and `TableSchemaChangeUtils` of Hudi 0.15. Only changes that Apache Hudi's readers
+take right in files and log blocks from before them: of top-level columns, in tables without bootstrapped
+slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hudisql.config.hudi_config import SCHEMA_ON_READ
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.format.schema.internal_schema import InternalSchema, arrow_schema
+from hudisql.format.schema.internal_schema_changes import (
+    initial_schema,
+    place_of,
+    with_comment,
+    with_moved,
+    with_new_column,
+    with_renamed,
+    with_type,
+    without_column,
+)
+from hudisql.format.schema.meta_columns import IS_DELETED, is_meta_column
+from hudisql.format.schema.spark_schema import spark_type_name
+from hudisql.read.merge.merge_mode import DELETE_FIELD
+from hudisql.sql.schema import alterations as al
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable
+
+_DIGITS = {pa.int32(): 10, pa.int64(): 19}
+
+
+def changed_by_ids(table: HudiTable, alteration: al.ColumnAlteration, table_label: str) -> InternalSchema:
+    """The table's internal schema after the change; its version id is not yet that of the commit.
+
+    `table_label` names the table in errors. Raises UnknownColumnError, InvalidArgumentError, and
+    UnsupportedStatementError for columns of keys, partitions and orders, and for types that do not hold what
+    is stored.
+    """
+    _check_slices(table, table_label)
+    columns = table.file_columns
+    schema = initial_schema(table.schema) if columns is None else columns.current
+    if isinstance(alteration, al.AddColumns):
+        return _with_added(table, schema, alteration)
+    if isinstance(alteration, al.DropColumns):
+        for name in alteration.names:
+            if alteration.if_exists and name.lower() not in map(str.lower, table.schema.names):
+                continue
+            _check_unused(table, name, f"DROP COLUMN {name}", table_label)
+            schema = without_column(schema, name)
+        return schema
+    if isinstance(alteration, al.RenameColumn):
+        _check_unused(table, alteration.name, f"RENAME COLUMN {alteration.name}", table_label)
+        _check_name(alteration.new_name)
+        return with_renamed(schema, alteration.name, alteration.new_name)
+    for change in alteration.columns:
+        schema = _with_change(table, schema, change, table_label)
+    return schema
+
+
+def _with_added(table: HudiTable, schema: InternalSchema, adding: al.AddColumns) -> InternalSchema:
+    for field in adding.columns:
+        _check_name(field.name)
+        after = adding.places.get(field.name)
+        if after is not None:
+            _check_place(table, after)
+        schema = with_new_column(schema, field, after or _last_data_column(table, schema))
+    return schema
+
+
+def _last_data_column(table: HudiTable, schema: InternalSchema) -> str | None:
+    """The column before trailing partition columns; None if these are not last."""
+    names = [str(field["name"]) for field in schema.fields]
+    partitions = {name.lower() for name in table.properties.partition_fields}
+    trailing = [name.lower() for name in names[len(names) - len(partitions) :]]
+    return names[-len(partitions) - 1] if partitions and set(trailing) == partitions else None
+
+
+def _with_change(
+    table: HudiTable, schema: InternalSchema, change: al.ChangeColumn, table_label: str
+) -> InternalSchema:
+    name = change.name
+    stored = arrow_schema(schema).field(schema.fields[place_of(schema, name)]["name"])
+    if change.comment is not None:
+        schema = with_comment(schema, name, change.comment)
+    if change.type is not None and change.type != stored.type:
+        _check_unused(table, name, f"ALTER COLUMN {name} TYPE", table_label)
+        _check_type(stored, change.type, table_label)
+        schema = with_type(schema, name, change.type)
+    if change.after is not None:
+        _check_unused(table, name, f"moving {name}", table_label)
+        _check_place(table, change.after)
+        schema = with_moved(schema, name, change.after)
+    return schema
+
+
+def _check_slices(table: HudiTable, table_label: str) -> None:
+    if table.properties.has_register_only_partitions or (
+        table.is_bootstrapped and any(each.is_bootstrapped for each in load_file_slices(table))
+    ):
+        raise UnsupportedStatementError(
+            f"{table_label} has file groups whose rows are still in source files, which Apache Hudi reads "
+            "by the names of columns: nothing was run",
+            hint=f"CALL rewrite_bootstrap_files(table => '{table_label}') rewrites them first; columns are "
+            f"added and widened with {SCHEMA_ON_READ} = false, too",
+        )
+
+
+def _check_unused(table: HudiTable, name: str, what: str, table_label: str) -> None:
+    """Refuse a change of a column by which rows are found, placed or merged."""
+    properties = table.properties
+    used: Sequence[tuple[str, Sequence[str]]] = (
+        ("record key", properties.record_key_fields),
+        ("partition", properties.partition_fields),
+        ("ordering", properties.ordering_fields),
+        ("VARCHAR", tuple(properties.column_lengths)),
+        ("delete", (properties.get(DELETE_FIELD) or "", IS_DELETED)),
+    )
+    for role, fields in used:
+        if name.lower() in (field.split(".")[0].lower() for field in fields):
+            raise UnsupportedStatementError(
+                f"{what} of {table_label} is not supported: it is a {role} column, nothing was run"
+            )
+    if is_meta_column(name):
+        raise UnsupportedStatementError(f"{what} of {table_label} is not supported: it is a meta column")
+
+
+def _check_place(table: HudiTable, after: str) -> None:
+    if after.lower() in (name.lower() for name in table.properties.partition_fields):
+        raise UnsupportedStatementError(
+            f"AFTER {after} is not supported: partition columns come last, nothing was run"
+        )
+
+
+def _check_name(name: str) -> None:
+    if is_meta_column(name):
+        raise InvalidArgumentError(f"{name} is the name of a meta column")
+
+
+def _check_type(field: pa.Field, wanted: pa.DataType, table_label: str) -> None:
+    before, after = spark_type_name(field.type), spark_type_name(wanted)
+    types = f"column {field.name} of {table_label} is {before}, not {after}"
+    if not _holds(field.type, wanted):
+        raise UnsupportedStatementError(
+            f"{types}: this change of type is not supported, nothing was run",
+            hint="int becomes bigint, double, decimal or string, bigint decimal or string, float double or "
+            "string, double, date and decimal string, and a decimal gains digits before the point",
+        )
+
+
+def _holds(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """True for the types whose values every reader converts alike."""
+    kinds = pa.types
+    if kinds.is_decimal(wanted):
+        if kinds.is_decimal(stored):
+            return bool(wanted.scale == stored.scale and wanted.precision > stored.precision)
+        return stored in _DIGITS and bool(wanted.precision - wanted.scale >= _DIGITS[stored])
+    if kinds.is_string(wanted):
+        return bool(
+            kinds.is_integer(stored)
+            or kinds.is_floating(stored)
+            or kinds.is_date(stored)
+            or kinds.is_decimal(stored)
+        )
+    pairs = ((pa.int32(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64()))
+    return (stored, wanted) in pairs
