@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import UnsupportedStatementError, UnsupportedTableError
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.comparison import assert_same_rows
 from tests.soak import parameters
@@ -103,8 +104,8 @@ def _by_name(session: Any, name: str, path: Path) -> None:
 # Who alters the table, its type and version, and the Hudi beside hudisql.
 LIVES = [
     ("hudi_mor_015", "mor", "6", "by_ids_015"),
-    ("hudisql_cow_015", "cow", "6", "by_ids_015"),
     ("hudisql_mor9_120", "mor", "9", "by_ids_120"),
+    ("hudisql_cow_015", "cow", "6", "by_ids_015"),
     ("hudi_cow_015", "cow", "6", "by_ids_015"),
     ("hudisql_mor_015", "mor", "6", "by_ids_015"),
     ("hudi_cow_120", "cow", "6", "by_ids_120"),
@@ -113,7 +114,7 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "table_type", "version", "hudi"), parameters(LIVES, in_ci=LIVES[:3]))
+@pytest.mark.parametrize(("name", "table_type", "version", "hudi"), parameters(LIVES, in_ci=LIVES[:2]))
 def test_columns_are_altered_by_ids_and_both_write_on(
     request: pytest.FixtureRequest,
     session: Any,
@@ -182,3 +183,65 @@ def _both_write_on(oracle: HudiOracle, session: Any, table_type: str, name: str,
     assert _same_rows(oracle, session, name)["name"].to_pylist() == rows["name"].to_pylist()
     oracle.sql(f"UPDATE {name} SET tags = array('after'), ts = 6 WHERE id = 1")
     _same_rows(oracle, session, name)
+
+
+def test_a_compaction_planned_before_a_change_and_a_writer_that_loses_the_ids(
+    by_ids_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    name, path = "planned_by_ids", tmp_path / "planned"
+    _create(by_ids_015, name, path, "mor", "6")
+    _by_name(session, name, path)
+    session.sql(f"CALL run_compaction(op => 'schedule', table => 'lake.{name}')")
+    session.sql(f"SET {ENABLE} = true")
+    session.sql(f"ALTER TABLE lake.{name} RENAME COLUMN label TO name")
+    session.sql(f"ALTER TABLE lake.{name} DROP COLUMN gone")
+    session.sql(f"ALTER TABLE lake.{name} ADD COLUMNS (gone string)")
+    session.sql(f"RESET {ENABLE}")
+    session.sql(f"UPDATE lake.{name} SET name = 'after', gone = 'new', ts = 3 WHERE id = 1")
+    session.sql(f"CALL run_compaction(op => 'run', table => 'lake.{name}')")
+    by_ids_015.sql(f"DROP TABLE {name}")
+    by_ids_015.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    rows = _same_rows(by_ids_015, session, name)
+    assert rows["name"].to_pylist() == ["after", "l2", "l3", "l4", "l5", "l6"]
+    assert rows["gone"].to_pylist() == ["new", None, None, None, None, None]
+
+    by_ids_015.sql(f"SET {ENABLE}=false")
+    by_ids_015.sql(f"UPDATE {name} SET ts = 7 WHERE id = 2")
+    by_ids_015.sql(f"SET {ENABLE}=true")
+    assert _same_rows(by_ids_015, session, name)["name"].to_pylist()[2:] == [None] * 4
+    with pytest.raises(UnsupportedTableError, match="latest commit carries no internal schema"):
+        session.sql(f"UPDATE lake.{name} SET ts = 8 WHERE id = 3")
+    lost = max(path.glob(".hoodie/*.deltacommit")).name.split(".")[0]
+    session.sql(f"CALL rollback_to_instant(table => 'lake.{name}', instant_time => '{lost}')")
+    session.sql(f"UPDATE lake.{name} SET ts = 8 WHERE id = 3")
+    assert _same_rows(by_ids_015, session, name)["name"].to_pylist()[2:] == ["l3", "l4", "l5", "l6"]
+
+
+def test_bootstrapped_slices_are_read_by_ids_that_hudi_has_given(
+    by_ids_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    source, path, name = tmp_path / "source", tmp_path / "table", "bootstrapped_by_ids"
+    source.mkdir()
+    plain = pa.table({"id": ["a", "b"], "label": ["x", "y"], "n": pa.array([1, 2], pa.int32()), "ts": [1, 1]})
+    pq.write_table(plain, source / "part-0.parquet")
+    session.sql(
+        f"CALL bootstrap_table(table => 'lake.{name}', source => '{source}', record_key => 'id', "
+        f"precombine => 'ts', target_path => '{path}')"
+    )
+    session.sql(f"SET {ENABLE} = true")
+    with pytest.raises(UnsupportedStatementError, match="rows are still in source files"):
+        session.sql(f"ALTER TABLE lake.{name} RENAME COLUMN label TO name")
+    session.sql(f"RESET {ENABLE}")
+    # A table of Hudi's belongs to a database.
+    by_ids_015.sql("CREATE DATABASE lake")
+    by_ids_015.sql(f"CREATE TABLE lake.{name} USING hudi LOCATION '{path}'")
+    by_ids_015.sql(f"ALTER TABLE lake.{name} RENAME COLUMN label TO name")
+    by_ids_015.sql(f"ALTER TABLE lake.{name} ALTER COLUMN n TYPE bigint")
+    query = f"SELECT id, name, n, _hoodie_record_key AS stored FROM lake.{name} WHERE name > '' ORDER BY id"
+    expected = [("a", "x", 1, "a"), ("b", "y", 2, "b")]
+    assert [tuple(row.values()) for row in session.sql(query).arrow().to_pylist()] == expected
+    session.sql(f"UPDATE lake.{name} SET n = 5000000000 WHERE id = 'a'")
+    assert by_ids_015.sql(f"SELECT name, n FROM lake.{name} ORDER BY id").to_pylist() == [
+        {"name": "x", "n": 5000000000},
+        {"name": "y", "n": 2},
+    ]

@@ -37,8 +37,8 @@ def check_keeps_ids(table: HudiTable) -> None:
             f"columns of the Hudi table at {table.base_path} were changed by schema-on-read, but its latest "
             "commit carries no internal schema: its writer had hoodie.schema.on.read.enable=false, and files "
             "from before the changes are read by names that have changed",
-            hint="write to it once with Apache Hudi and hoodie.schema.on.read.enable=true, or restore it to "
-            "the commit before",
+            hint="roll back the commits without it, newest first (CALL rollback_to_instant), and run these "
+            "writes again with hoodie.schema.on.read.enable=true",
         )
 
 
