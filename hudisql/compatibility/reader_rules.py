@@ -26,6 +26,7 @@ _SPARK_SETTINGS: Final = (
 )
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
 _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
+_SCHEMA_ON_READ: Final = "hoodie.schema.on.read.enable=true"
 
 
 class Reads(StrEnum):
@@ -64,7 +65,7 @@ def answers(state: ReaderState) -> Iterator[Answer]:
     yield from _hive_answers(state)
     for reader, rules, settings in _SPARK_READERS:
         reads, why = _first(state, *rules)
-        yield Answer(reader, reads, name, settings, why or None)
+        yield Answer(reader, reads, name, _with_ids(state, settings), why or None)
     yield _with_statistics(state, name)
     yield Answer("PySpark 4 with hudisql, by path", verdict[0], None, None, verdict[1] or None)
     yield Answer(
@@ -75,9 +76,9 @@ def answers(state: ReaderState) -> Iterator[Answer]:
         "Spark does not tell a Python data source where a table of the catalog lies: read it by path, or by a"
         " temporary view of that",
     )
-    for reader, rules, settings in _OTHER_READERS:
+    for reader, rules in _OTHER_READERS:
         reads, why = _first(state, *rules)
-        yield Answer(reader, reads, None, settings, why or None)
+        yield Answer(reader, reads, None, None, why or None)
 
 
 def _first(state: ReaderState, *rules: Rule) -> Verdict:
@@ -108,10 +109,10 @@ def _names_without_extension(state: ReaderState) -> Verdict | None:
 
 def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     """Hudi 1.x: correct, but for its own column statistics of partitions with skeletons."""
-    reader, settings = "Spark 3.5 + Hudi 1.x bundle", _SPARK_SETTINGS
+    reader, settings = "Spark 3.5 + Hudi 1.x bundle", _with_ids(state, _SPARK_SETTINGS)
     if state.version not in _MEASURED_VERSIONS:
         return Answer(reader, Reads.UNKNOWN, name, settings, f"table version {state.version}: not measured")
-    if (verdict := _register_only(state)) is not None:
+    if (verdict := _first(state, _register_only, _skeletons_with_ids))[0] is not Reads.RIGHT:
         return Answer(reader, verdict[0], name, settings, verdict[1])
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
@@ -123,6 +124,32 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
     why = "writers need hoodie.write.table.version=6 and hoodie.metadata.index.column.stats.enable=false"
     return Answer(reader, Reads.RIGHT, name, settings, why)
+
+
+def _with_ids(state: ReaderState, settings: str) -> str:
+    """The settings, and the one by which columns with ids are found in older files."""
+    return f"{settings}, {_SCHEMA_ON_READ}" if state.has_column_ids else settings
+
+
+def _skeletons_with_ids(state: ReaderState) -> Verdict | None:
+    if not (state.has_column_ids and state.bootstrapped):
+        return None
+    return Reads.WRONG, f"{state.bootstrapped:,} bootstrapped file groups: columns that were renamed are NULL"
+
+
+def _ids_not_measured(state: ReaderState) -> Verdict | None:
+    return (
+        (Reads.UNKNOWN, "columns with ids (schema-on-read): not measured") if state.has_column_ids else None
+    )
+
+
+def _ids_in_hive(state: ReaderState) -> Verdict | None:
+    if state.has_column_ids and state.is_partitioned:
+        return (
+            Reads.WRONG,
+            "columns with ids (schema-on-read) in a partitioned table: no rows, without an error",
+        )
+    return _ids_not_measured(state)
 
 
 def _register_only(state: ReaderState) -> Verdict | None:
@@ -157,17 +184,23 @@ def _not_measured(_state: ReaderState) -> Verdict:
     return Reads.UNKNOWN, "not measured; it supports tables without bootstrapped file groups"
 
 
-_SPARK_READERS: Final[tuple[tuple[str, tuple[Rule, ...], str | None], ...]] = (
+_SPARK_READERS: Final[tuple[tuple[str, tuple[Rule, ...], str], ...]] = (
     (
         "Spark 3.5 + Hudi 0.15 bundle",
-        (_later_version, _names_without_extension, _register_only, _short_binary_decimals),
+        (
+            _later_version,
+            _names_without_extension,
+            _register_only,
+            _skeletons_with_ids,
+            _short_binary_decimals,
+        ),
         _SPARK_SETTINGS,
     ),
 )
-_OTHER_READERS: Final[tuple[tuple[str, tuple[Rule, ...], str | None], ...]] = (
-    ("hudi-rs", (_version_not_measured, _register_only, _skeletons, _logs_not_measured), None),
-    ("Trino", (_skeletons_not_supported, _not_measured), None),
-    ("Athena", (_skeletons_not_supported, _not_measured), None),
+_OTHER_READERS: Final[tuple[tuple[str, tuple[Rule, ...]], ...]] = (
+    ("hudi-rs", (_version_not_measured, _register_only, _skeletons, _ids_not_measured, _logs_not_measured)),
+    ("Trino", (_skeletons_not_supported, _not_measured)),
+    ("Athena", (_skeletons_not_supported, _not_measured)),
 )
 
 
@@ -185,7 +218,7 @@ def _hive_answers(state: ReaderState) -> Iterator[Answer]:
 
 
 def _hive(state: ReaderState, entry: MetastoreTable) -> Verdict:
-    rules: list[Rule] = [_later_version, _codec, _delta_pages]
+    rules: list[Rule] = [_later_version, _codec, _delta_pages, _ids_in_hive]
     if state.is_merge_on_read and not is_read_optimized(entry):
         rules += [_log_blocks, _base_files_in_newest_commit]
     found = _first(state, *rules)

@@ -40,7 +40,8 @@ class ReaderState:
 
     `version_problem` says why hudisql cannot open the table; everything from the timeline is then empty.
     `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
-    `register_only` partitions without a file of Hudi's. `entries` are the metastore's entries, the main one
+    `register_only` partitions without a file of Hudi's, `has_column_ids` says that columns were changed by
+    schema-on-read. `entries` are the metastore's entries, the main one
     first; `looked_at` names the sources of this state.
     """
 
@@ -54,6 +55,7 @@ class ReaderState:
     register_only: int = 0
     with_logs: int = 0
     newest_commit_wrote_base_files: bool = False
+    has_column_ids: bool = False
     log_blocks: frozenset[BlockType] = frozenset()
     footers: tuple[FileFooter, ...] = ()
     looked_at: str = "hoodie.properties"
@@ -106,6 +108,7 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
         register_only=len(registered_partitions(table).by_path),
         with_logs=len(groups.logs),
         newest_commit_wrote_base_files=groups.newest_wrote_base_files,
+        has_column_ids=table.file_columns is not None,
         log_blocks=frozenset(_block_types(table.storage, log_files)),
         footers=tuple(read_few_footers(table.storage, source_files)),
         looked_at=f"hoodie.properties, {groups.looked_at}, footers of {len(source_files)} source files, "

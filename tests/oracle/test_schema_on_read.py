@@ -148,6 +148,10 @@ def _we_alter(oracle: HudiOracle, session: Any, name: str, path: Path) -> None:
             session.sql(f"ALTER TABLE lake.{name} RENAME COLUMN {column} TO other")
     for alteration in ALTERS:
         session.sql(f"ALTER TABLE lake.{name} {alteration}")
+    to_version = "SIX" if "9" in name else "NINE"
+    procedure = "downgrade_table" if "9" in name else "upgrade_table"
+    with pytest.raises(UnsupportedTableError, match="does not change the version"):
+        session.sql(f"CALL {procedure}(table => 'lake.{name}', to_version => '{to_version}')")
     session.sql(f"RESET {ENABLE}")
     shown = session.sql(f"SELECT * FROM lake.{name}").arrow().column_names
     entry = session.context.metastore.get_table("lake", name)

@@ -130,6 +130,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
         return VersionChangePlan(table, to_version, remains=_old_timeline(table) is not None)
     check_writable(table, ANY_CHANGE)
     check_not_restored(table, table.timeline)
+    _check_no_ids(table)
     _check_archive(table, to_version)
     _check_savepoints(table, to_version)
     refuse_any_registered(table)
@@ -236,6 +237,16 @@ def _old_timeline(table: HudiTable) -> TimelineLayout | None:
     other = LAYOUT_V1 if table.timeline.layout.has_completion_times else TimelineLayoutV2()
     has_files = has_timeline(table.storage, table.base_path, other)
     return other if has_files else None
+
+
+def _check_no_ids(table: HudiTable) -> None:
+    """Raise UnsupportedTableError for columns with ids, whose history the other layout names otherwise."""
+    if table.file_columns is not None:
+        raise UnsupportedTableError(
+            f"columns of the Hudi table at {table.base_path} were changed by schema-on-read, and hudisql "
+            "does not change the version of such a table",
+            hint="change its version with Apache Hudi 1.x",
+        )
 
 
 def _check_archive(table: HudiTable, to_version: int) -> None:

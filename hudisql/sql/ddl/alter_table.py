@@ -64,6 +64,10 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _EXTERNAL: Final = "EXTERNAL"
+_FIRST_IDS: Final = (
+    "{} has columns with ids now: Apache Hudi reads and writes it right with "
+    f"{SCHEMA_ON_READ} = true only, and Hive gives no rows of it if it is partitioned"
+)
 
 
 def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeStatement) -> Result:
@@ -248,6 +252,8 @@ def _change_schema(
         changed = changed_by_ids(table, alteration, entry.full_name)
         if not table.schema.equals(arrow_schema(changed), check_metadata=True):
             commit = commit_internal_schema(table, changed, concurrency)
+            if table.file_columns is None:
+                context.console.warning(_FIRST_IDS.format(entry.full_name))
             _committed(context, entry, table, settings, commit)
         return
     _refuse_without_ids(entry, alteration)

@@ -106,3 +106,15 @@ def test_hive_reads_a_merge_on_read_table_by_each_name_as_its_newest_commit_lets
     assert reads(bases) == [Reads.FAILS, Reads.RIGHT, Reads.FAILS]
     parquet = read_reader_state(open_table(Storage(), golden("mor_parquet_log").table), entries)
     assert reads(parquet) == [Reads.FAILS, Reads.RIGHT, Reads.FAILS]
+
+
+def test_columns_with_ids_need_a_setting_in_spark_and_are_not_read_elsewhere(golden: Any) -> None:
+    state = read_reader_state(open_table(Storage(), golden("cow_bootstrap_meta").table), ())
+    rewritten = replace(state, has_column_ids=True, bootstrapped=0)
+    found = {answer.reader: answer for answer in answers(rewritten)}
+    for reader in ("Spark 3.5 + Hudi 0.15 bundle", "Spark 3.5 + Hudi 1.x bundle"):
+        assert found[reader].reads is Reads.RIGHT
+        assert "hoodie.schema.on.read.enable=true" in str(found[reader].settings)
+    assert found["hudi-rs"].reads is Reads.UNKNOWN
+    skeletons = {answer.reader: answer for answer in answers(replace(state, has_column_ids=True))}
+    assert skeletons["Spark 3.5 + Hudi 0.15 bundle"].reads is Reads.WRONG
