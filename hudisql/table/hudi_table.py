@@ -134,7 +134,8 @@ class HudiTable(TableMetaClient):
                 hint="run the statement again",
             )
         is_same = opened.timeline == self.timeline and opened.properties == self.properties
-        listing = self.listing if is_same or self.listing is None else {}
+        is_kept = self.listing is None or (is_same and self.lister is None)
+        listing = self.listing if is_kept else {}
         return replace(opened, listing=listing, schema_texts=self.schema_texts)
 
     def listed_once(self) -> HudiTable:

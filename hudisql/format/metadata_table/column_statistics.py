@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from hudisql.errors import CorruptTableError
 from hudisql.format.metadata_table.metadata_records import MetadataRecords
 
 _DATE_WRAPPERS: Final = frozenset({"8", "12"})
@@ -85,8 +86,7 @@ def _by_wrapper(name: str, value: Any) -> Any:
 
 def _by_ordinal(ordinal: int, value: Any, kind: Mapping[str, Any]) -> Any:
     if ordinal == _DECIMAL:
-        scale = int(str(kind["additionalInfo"]).rpartition(",")[2])
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale)
+        return _decimal(int.from_bytes(value, "big", signed=True), kind.get("additionalInfo"))
     if ordinal == _DATE:
         return _date(value)
     if ordinal in _TIMES:
@@ -96,6 +96,14 @@ def _by_ordinal(ordinal: int, value: Any, kind: Mapping[str, Any]) -> Any:
     if ordinal in _LOCAL_INSTANTS:
         return _EPOCH.replace(tzinfo=None) + timedelta(microseconds=int(value * _LOCAL_INSTANTS[ordinal]))
     return value
+
+
+def _decimal(unscaled: int, precision_and_scale: str | None) -> Decimal:
+    """The exact value; `precision_and_scale` is a text as in `20,2`."""
+    scale = (precision_and_scale or "").rpartition(",")[2]
+    if not scale.isdigit():
+        raise CorruptTableError(f"statistics of a decimal column have the type '{precision_and_scale}'")
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -int(scale)))
 
 
 def _date(days: int) -> date:

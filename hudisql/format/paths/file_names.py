@@ -11,9 +11,9 @@ import re
 import uuid
 from typing import Final, NamedTuple
 
-# Base files of metadata tables are HFiles, and instants of their own actions have up to 20 digits.
-_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,20})\.(parquet|hfile)", re.ASCII)
-_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,20})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
+# Base files of metadata tables are HFiles; each of their own actions adds three digits to an instant.
+_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,})\.(parquet|hfile)", re.ASCII)
+_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
 
 
 PARQUET: Final = "parquet"

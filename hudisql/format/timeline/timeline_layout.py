@@ -189,8 +189,8 @@ def _instant_of(name: str) -> Instant | None:
     return Instant(timestamp, action, state)
 
 
-# Instants of a metadata table's own actions have three digits more than those of tables.
-_FILE_NAME: Final = re.compile(r"(\d{14,20})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
+# Each of a metadata table's own actions adds three digits to an instant.
+_FILE_NAME: Final = re.compile(r"(\d{14,})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
 _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
     (CLUSTERING, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",

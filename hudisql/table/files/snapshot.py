@@ -49,7 +49,7 @@ def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
         for file_slice in attach_external_files(table, slices_of_versions(table, named, None)):
             found[file_slice.partition_path].append(file_slice)
         if table.lister is not None:
-            _check_sampled(table, random.choice(missing), found)
+            table.list_once("sample", lambda: _check_sampled(table, random.choice(missing), found))
         by_path.update(found)
     return [file_slice for path in paths for file_slice in by_path[path]]
 
@@ -57,12 +57,27 @@ def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
 def _check_sampled(table: HudiTable, path: str, found: Mapping[str, Sequence[FileSlice]]) -> None:
     """Raise CorruptTableError if the storage has other slices in the partition than the lister."""
     stored = list_file_slices(replace(table, lister=None), [path], None)
-    if stored != list(found[path]):
+    if not _agree(found[path], stored):
         raise CorruptTableError(
             f"the metadata table of {table.base_path} lists other files of partition '{path}' than are there",
             hint="SET hoodie.metadata.enable=false reads the table without it; CALL "
             "validate_metadata_table_files shows the differences",
         )
+
+
+def _agree(listed: Sequence[FileSlice], stored: Sequence[FileSlice]) -> bool:
+    """True if both have the same base files, and the storage the listed log files.
+
+    With timeline layout 1 the storage also has log files of commits that are not completed.
+    """
+    others = {file_slice.file_id: file_slice for file_slice in stored}
+    for file_slice in listed:
+        other = others.pop(file_slice.file_id, None)
+        if other is None or other.base_file != file_slice.base_file:
+            return False
+        if not {log.path for log in file_slice.log_files} <= {log.path for log in other.log_files}:
+            return False
+    return all(other.base_file is None for other in others.values())
 
 
 def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:

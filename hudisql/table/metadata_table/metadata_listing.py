@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from hudisql.format.metadata_table.listed_files import ListedFiles
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
@@ -16,10 +17,15 @@ from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 
+_WHOLE_BYTES: Final = 32 << 20
+
 
 @dataclass(frozen=True)
 class MetadataListing:
-    """Lists directories of the table by its metadata table; times of modification are 0."""
+    """Lists directories of the table by its metadata table; times of modification are 0.
+
+    A listing of up to 32 MiB is read once, of a larger one the records of the partitions that are asked for.
+    """
 
     metadata: MetadataTable
 
@@ -29,7 +35,9 @@ class MetadataListing:
         Raises CorruptTableError, UnsupportedTableError, StorageError.
         """
         partitions = [path for path in paths if path in self._partitions]
-        listed = self.metadata.list_files(partitions) if partitions else {}
+        listed = self._whole
+        if listed is None:
+            listed = self.metadata.list_files(partitions) if partitions else {}
         return [self._entries(path, listed.get(path)) for path in paths]
 
     def _entries(self, path: str, files: ListedFiles | None) -> list[FileInfo]:
@@ -47,6 +55,10 @@ class MetadataListing:
         return frozenset(self.metadata.list_partitions())
 
     @cached_property
+    def _whole(self) -> Mapping[str, ListedFiles] | None:
+        return self.metadata.list_files() if self.metadata.listing_bytes <= _WHOLE_BYTES else None
+
+    @cached_property
     def _children(self) -> Mapping[str, Collection[str]]:
         """The names of the directories in each directory above a partition."""
         children: dict[str, dict[str, None]] = {}
@@ -58,6 +70,11 @@ class MetadataListing:
 
 
 def listed_by_metadata(table: HudiTable) -> HudiTable:
-    """The table, its directories listed by its metadata table if it has one; see `open_metadata_table`."""
+    """The table, listed by its metadata table if it has one that knows all commits.
+
+    Raises the errors of `open_metadata_table`.
+    """
     metadata = open_metadata_table(table)
-    return table if metadata is None else replace(table, lister=MetadataListing(metadata))
+    if metadata is None or not metadata.is_current:
+        return table
+    return replace(table, lister=MetadataListing(metadata))

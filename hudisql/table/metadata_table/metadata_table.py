@@ -30,6 +30,7 @@ from hudisql.format.metadata_table.metadata_records import (
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
+from hudisql.format.timeline.instant import COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice
@@ -57,16 +58,46 @@ class MetadataTable:
         """The names of its partitions that readers may trust."""
         return self.table.properties.metadata_partitions
 
-    def list_partitions(self) -> list[str]:
-        """The paths of the table's partitions, sorted; "" for a table without partitions."""
-        listed = self._listings([ALL_PARTITIONS]).get(ALL_PARTITIONS)
-        names = [] if listed is None else listed.names.to_pylist()
-        return sorted("" if name == NON_PARTITIONED else name for name in names)
+    @property
+    def is_current(self) -> bool:
+        """False if a completed commit of the table has left no instant here, by the names of instants.
 
-    def list_files(self, paths: Collection[str]) -> dict[str, ListedFiles]:
-        """The files of the partitions with these paths; partitions without a record are left out."""
-        found = self._listings([path or NON_PARTITIONED for path in paths])
-        return {"" if key == NON_PARTITIONED else key: listed for key, listed in found.items()}
+        Commits before an index was made, or before a compaction, are in its base files.
+        """
+        return all(
+            self.own.timeline.is_visible(commit.timestamp) or self._is_compacted(commit)
+            for commit in self.table.timeline.commits
+        )
+
+    def list_partitions(self) -> list[str]:
+        """The paths of the table's partitions, sorted; "" for a table without partitions.
+
+        Raises CorruptTableError if the metadata table does not list them, as one that is being deleted.
+        """
+        listed = self._listings([ALL_PARTITIONS]).get(ALL_PARTITIONS)
+        if listed is None:
+            raise CorruptTableError(
+                f"the metadata table of {self.table.base_path} does not list the partitions",
+                hint="it may have been dropped meanwhile: run this again; SET hoodie.metadata.enable=false "
+                "reads the table without it",
+            )
+        return sorted(_path_of(name) for name in listed.names.to_pylist())
+
+    def list_files(self, paths: Collection[str] | None = None) -> dict[str, ListedFiles]:
+        """The files of the partitions with these paths, by default of all; those without a record are left
+        out.
+        """
+        keys = None if paths is None else [path or NON_PARTITIONED for path in paths]
+        found = self._listings(keys)
+        return {_path_of(key): listed for key, listed in found.items() if key != ALL_PARTITIONS}
+
+    @property
+    def listing_bytes(self) -> int:
+        """The size of the files that list the table's files."""
+        return sum(
+            file_slice.length + sum(log_file.length for log_file in file_slice.log_files)
+            for file_slice in self.latest_slices(FILES)
+        )
 
     def read_records(self, index: str, keys: Collection[str] | None = None) -> MetadataRecords:
         """The newest records of an index other than `files`, sorted by key; of `keys` only, if given.
@@ -81,6 +112,13 @@ class MetadataTable:
 
     def latest_slices(self, index: str) -> list[FileSlice]:
         """The latest slice of each file group of an index, by file id; empty without such a directory."""
+        return self._files_slices if index == FILES else self._latest_slices(index)
+
+    @cached_property
+    def _files_slices(self) -> list[FileSlice]:
+        return self._latest_slices(FILES)
+
+    def _latest_slices(self, index: str) -> list[FileSlice]:
         directory = join(self.own.base_path, index)
         (entries,) = self.own.storage.list_directories([directory], missing_ok=True)
         groups: Mapping[str, FileGroupVersions] = group_files(entries, HFILE)
@@ -105,7 +143,25 @@ class MetadataTable:
     def _completed_times(self) -> frozenset[str]:
         return frozenset(instant.timestamp for instant in self.table.timeline.completed)
 
-    def _listings(self, keys: Collection[str]) -> dict[str, ListedFiles]:
+    def _is_compacted(self, commit: Instant) -> bool:
+        if not self.own.timeline.layout.has_completion_times:
+            return commit.timestamp <= self._compacted_until
+        return (commit.completion_time or commit.timestamp) <= self._compacted_until
+
+    @cached_property
+    def _compacted_until(self) -> str:
+        """The newest compaction or made index: its completion time, or with layout 1 its instant time."""
+        times = self.own.timeline.layout.has_completion_times
+        return max(
+            (
+                instant.completion_time if times else instant.timestamp
+                for instant in self.own.timeline.completed
+                if instant.action == COMMIT or _is_own_instant(instant.timestamp)
+            ),
+            default="",
+        )
+
+    def _listings(self, keys: Collection[str] | None) -> dict[str, ListedFiles]:
         found: dict[str, ListedFiles] = {}
         for layers in self._groups(FILES, keys):
             found.update(merge_listings(layers))
@@ -153,12 +209,16 @@ def open_metadata_table(table: HudiTable) -> MetadataTable | None:
     return MetadataTable(table, HudiTable(base_path, properties, timeline, table.storage))
 
 
+def _path_of(key: str) -> str:
+    return "" if key == NON_PARTITIONED else key
+
+
 def _is_own_instant(instant_time: str) -> bool:
     """True for instants of a metadata table of version 6 that its table does not have."""
     if instant_time.startswith(_BEFORE_ALL):
         return True
     suffix = instant_time[-3:]
-    return len(instant_time) == _OWN_INSTANT_DIGITS and (
+    return len(instant_time) >= _OWN_INSTANT_DIGITS and (
         suffix in _SERVICE_SUFFIXES or suffix >= _FIRST_INIT_SUFFIX
     )
 
