@@ -15,6 +15,7 @@ import pytest
 from hudisql.errors import CorruptTableError
 from hudisql.format.metadata_table.column_statistics import ColumnStatistics, column_statistics
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.format.paths.file_names import log_file_name
 from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
@@ -202,3 +203,60 @@ def test_the_requests_of_a_listing_do_not_follow_the_partitions(golden: Callable
             load_file_slices(listed_by_metadata(table).listed_once(), partitions)
         sent.append(len(requests.sent))
     assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_metadata_table_that_lacks_a_commit_is_not_used(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    path = Path(shutil.copytree(golden(name).table, tmp_path / "table"))
+    assert _open(path).is_current
+    commit = open_table(Storage(), str(path)).timeline.commits[-1].timestamp
+    for file in (path / ".hoodie/metadata/.hoodie").rglob(f"{commit}*"):
+        file.unlink()
+    assert not _open(path).is_current
+    table = open_table(Storage(), str(path))
+    assert listed_by_metadata(table).lister is None
+
+
+def test_a_compaction_right_after_an_index_was_made_is_read(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    # Hudi 0.15 adds 001 to the instant of the last deltacommit, here that of an index, which has 20 digits.
+    path = Path(shutil.copytree(golden("v6_mor_mdt_logs").table, tmp_path / "table"))
+    last = open_table(Storage(), str(path)).timeline.commits[-1].timestamp
+    timeline, files = path / ".hoodie/metadata/.hoodie", path / ".hoodie/metadata/files"
+    (base_file,) = files.glob("*.hfile")
+    for state in (".deltacommit", ".deltacommit.requested", ".deltacommit.inflight"):
+        (timeline / f"{last}010{state}").touch()
+    for state in (".commit", ".compaction.requested", ".compaction.inflight"):
+        (timeline / f"{last}010001{state}").touch()
+    base_file.rename(files / f"files-0000-0_0-1-1_{last}010001.hfile")
+    metadata = _open(path)
+    assert metadata.is_current
+    (file_slice,) = metadata.latest_slices(FILES)
+    assert (file_slice.base_instant_time, file_slice.log_files) == (f"{last}010001", ())
+
+
+def test_a_listing_without_partitions_is_an_error(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    table = open_table(Storage(), golden("v9_cow_mdt_compacted").table)
+    path = Path(shutil.copytree(table.base_path, tmp_path / "table"))
+    listed = listed_by_metadata(open_table(Storage(), str(path)))
+    shutil.rmtree(path / ".hoodie/metadata")
+    with pytest.raises(CorruptTableError, match="does not list the partitions") as caught:
+        load_file_slices(listed)
+    assert "run this again" in str(caught.value.hint)
+
+
+def test_log_files_of_unfinished_commits_are_no_difference(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(golden("v6_mor_mdt_logs").table, tmp_path / "table"))
+    table = listed_by_metadata(open_table(Storage(), str(path)))
+    slices = load_file_slices(table)
+    for number, found in enumerate(slices):
+        name = log_file_name(found.file_id, found.base_instant_time, 9, "0-0-0")
+        (path / found.partition_path / name).write_bytes(b"unfinished")
+        new = log_file_name(f"{number}-new", "20991231000000000", 1, "0-0-0")
+        (path / found.partition_path / new).write_bytes(b"unfinished")
+    assert load_file_slices(table) == slices
