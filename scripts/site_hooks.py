@@ -1,22 +1,29 @@
-"""Hooks of the docs site (mkdocs.yml): pages of the repository's root, and links to its files.
+"""Hooks of the docs site (mkdocs.yml): pages of the root, links to its files, version, order of the search.
 
-`changelog.md` is CHANGELOG.md. The site loads nothing from other hosts, so that a mermaid diagram, which
-GitHub draws, stands in it as its text.
+`changelog.md` is CHANGELOG.md. The search lists pages about how hudisql works after those for users. The site
+loads nothing from other hosts, so that a mermaid diagram, which GitHub draws, stands in it as its text.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINK_OUT = re.compile(r"\[[^\]]*\]\(\.\./(?P<path>(?:sql|catalog|tests|scripts|hudisql)/[^)]*)\)")
 _OF_THE_ROOT = {"changelog.md": "CHANGELOG.md"}
+_BACKGROUND = re.compile(
+    r"(adr/.*|architecture|internals|facts|comparison|benchmarks.*|ingest-cost|changelog)\.md"
+)
+_BACKGROUND_BOOST = 0.2
 
 
 def on_config(config: Any) -> Any:
-    """List the decisions in the menu."""
+    """List the decisions in the menu, and name the version at the foot of each page."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config["copyright"] = f"hudisql {project['version']}"
     pages = [f"adr/{path.name}" for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
     for section in config["nav"]:
         for entry in next(iter(section.values())):
@@ -35,6 +42,8 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links out of docs/ become the names of what they show, since the site does not have it."""
+    if _BACKGROUND.fullmatch(page.file.src_uri):
+        page.meta["search"] = {"boost": _BACKGROUND_BOOST}
     return _LINK_OUT.sub(r"`\g<path>`", markdown).replace("<!-- not run -->\n", "")

@@ -63,12 +63,39 @@ def _procedures_page() -> Iterator[str]:
     yield "without arguments the brackets can be left out. A parameter of Hudi's that has no effect here is"
     yield "taken with a warning. Hudi ignores any other name; here that is an error with the nearest names:"
     yield "an argument that was misspelt must not be ignored."
+    groups: dict[str, list[Procedure]] = {title: [] for title in _TASKS.values()}
     for procedure in load_procedures().values():
-        yield from _section(procedure)
+        groups[_task_of(procedure)].append(procedure)
+    yield from ("", "| procedure | |", "|---|---|")
+    for title, procedures in groups.items():
+        yield f"| **{title}** | |"
+        for procedure in procedures:
+            yield f"| [`{procedure.name}`](#{procedure.name}) | {_cell(procedure.summary)} |"
+    for title, procedures in groups.items():
+        yield from ("", f"## {title}")
+        for procedure in procedures:
+            yield from _section(procedure)
+
+
+_TASKS: Final[Mapping[str, str]] = {
+    "hudisql.procedures.bootstrap": "Move tables in",
+    "hudisql.sql.dml": "Move tables in",
+    "hudisql.procedures.show": "Look at a table",
+    "hudisql.procedures.services": "Table services and repair",
+    "hudisql.sql": "Change and copy rows",
+    "hudisql.procedures.ingest": "Ingest",
+    "hudisql.procedures": "Help",
+}
+"""What the procedures of a package are for; the first package that holds a procedure counts."""
+
+
+def _task_of(procedure: Procedure) -> str:
+    module = procedure.run.__module__
+    return next(title for package, title in _TASKS.items() if module.startswith(f"{package}."))
 
 
 def _section(procedure: Procedure) -> Iterator[str]:
-    yield from ("", f"## {procedure.name}", "", procedure.summary, "")
+    yield from ("", f"### {procedure.name}", "", procedure.summary, "")
     if procedure.parameters:
         yield "| parameter | type | default | meaning |"
         yield "|---|---|---|---|"
