@@ -7,9 +7,12 @@ no `hoodie.metadata.enable`. Dates, timestamps and decimals are shown as such; H
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
@@ -182,12 +185,13 @@ def show_metadata_table_column_stats(
         ),
         key=lambda each: (each.file_name, each.column_name),
     )
-    rows = [
-        MetadataTableColumnStatRow(
-            each.file_name, each.column_name, _as_text(each.least), _as_text(each.greatest), each.nulls
+    types = {field.name: field.type for field in table.schema}
+    rows = []
+    for each in found:
+        least, greatest = (
+            _as_text(value, types.get(each.column_name)) for value in (each.least, each.greatest)
         )
-        for each in found
-    ]
+        rows.append(MetadataTableColumnStatRow(each.file_name, each.column_name, least, greatest, each.nulls))
     return filter_rows(context, rows, MetadataTableColumnStatRow, arguments.filter)
 
 
@@ -259,9 +263,13 @@ def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStat
         yield MetadataTableStatRow(f"{index}.{name}", str(value))
 
 
-def _as_text(value: Any) -> str | None:
+def _as_text(value: Any, kind: pa.DataType | None) -> str | None:
     if value is None:
         return None
+    if kind is not None and pa.types.is_timestamp(kind) and isinstance(value, int):
+        # Statistics of versions 6 and 8 do not say that their numbers are microseconds.
+        with suppress(OverflowError):
+            value = datetime(1970, 1, 1, tzinfo=UTC if kind.tz else None) + timedelta(microseconds=value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):
