@@ -174,13 +174,23 @@ def databases_of(session: Session) -> set[str]:
     return {row[0] for row in session.sql("SHOW DATABASES").rows}
 
 
+def _settings_of(session: Session) -> dict[str, str]:
+    """Hudi's settings of the session: a page's SET must not reach later tests."""
+    return {row.key: row.value for row in session.sql("SET").rows if row.key.startswith("hoodie.")}
+
+
 @pytest.fixture
 def databases(session: Session, tmp_path: Path) -> Iterator[Session]:
     """The databases of the pages, empty before; they go with those that a page makes."""
-    others = databases_of(session)
+    others, settings = databases_of(session), _settings_of(session)
     for name in ("lake", "legacy", "staging"):
         session.sql(f"CREATE DATABASE {name} LOCATION '{tmp_path}/{name}.db'")
     yield session
+    for name, value in _settings_of(session).items():
+        if name not in settings:
+            session.sql(f"RESET {name}")
+        elif value != settings[name]:
+            session.sql(f"SET {name}={settings[name]}")
     for name in databases_of(session) - others:
         for row in session.sql(f"SHOW TABLES IN {name}").rows:
             if row.namespace:
