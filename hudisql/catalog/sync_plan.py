@@ -48,6 +48,7 @@ from hudisql.table.partitions.listed_partitions import (
     directory_columns,
 )
 from hudisql.table.partitions.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.timeline.schema_history import has_schema_files
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
 # With this property Hive answers count(*) and the like from the results of ANALYZE TABLE.
@@ -222,7 +223,7 @@ def plan_sync(
         _check_same_table(table, wanted, found)
         other = replace(options, support_timestamp=not options.support_timestamp)
         entry = _plan_entry(wanted, found, wanted_table(table, database, kind, other).columns)
-        if table.file_columns is not None:
+        if table.file_columns is not None or _has_renamed_columns(table, found, wanted):
             entry = _with_columns_in_order(entry, wanted)
         if options.incremental and is_incremental(table, found):
             changed, complete = changed_partitions(table, found), False
@@ -335,6 +336,14 @@ def _plan_entry(
         parameters=parameters,
     )
     return EntrySync(target, found, added, tuple(changed), dropped, tuple(_property_changes(found, target)))
+
+
+def _has_renamed_columns(table: HudiTable, found: MetastoreTable, wanted: MetastoreTable) -> bool:
+    """True if the entry has columns that the table lacks since a change of columns by ids was rolled back."""
+    names = {column.name.lower() for column in wanted.columns}
+    if all(column.name.lower() in names for column in found.columns):
+        return False
+    return has_schema_files(table)
 
 
 def _with_columns_in_order(entry: EntrySync, wanted: MetastoreTable) -> EntrySync:

@@ -79,6 +79,7 @@ class OpenFeed:
             feed.add_columns,
         )
         self._buffer = TableBuffer()
+        self._columns = self._target.table.file_columns
         self._committed = find_offsets(self._target.table)
         self._epoch = self._committed.epoch + 1
         self._began: Mapping[SourcePartition, int] = {}
@@ -111,6 +112,8 @@ class OpenFeed:
         batch = batch.since(self._position.get(batch.source, 0))
         if not batch.values:
             return
+        if self._buffer.is_empty:
+            self._columns = self._target.table.file_columns
         parsed = self._target.parse(batch.values, batch.keys)
         rows, is_deleted, refused = keyed_rows(parsed, self._target.current, self._target.paths)
         bad = [_bad_event(batch, record) for record in (*parsed.bad, *refused)]
@@ -242,11 +245,24 @@ class OpenFeed:
         self._target.current.after_commit()
         return result
 
+    def _check_names(self) -> None:
+        """Raise WriteConflictError if columns have other names than when the rows in memory were parsed.
+
+        The events are then read again.
+        """
+        columns = self._target.table.file_columns
+        if columns is not None and not columns.keeps_columns_of(self._columns):
+            raise WriteConflictError(
+                f"columns of {self._feed.name} were renamed or dropped while events were in memory",
+                hint="the events are read again from the last commit on, by the columns' new names",
+            )
+
     def _commit(self, rows: pa.Table | None, reached: TableOffsets) -> WriteResult:
         for attempt in range(1, _CONFLICT_ATTEMPTS + 1):
             self._target.reopen(paths_of(rows))
             target = self._target.current
             if rows is not None:
+                self._check_names()
                 rows = _with_columns(rows, target.table.schema)
             try:
                 return commit_rows(target, self._index, rows, self._committed, reached, self._target.paths)

@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import RegisterOnlyError
+from hudisql.errors import RegisterOnlyError, WriteConflictError
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.internal_schema_changes import initial_schema, with_renamed
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.ingest import table_feed
 from hudisql.ingest.declaration import IngestDeclaration
@@ -43,6 +44,7 @@ from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen import partition_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.transaction.schema_change import commit_internal_schema
 from tests.oracle.comparison import our_rows
 
 SOURCE = ("events", 0)
@@ -273,3 +275,15 @@ def test_an_index_beyond_the_memory_is_on_disk(
     assert list(disk.iterdir())
     fed.feed.close()
     assert list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [keys.COPY_ON_WRITE, keys.MERGE_ON_READ])
+def test_events_in_memory_are_read_again_if_columns_get_other_names(tmp_path: Path, kind: str) -> None:
+    fed = Fed(tmp_path / "t", kind)
+    fed.flush({"id": 1, "name": "one", "ts": 1, "dt": TODAY})
+    fed.take({"id": 2, "name": "two", "ts": 1, "dt": TODAY})
+    table = open_table(Storage(), str(tmp_path / "t"))
+    commit_internal_schema(table, with_renamed(initial_schema(table.schema), "name", "title"))
+    with pytest.raises(WriteConflictError, match="renamed or dropped while events were in memory"):
+        fed.feed.flush()
+    assert our_rows(open_table(Storage(), str(tmp_path / "t"))).column("title").to_pylist() == ["one"]

@@ -195,7 +195,8 @@ def test_a_compaction_planned_before_a_change_and_a_writer_that_loses_the_ids(
     name, path = "planned_by_ids", tmp_path / "planned"
     _create(by_ids_015, name, path, "mor", "6")
     _by_name(session, name, path)
-    session.sql(f"CALL run_compaction(op => 'schedule', table => 'lake.{name}')")
+    schedule = f"CALL run_compaction(op => 'schedule', table => 'lake.{name}', options => "
+    assert session.sql(f"{schedule}'hoodie.compact.inline.max.delta.commits=1')").rows
     session.sql(f"SET {ENABLE} = true")
     session.sql(f"ALTER TABLE lake.{name} RENAME COLUMN label TO name")
     session.sql(f"ALTER TABLE lake.{name} DROP COLUMN gone")

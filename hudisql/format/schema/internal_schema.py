@@ -142,6 +142,13 @@ class FileColumns:
     current: InternalSchema
     versions: tuple[InternalSchema, ...]
 
+    def keeps_columns_of(self, earlier: FileColumns | None) -> bool:
+        """True if each column of the earlier schema still has its name; without ids it is not known."""
+        if earlier is None:
+            return False
+        now = {field["name"]: field["id"] for field in self.current.fields}
+        return all(now.get(field["name"]) == field["id"] for field in earlier.current.fields)
+
     def version_at(self, instant_time: str) -> InternalSchema | None:
         """The schema of files that the instant has written; None if it is older than all versions."""
         return next((each for each in self.versions if each.version_id <= int(instant_time)), None)

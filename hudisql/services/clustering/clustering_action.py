@@ -294,7 +294,7 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
             base = current.base_file.path.rpartition("/")[2] if current and current.base_file else ""
             if current is None or base != name:
                 raise _changed(table, instant_time)
-            chosen.append(current)
+            chosen.append(replace(current, columns=table.file_columns))
         groups.append(SliceGroup(group.partition_path, tuple(chosen), group.output_files))
     return groups
 

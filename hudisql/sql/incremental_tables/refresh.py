@@ -113,6 +113,9 @@ def _reason_for_whole(
     try:
         for path, place in previous.sources.items():
             check_not_undone(sources.tables[path], place)
+            columns = sources.tables[path].file_columns
+            if columns is not None and str(columns.current.version_id) > place.until:
+                return f"columns of {path} were changed by schema-on-read"
     except NoSuchStateError as error:
         return error.message
     return None

@@ -105,8 +105,8 @@ def _check_slices(table: HudiTable, table_label: str) -> None:
         raise UnsupportedStatementError(
             f"{table_label} has file groups whose rows are still in source files, which Apache Hudi reads "
             "by the names of columns: nothing was run",
-            hint=f"CALL rewrite_bootstrap_files(table => '{table_label}') rewrites them first; columns are "
-            f"added and widened with {SCHEMA_ON_READ} = false, too",
+            hint=f"CALL rewrite_bootstrap_files(table => '{table_label}', only_unsafe => false) rewrites "
+            f"them first; columns are added and widened with {SCHEMA_ON_READ} = false, too",
         )
 
 

@@ -76,7 +76,9 @@ def save_schema_version(table: HudiTable, metadata: CommitMetadata, instant_time
     if not text:
         return
     version = parse_internal_schema(text)
-    known = read_schema_history(table) or _versions_before(table)
+    has_ids = table.file_columns is not None
+    known = read_schema_history(table, with_archived=True) if has_ids else ()
+    known = known or _versions_before(table)
     versions = {each.version_id: each for each in (*known, version)}
     content = render_schema_history(versions[number] for number in sorted(versions, reverse=True))
     layout, directory = table.timeline.layout, schema_directory(table.base_path)
