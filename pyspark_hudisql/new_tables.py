@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, TableExistsError
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.timeline.instant import ROLLBACK
 from hudisql.sql.dataframe.frame_options import NAMES, FrameOptions, check_table_settings
 from hudisql.sql.ddl.empty_table import check_free, plan_empty_table, publish_empty_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
@@ -49,7 +50,7 @@ def make_missing_table(storage: Storage, path: str, given: FrameOptions, rows: S
     definition = _definition_of(given, rows)
     check_properties(definition.properties)
     check_table_settings(given)
-    empty = plan_empty_table(definition, "", _name_of(given), path)
+    empty = plan_empty_table(definition, _database_of(given), _name_of(given), path)
     try:
         check_free(storage, path)
     except TableExistsError as error:
@@ -61,8 +62,11 @@ def make_missing_table(storage: Storage, path: str, given: FrameOptions, rows: S
 
 
 def remove_made_table(storage: Storage, path: str) -> None:
-    """Remove a table whose first commit failed; a table with a commit stays. Raises StorageError."""
-    if find_table_root(storage, path) == path and not open_table(storage, path).timeline.commits:
+    """Remove a table whose first commit failed, unless another writer has begun one. Raises StorageError."""
+    if find_table_root(storage, path) != path:
+        return
+    instants = open_table(storage, path).timeline.instants
+    if all(instant.action == ROLLBACK for instant in instants):
         remove_new_table(storage, path)
 
 
@@ -73,6 +77,10 @@ def _definition_of(given: FrameOptions, rows: StructType) -> TableDefinition:
     definition = definition_of_rows(StructType(fields), {**given.definition, **defaults}, None)
     in_order = [definition.columns.field(field.name) for field in fields]
     return with_generator_settings(replace(definition, columns=pa.schema(in_order)), given.settings)
+
+
+def _database_of(given: FrameOptions) -> str:
+    return next((value for name, value in given.definition.items() if name.lower() == keys.DATABASE_NAME), "")
 
 
 def _name_of(given: FrameOptions) -> str:

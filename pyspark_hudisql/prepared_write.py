@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
-from hudisql.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, is_meta_column
+from hudisql.format.schema.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, is_meta_column
 from hudisql.format.schema.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.format.schema.type_widening import is_safe_widening
 from hudisql.options.insert_options import INSERT_OPERATIONS, InsertOperation, insert_dup_policy
@@ -35,6 +36,8 @@ from pyspark_hudisql.new_tables import make_missing_table, remove_made_table
 _WHOLE_TABLE: Final = "insert_overwrite_table"
 _STORAGE_KEYS: Final = ("fs.", "dfs.")
 _BY_KEY: Final = ("upsert", "delete")
+_OLD_TYPE: Final = "hoodie.datasource.write.storage.type"
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class PreparedWrite:
     """A write that fits its table, which has the schema that the commit gives it.
 
     `columns` are the names of the rows' columns by those of the table. With `upserts` rows of one key are
-    combined and those marked as deleted are left out. With `by_stored_keys` the rows carry the record keys
+    combined. Rows marked as deleted are left out unless the write `takes_marked` rows, as Hudi's bulk inserts
+    do. With `by_stored_keys` the rows carry the record keys
     and partition paths of stored rows, as they were read. `is_new` is true for a table that the write has
     made.
     """
@@ -56,11 +60,23 @@ class PreparedWrite:
     by_stored_keys: bool
     is_new: bool
     sync: SyncTarget | None
+    takes_marked: bool = False
 
     @property
     def overwrite(self) -> Overwrite | None:
         """What the rows replace; None if they are added or written by key."""
         return LOADS.get(self.operation)
+
+    def without_marked(self, rows: Rows) -> Rows:
+        """The rows that are not marked as deleted. Raises WriteRefusedError if the mark is not a boolean."""
+        if self.takes_marked or IS_DELETED not in rows.schema.names:
+            return rows
+        mark = rows.column(IS_DELETED)
+        if not pa.types.is_boolean(mark.type):
+            raise WriteRefusedError(
+                f"{IS_DELETED} of the rows for {self.table.base_path} is not a boolean: {mark.type}"
+            )
+        return cast(Rows, rows.filter(pc.invert(pc.fill_null(mark, False))))
 
 
 def prepare_write(
@@ -103,7 +119,8 @@ def _prepare(
     columns = _columns_of(table, schema)
     chosen = write_options_by(config, table)
     chosen = replace(chosen, concurrency=_of_several_processes(chosen.concurrency))
-    _refuse_what_needs_a_session(table, config, chosen, operation)
+    _refuse_what_needs_a_session(table, config, chosen, given.operation)
+    _check_storage_type(table, given)
     check_bucket_index_declared(table, slices_until_known(table))
     return PreparedWrite(
         operation,
@@ -115,7 +132,22 @@ def _prepare(
         by_stored_keys,
         is_new,
         sync_target(given.settings, table.name),
+        given.operation == "bulk_insert",
     )
+
+
+def refuse_unreadable_paths(table: HudiTable, paths: Iterable[str]) -> None:
+    """Raise WriteRefusedError for directories of partition values that readers of Apache Hudi take wrong."""
+    if table.properties.url_encode_partitioning:
+        return
+    marks = "%:" if table.properties.hive_style_partitioning else "%:="
+    for path in paths:
+        if any(mark in path for mark in marks):
+            raise WriteRefusedError(
+                f"the partition '{path}' of {table.base_path} has a character of '{marks}' in a value, which "
+                "readers of Apache Hudi take for something else",
+                hint="make the table with hoodie.datasource.write.partitionpath.urlencode = true",
+            )
 
 
 def _refuse_what_needs_a_session(
@@ -133,6 +165,17 @@ def _refuse_what_needs_a_session(
         raise WriteRefusedError(
             f"{table.base_path} has a bucket index, which this writer does not support",
             hint="use hudisql.write_table(df, table, **options)",
+        )
+
+
+def _check_storage_type(table: HudiTable, given: FrameOptions) -> None:
+    """Raise InvalidArgumentError for the old name of the table type with another type."""
+    values = {name.lower(): value for name, value in given.settings.items()}
+    wanted = values.get(_OLD_TYPE, table.properties.table_type)
+    if wanted.upper() != table.properties.table_type:
+        raise InvalidArgumentError(
+            f"{_OLD_TYPE} = {wanted}, but the table is {table.properties.table_type}",
+            hint="hoodie.datasource.write.table.type chooses the type of a new table",
         )
 
 

@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
-from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.files.conform import conform_batch
 from hudisql.spark.python_worker import complete_input
@@ -34,7 +32,12 @@ from hudisql.write.overwrite import bulk_insert_operation_type
 from hudisql.write.transaction.commit import begin_commit, rollback_commit
 from pyspark_hudisql.metastore_sync import run_sync
 from pyspark_hudisql.new_tables import remove_made_table
-from pyspark_hudisql.prepared_write import PreparedWrite, prepare_write, table_rows
+from pyspark_hudisql.prepared_write import (
+    PreparedWrite,
+    prepare_write,
+    refuse_unreadable_paths,
+    table_rows,
+)
 from pyspark_hudisql.rows_by_stored_key import refuse_unknown_rows, with_stored_keys
 
 _BY_KEY: Final = ("upsert", "delete")
@@ -70,7 +73,8 @@ class CommittingWriter(DataSourceArrowWriter):
     def _rows_of(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of one task with the table's columns and types."""
         for batch in complete_input(iterator):
-            yield conform_batch(table_rows(batch, self._prepared.columns, self._schema), self._schema)
+            rows = conform_batch(table_rows(batch, self._prepared.columns, self._schema), self._schema)
+            yield self._prepared.without_marked(rows)
 
     def _files_of(self, messages: list[WriterCommitMessage | None]) -> Sequence[WrittenFile]:
         """The files of the commit."""
@@ -84,6 +88,7 @@ class CommittingWriter(DataSourceArrowWriter):
         """
         try:
             files = self._files_of(messages)
+            refuse_unreadable_paths(self._commit.table, {file.partition_path for file in files})
             finish_commit(self._commit, files, self._schema, self._prepared.overwrite)
         except BaseException:
             self._roll_back()
@@ -108,7 +113,7 @@ class HudiUpsertWriter(CommittingWriter):
     def __init__(self, prepared: PreparedWrite) -> None:
         """Begin the commit. Raises InvalidArgumentError for a global index."""
         index = prepared.options.index
-        if index.is_global and not prepared.is_new:
+        if index.is_global:
             raise InvalidArgumentError(
                 f"df.write.format('hudi') looks keys up in the partition that a row names, not by the index "
                 f"{index.kind.value}",
@@ -121,7 +126,7 @@ class HudiUpsertWriter(CommittingWriter):
         keyed = [self._with_keys(batch) for batch in complete_input(iterator) if batch.num_rows]
         sink = pa.BufferOutputStream()
         if keyed:
-            rows = precombine_rows(pa.Table.from_batches(keyed), self._commit.table.ordering_fields)
+            rows = self._newest(pa.Table.from_batches(keyed))
             options = pa.ipc.IpcWriteOptions(compression="zstd")
             with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
                 stream.write_table(rows)
@@ -133,6 +138,19 @@ class HudiUpsertWriter(CommittingWriter):
                 hint=f"hudisql.write_table(df, 'db.table', '{self._prepared.operation}') spreads the work",
             )
         return SentRows(sent.to_pybytes())
+
+    def _newest(self, rows: pa.Table) -> pa.Table:
+        """The newest row of each key. Raises WriteRefusedError for several if no column orders them."""
+        table, prepared = self._commit.table, self._prepared
+        newest = precombine_rows(rows, table.ordering_fields)
+        if len(newest) < len(rows) and not table.ordering_fields and prepared.operation != "delete":
+            raise WriteRefusedError(
+                f"{len(rows) - len(newest)} of the rows for {table.base_path} have the record key of another "
+                "one, and the table has no ordering column that says which is the newest",
+                hint="drop them first (df.dropDuplicates), or make the table with "
+                "hoodie.datasource.write.precombine.field",
+            )
+        return newest
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         table, prepared = self._commit.table, self._prepared
@@ -151,9 +169,10 @@ class HudiUpsertWriter(CommittingWriter):
         ]
         if not parts:
             return []
-        rows, prepared = pa.concat_tables(parts), self._prepared
+        prepared = self._prepared
+        rows = self._newest(pa.concat_tables(parts))
         if prepared.operation not in _BY_KEY:
-            return self._loaded_files(precombine_rows(rows, self._commit.table.ordering_fields))
+            return self._loaded_files(rows)
         is_delete = prepared.operation == "delete"
         files = upsert_on_driver(self._commit, prepared.options, prepared.paths, rows, deletes=is_delete)
         if prepared.by_stored_keys:
@@ -163,8 +182,7 @@ class HudiUpsertWriter(CommittingWriter):
     def _loaded_files(self, rows: pa.Table) -> list[WrittenFile]:
         """New file groups with the rows."""
         prepared = self._prepared
-        if prepared.upserts and IS_DELETED in rows.column_names:
-            rows = rows.filter(pc.invert(pc.fill_null(rows.column(IS_DELETED), False)))
+        rows = prepared.without_marked(rows)
         context = make_write_context(self._commit, prepared.options, self._schema, DEFAULT_CALENDARS)
         batches = rows.select(self._schema.names).to_batches()
         files = list(bulk_insert_partition(context, prepared.paths, 0, 0, batches, most_open=_MOST_OPEN))

@@ -65,7 +65,8 @@ def installed_requirement() -> str | None:
         return None
     recorded = installed.read_text("direct_url.json")
     if recorded is None:
-        return f"hudisql[java]=={installed.version}"
+        # A checkout's egg-info, which stands before the installation on the path, has no RECORD.
+        return f"hudisql[java]=={installed.version}" if installed.read_text("RECORD") else None
     origin = json.loads(recorded)
     url = str(origin["url"])
     if not url.startswith(("https:", "http:", "ssh:")):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
 from hudisql.errors import HudisqlError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.oracle.comparison import our_rows
 from tests.spark_versions import module_since, needs_spark
 
 make_writer = module_since("4.0", "Python data sources", "pyspark_hudisql.sink").make_writer
@@ -173,3 +176,51 @@ def test_a_metastore_that_the_options_name_is_synced(
     ]
     with pytest.raises(PySparkException, match="takes hms alone"):
         _save(rows, path, {**options, f"{sync}.mode": "jdbc"})
+
+
+def _written(path: Path, options: dict[str, str], rows: list[tuple[Any, ...]], columns: list[str]) -> Any:
+    """A writer of one save, and what its one task sends."""
+    types = {int: LongType(), float: DoubleType(), str: StringType(), bool: BooleanType()}
+    schema = StructType(
+        [StructField(name, types[type(value)]) for name, value in zip(columns, rows[0], strict=True)]
+    )
+    writer = make_writer(Storage(), {"path": str(path), **options}, schema, False)
+    arrays = [pa.array(list(values)) for values in zip(*rows, strict=True)]
+    return writer, writer.write(iter([pa.RecordBatch.from_arrays(arrays, names=columns)]))
+
+
+def test_a_first_write_that_fails_leaves_the_table_to_one_that_has_begun(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    first, _ = _written(path, KEYED, TRIPS, COLUMNS)
+    second, sent = _written(path, KEYED, TRIPS, COLUMNS)
+    with suppress(HudisqlError):
+        first.abort([])
+    second.commit([sent])
+    assert len(open_table(Storage(), str(path)).timeline.commits) == 1
+
+
+def test_rows_of_one_key_need_a_column_that_orders_them(tmp_path: Path) -> None:
+    unordered = {name: value for name, value in KEYED.items() if "precombine" not in name}
+    with pytest.raises(HudisqlError, match="no ordering column that says which is the newest"):
+        _written(tmp_path / "t", unordered, [*TRIPS, TRIPS[0]], COLUMNS)
+    for kind in ("GLOBAL_BLOOM", "RECORD_INDEX"):
+        with pytest.raises(HudisqlError, match="not by the index"):
+            _written(tmp_path / kind, {**KEYED, "hoodie.index.type": kind}, TRIPS, COLUMNS)
+
+
+def test_rows_marked_as_deleted_are_not_inserted(tmp_path: Path) -> None:
+    marked = [(*row, number == 0) for number, row in enumerate(TRIPS)]
+    columns = [*COLUMNS, "_hoodie_is_deleted"]
+    for operation, rows in (("insert", 3), ("insert_overwrite", 3), ("bulk_insert", 4)):
+        path = tmp_path / operation
+        writer, sent = _written(path, {**KEYED, OPERATION: operation}, marked, columns)
+        writer.commit([sent])
+        assert len(our_rows(open_table(Storage(), str(path)))) == rows
+
+
+def test_partition_values_that_readers_take_wrong_are_refused(tmp_path: Path) -> None:
+    rows = [(*TRIPS[0][:5], "12:30")]
+    writer, sent = _written(tmp_path / "t", {**KEYED, OPERATION: "insert"}, rows, COLUMNS)
+    with pytest.raises(HudisqlError, match="readers of Apache Hudi take for something else") as caught:
+        writer.commit([sent])
+    assert "urlencode = true" in str(caught.value.hint)

@@ -236,7 +236,7 @@ def _column_name(field_name: Any, verb: str) -> str:
     if len(parts) > 1:
         raise UnsupportedStatementError(
             f"{verb} {'.'.join(parts)} is not supported on Hudi tables: nothing was run",
-            hint="Apache Hudi reads no file from before a change of a struct's member",
+            hint="a change of a struct's member makes Apache Hudi fail on all files from before it",
         )
     return parts[0]
 
