@@ -341,9 +341,8 @@ def _plan_entry(
 def _has_renamed_columns(table: HudiTable, found: MetastoreTable, wanted: MetastoreTable) -> bool:
     """True if the entry has columns that the table lacks since a change of columns by ids was rolled back."""
     names = {column.name.lower() for column in wanted.columns}
-    if all(column.name.lower() in names for column in found.columns):
-        return False
-    return has_schema_files(table)
+    lacks_some = any(column.name.lower() not in names for column in found.columns)
+    return lacks_some and has_schema_files(table)
 
 
 def _with_columns_in_order(entry: EntrySync, wanted: MetastoreTable) -> EntrySync:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import find_table
 from hudisql.procedures.registry import NamedTableArguments, TableArguments, parameter, procedure
 from hudisql.procedures.show.shown_rows import filter_parameter, filter_rows, first_rows, limit_parameter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
     from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -266,10 +266,12 @@ def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStat
 def _as_text(value: Any, kind: pa.DataType | None) -> str | None:
     if value is None:
         return None
-    if kind is not None and pa.types.is_timestamp(kind) and isinstance(value, int):
+    if isinstance(value, int) and str(kind).startswith("timestamp"):
         # Statistics of versions 6 and 8 do not say that their numbers are microseconds.
         with suppress(OverflowError):
-            value = datetime(1970, 1, 1, tzinfo=UTC if kind.tz else None) + timedelta(microseconds=value)
+            value = datetime(1970, 1, 1, tzinfo=UTC if getattr(kind, "tz", None) else None) + timedelta(
+                microseconds=value
+            )
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bytes):
