@@ -63,6 +63,11 @@ class PreparedWrite:
     takes_marked: bool = False
 
     @property
+    def by_key(self) -> bool:
+        """True if rows are written by their keys."""
+        return self.operation in _BY_KEY
+
+    @property
     def overwrite(self) -> Overwrite | None:
         """What the rows replace; None if they are added or written by key."""
         return LOADS.get(self.operation)

@@ -40,7 +40,6 @@ from pyspark_hudisql.prepared_write import (
 )
 from pyspark_hudisql.rows_by_stored_key import refuse_unknown_rows, with_stored_keys
 
-_BY_KEY: Final = ("upsert", "delete")
 # Rows come in any order: the number of table partitions that are written at the same time.
 _MOST_OPEN: Final = 8
 # The most bytes that a task may send: Spark pickles them several times.
@@ -60,10 +59,9 @@ class CommittingWriter(DataSourceArrowWriter):
     def __init__(self, prepared: PreparedWrite) -> None:
         self._prepared = prepared
         overwrite = prepared.overwrite
-        by_key = prepared.operation in _BY_KEY
         commit = begin_commit(
             prepared.table,
-            prepared.operation.upper() if by_key else bulk_insert_operation_type(overwrite),
+            prepared.operation.upper() if prepared.by_key else bulk_insert_operation_type(overwrite),
             replaces=overwrite is not None,
             concurrency=prepared.options.concurrency,
         )
@@ -171,7 +169,7 @@ class HudiUpsertWriter(CommittingWriter):
             return []
         prepared = self._prepared
         rows = self._newest(pa.concat_tables(parts))
-        if prepared.operation not in _BY_KEY:
+        if not prepared.by_key:
             return self._loaded_files(rows)
         is_delete = prepared.operation == "delete"
         files = upsert_on_driver(self._commit, prepared.options, prepared.paths, rows, deletes=is_delete)
@@ -235,7 +233,7 @@ def make_writer(
     """The writer of one `save`. Raises HudisqlError."""
     try:
         prepared = prepare_write(storage, options, schema, overwrite=overwrite)
-        in_tasks = prepared.operation not in _BY_KEY and not (prepared.upserts or prepared.options.combines)
+        in_tasks = not (prepared.by_key or prepared.upserts or prepared.options.combines)
         try:
             return HudiWriter(prepared) if in_tasks else HudiUpsertWriter(prepared)
         except BaseException:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hudisql.context import Context
-    from hudisql.table.hudi_table import HudiTable
     from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 
@@ -116,7 +115,7 @@ def show_metadata_table_partitions(
     context: Context, arguments: MetadataTableArguments
 ) -> Iterable[MetadataTablePartitionRow]:
     """A row for each partition. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
-    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    metadata = _metadata_table_of(context, arguments)
     rows = [MetadataTablePartitionRow(path) for path in metadata.list_partitions()]
     return filter_rows(context, rows, MetadataTablePartitionRow, arguments.filter)
 
@@ -129,7 +128,7 @@ def show_metadata_table_files(
 
     Raises NoSuchTableError, InvalidArgumentError for a partition that is not listed, CorruptTableError.
     """
-    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    metadata = _metadata_table_of(context, arguments)
     path = arguments.partition.strip("/")
     listed = metadata.list_files([path]).get(path)
     if listed is None and path not in metadata.list_partitions():
@@ -147,7 +146,7 @@ def show_metadata_table_stats(
     context: Context, arguments: MetadataTableArguments
 ) -> Iterable[MetadataTableStatRow]:
     """Four rows for each index. Raises NoSuchTableError, InvalidArgumentError, CorruptTableError."""
-    metadata = _metadata_table_of(find_table(context, arguments.table, arguments.path))
+    metadata = _metadata_table_of(context, arguments)
     rows = [row for index in sorted(metadata.indexes) for row in _stats_of(metadata, index)]
     return filter_rows(context, rows, MetadataTableStatRow, arguments.filter)
 
@@ -166,8 +165,8 @@ def show_metadata_table_column_stats(
     from hudisql.table.files.snapshot import load_file_slices
     from hudisql.table.partitions.listed_partitions import partitions_at
 
-    table = find_table(context, arguments.table, arguments.path)
-    metadata = _metadata_table_of(table)
+    metadata = _metadata_table_of(context, arguments)
+    table = metadata.table
     if COLUMN_STATS not in metadata.indexes:
         raise InvalidArgumentError(
             f"the metadata table of {table.base_path} has no index {COLUMN_STATS}; it has "
@@ -223,8 +222,9 @@ def validate_metadata_table_files(
     Raises NoSuchTableError, InvalidArgumentError, CorruptTableError, StorageError.
     """
     from hudisql.table.files.listing_comparison import compare_listings
+    from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
-    metadata = _metadata_table_of(find_table(context, arguments.table))
+    metadata = find_metadata_table(find_table(context, arguments.table))
     for each in compare_listings(metadata):
         if arguments.verbose or each.differs:
             yield ValidatedFileRow(
@@ -237,17 +237,10 @@ def validate_metadata_table_files(
             )
 
 
-def _metadata_table_of(table: HudiTable) -> MetadataTable:
-    from hudisql.table.metadata_table.metadata_table import open_metadata_table
+def _metadata_table_of(context: Context, arguments: TableArguments) -> MetadataTable:
+    from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
-    metadata = open_metadata_table(table)
-    if metadata is None:
-        raise InvalidArgumentError(
-            f"the Hudi table at {table.base_path} has no metadata table",
-            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one; a write of hudisql "
-            "drops it",
-        )
-    return metadata
+    return find_metadata_table(find_table(context, arguments.table, arguments.path))
 
 
 def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStatRow]:

@@ -11,7 +11,6 @@ from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, Final
 
-from hudisql.errors import InvalidArgumentError
 from hudisql.format.metadata_table.metadata_records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -23,7 +22,7 @@ from hudisql.format.metadata_table.metadata_records import (
     RECORD_INDEX,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.metadata_table.metadata_table import MetadataTable, find_metadata_table
 
 _TYPE_OF_INDEX: Final[Mapping[str, int]] = MappingProxyType(
     {COLUMN_STATS: 3, BLOOM_FILTERS: 4, RECORD_INDEX: 5, PARTITION_STATS: 6}
@@ -69,12 +68,7 @@ def metadata_rows(table: HudiTable) -> Iterator[tuple[Any, ...]]:
 
     Raises InvalidArgumentError if the table has no metadata table, CorruptTableError, StorageError.
     """
-    metadata = open_metadata_table(table)
-    if metadata is None:
-        raise InvalidArgumentError(
-            f"the Hudi table at {table.base_path} has no metadata table",
-            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one",
-        )
+    metadata = find_metadata_table(table)
     yield from _listings(metadata)
     for index in sorted(set(metadata.indexes) & set(READ_INDEXES) - {FILES}):
         records = metadata.read_records(index)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 from hudisql.format.metadata_table.listed_files import ListedFiles
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
@@ -17,15 +16,10 @@ from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 
-_WHOLE_BYTES: Final = 32 << 20
-
 
 @dataclass(frozen=True)
 class MetadataListing:
-    """Lists directories of the table by its metadata table; times of modification are 0.
-
-    A listing of up to 32 MiB is read once, of a larger one the records of the partitions that are asked for.
-    """
+    """Lists directories of the table by its metadata table; times of modification are 0."""
 
     metadata: MetadataTable
 
@@ -35,9 +29,7 @@ class MetadataListing:
         Raises CorruptTableError, UnsupportedTableError, StorageError.
         """
         partitions = [path for path in paths if path in self._partitions]
-        listed = self._whole
-        if listed is None:
-            listed = self.metadata.list_files(partitions) if partitions else {}
+        listed = self.metadata.list_files(partitions) if partitions else {}
         return [self._entries(path, listed.get(path)) for path in paths]
 
     def _entries(self, path: str, files: ListedFiles | None) -> list[FileInfo]:
@@ -53,10 +45,6 @@ class MetadataListing:
     @cached_property
     def _partitions(self) -> Collection[str]:
         return frozenset(self.metadata.list_partitions())
-
-    @cached_property
-    def _whole(self) -> Mapping[str, ListedFiles] | None:
-        return self.metadata.list_files() if self.metadata.listing_bytes <= _WHOLE_BYTES else None
 
     @cached_property
     def _children(self) -> Mapping[str, Collection[str]]:

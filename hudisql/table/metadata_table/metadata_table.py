@@ -12,7 +12,13 @@ from functools import cached_property
 from io import BytesIO
 from typing import Final
 
-from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
+from hudisql.errors import (
+    CorruptTableError,
+    InvalidArgumentError,
+    NoSuchPathError,
+    NoSuchTableError,
+    UnsupportedTableError,
+)
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.log_file.log_block import BlockType, LogBlock
 from hudisql.format.log_file.log_block_content import decode_delete_records
@@ -44,11 +50,15 @@ _OWN_INSTANT_DIGITS: Final = 20
 _FIRST_INIT_SUFFIX: Final = "010"
 _SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
 _BEFORE_ALL: Final = "0" * 14
+_WHOLE_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """The metadata table of `table`; `own` is itself as a table."""
+    """The metadata table of `table`; `own` is itself as a table.
+
+    A listing of files of up to 32 MiB is read once, of a larger one the records that are asked for.
+    """
 
     table: HudiTable
     own: HudiTable
@@ -90,14 +100,6 @@ class MetadataTable:
         keys = None if paths is None else [path or NON_PARTITIONED for path in paths]
         found = self._listings(keys)
         return {_path_of(key): listed for key, listed in found.items() if key != ALL_PARTITIONS}
-
-    @property
-    def listing_bytes(self) -> int:
-        """The size of the files that list the table's files."""
-        return sum(
-            file_slice.length + sum(log_file.length for log_file in file_slice.log_files)
-            for file_slice in self.latest_slices(FILES)
-        )
 
     def read_records(self, index: str, keys: Collection[str] | None = None) -> MetadataRecords:
         """The newest records of an index other than `files`, sorted by key; of `keys` only, if given.
@@ -161,7 +163,19 @@ class MetadataTable:
             default="",
         )
 
-    def _listings(self, keys: Collection[str] | None) -> dict[str, ListedFiles]:
+    def _listings(self, keys: Collection[str] | None) -> Mapping[str, ListedFiles]:
+        whole = self._small_listing
+        if whole is None:
+            return self._read_listings(keys)
+        return whole if keys is None else {key: whole[key] for key in keys if key in whole}
+
+    @cached_property
+    def _small_listing(self) -> Mapping[str, ListedFiles] | None:
+        """The whole index `files`, read once; None for a large one, which is asked by its keys."""
+        stored = sum(file_slice.length for file_slice in self.latest_slices(FILES))
+        return self._read_listings(None) if stored <= _WHOLE_BYTES else None
+
+    def _read_listings(self, keys: Collection[str] | None) -> dict[str, ListedFiles]:
         found: dict[str, ListedFiles] = {}
         for layers in self._groups(FILES, keys):
             found.update(merge_listings(layers))
@@ -207,6 +221,18 @@ def open_metadata_table(table: HudiTable) -> MetadataTable | None:
             hint="the next write of hudisql drops it, and one of Apache Hudi makes a new one",
         ) from error
     return MetadataTable(table, HudiTable(base_path, properties, timeline, table.storage))
+
+
+def find_metadata_table(table: HudiTable) -> MetadataTable:
+    """`open_metadata_table` of a table that has one. Raises InvalidArgumentError if it has none."""
+    metadata = open_metadata_table(table)
+    if metadata is None:
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} has no metadata table",
+            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one; a write of hudisql "
+            "drops it",
+        )
+    return metadata
 
 
 def _path_of(key: str) -> str:
