@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _LINK_OUT = re.compile(r"\[[^\]]*\]\(\.\./(?P<path>(?:sql|catalog|tests|scripts|hudisql)/[^)]*)\)")
 _OF_THE_ROOT = {"changelog.md": "CHANGELOG.md"}
 _BACKGROUND = re.compile(
-    r"(adr/.*|architecture|internals|facts|comparison|benchmarks.*|ingest-cost|changelog)\.md"
+    r"(adr/.*|architecture|internals|glossary|facts|comparison|benchmarks.*|ingest-cost|changelog)\.md"
 )
 _BACKGROUND_BOOST = 0.2
 
