@@ -1,7 +1,7 @@
 """Hooks of the docs site (mkdocs.yml): pages of the root, links to its files, version, order of the search.
 
 `changelog.md` is CHANGELOG.md. The search lists pages about how hudisql works after those for users. The site
-loads nothing from other hosts, so that a mermaid diagram, which GitHub draws, stands in it as its text.
+loads nothing from other hosts: pictures are SVG files, which GitHub shows, too.
 """
 
 from __future__ import annotations
