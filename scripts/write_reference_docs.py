@@ -161,8 +161,8 @@ def _settings_page() -> Iterator[str]:
     yield from ("", "## Settings of statements", "")
     yield "`SET` sets them for the session, which counts first, `TBLPROPERTIES` for a table, the options of a"
     yield "DataFrame's write (or `options` of a procedure) for one call. Names and defaults are Hudi's,"
-    yield "unless the meaning says otherwise. `hoodie.keygen.timebased.*` describe"
-    yield "[directories made of dates](tables.md#directories-made-of-dates); other settings of Hudi have no effect."
+    yield "unless the meaning says otherwise. `hoodie.keygen.timebased.*` describe [directories made of"
+    yield "dates](tables.md#directories-made-of-dates); other settings of Hudi have no effect."
     yield ""
     yield "| setting | type | default | set by | meaning |"
     yield "|---|---|---|---|---|"

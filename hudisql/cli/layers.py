@@ -232,7 +232,7 @@ def _docs(
         "layers-docs"
     ),
 ) -> None:
-    """Write static pages: each table with its columns, comments, tests, query and lineage."""
+    """Write static pages: each table with its lineage, columns, last refresh, test results and query."""
     from hudisql.layers.table_pages import write_pages
 
     with _open_project(context, directory, None) as invocation:

@@ -1,21 +1,25 @@
 """`hudisql run docs`: static pages of a project, one for each table that it writes or reads.
 
-A page has the table's columns and comments, its tests and its query; `lineage_picture` draws its lineage.
+A page has the table's lineage, columns and comments, its last refresh, its tests with their results, and its
+query. Pages need nothing but themselves, have light and dark colours, and fit a phone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
 from hudisql.errors import StorageError
 from hudisql.format.schema.meta_columns import is_meta_column
-from hudisql.layers.lineage import Lineage
+from hudisql.layers.lineage_picture import PICTURE_STYLE, lineage_picture
 from hudisql.layers.model_files import Model
+from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import Project
+from hudisql.layers.table_state import DataTestState, LastRefresh, last_refresh, state_of_test
 from hudisql.sql.ddl.create_table import COMMENT
 from hudisql.sql.incremental_tables.definition import definition_of
 
@@ -23,33 +27,70 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
-table { border-collapse: collapse }
-th, td { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top }
-th { border-bottom: 1px solid #999 } code, pre { font-family: ui-monospace, monospace; font-size: 13px }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } a { color: #0550ae } svg { max-width: 100% }
+:root { color-scheme: light dark; --page: #fff; --text: #1f2328; --faint: #59636e; --line: #d1d9e0;
+  --code: #f6f8fa; --link: #0550ae; --chosen: #ddf4ff; --good: #1a7f37; --open: #9a6700 }
+@media (prefers-color-scheme: dark) { :root { --page: #0d1117; --text: #e6edf3; --faint: #9198a1;
+  --line: #3d444d; --code: #161b22; --link: #79b8ff; --chosen: #12314f; --good: #3fb950; --open: #d29922 } }
+body { background: var(--page); color: var(--text); font: 15px/1.5 system-ui, sans-serif;
+  margin: 1.5rem auto; max-width: 64rem; padding: 0 1rem }
+h1 { font-size: 1.6rem; margin: .5rem 0; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2rem }
+a { color: var(--link) } .faint { color: var(--faint) }
+.good { color: var(--good) } .open { color: var(--open) }
+.wide { overflow-x: auto } table { border-collapse: collapse; width: 100% }
+th, td { border-bottom: 1px solid var(--line); padding: .35rem 1rem .35rem 0; text-align: left;
+  vertical-align: top } th { color: var(--faint); font-weight: 600 }
+code, pre { background: var(--code); border-radius: 4px; font: 13px/1.5 ui-monospace, monospace }
+code { padding: .1em .3em; overflow-wrap: anywhere }
+pre { overflow-wrap: anywhere; padding: .8rem; white-space: pre-wrap }
 """
-_LETTER: Final = 7.5
-_HEIGHT: Final = 26
-_GAP: Final = 14
-_BETWEEN: Final = 50
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What the page of one table shows: its entry, last refresh, and the state of the tests that read it."""
+
+    name: str
+    entry: MetastoreTable | None
+    model: Model | None
+    refresh: LastRefresh | None
+    tests: Mapping[str, DataTestState]
+
+    @property
+    def comment(self) -> str:
+        """The table's comment."""
+        return "" if self.entry is None else self.entry.parameters.get(COMMENT, "")
 
 
 def write_pages(context: Context, project: Project, directory: Path) -> list[Path]:
-    """Write `index.html` and the tables' pages; returns their paths. Raises StorageError, MetastoreError."""
-    names = [*project.lineage.order]
-    sources = sorted({read for model in project.models.values() for read in model.reads} - set(names))
-    tables = {name: context.metastore.get_table(*name.split(".")) for name in (*sources, *names)}
-    pages = {"index.html": _index(project, sources, tables)}
-    for name, entry in tables.items():
-        pages[page_name(name)] = _table_page(project, name, entry)
+    """Write `index.html` and the tables' pages; returns their paths.
+
+    Raises StorageError, MetastoreError, CorruptTableError.
+    """
+    pages = {page.name: page for page in _pages(context, project)}
+    texts = {"index.html": _index(project, pages)}
+    texts |= {page_name(name): _table_page(project, page) for name, page in pages.items()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for file, text in pages.items():
+        for file, text in texts.items():
             (directory / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write the pages to {directory}: {error.strerror}") from error
-    return [directory / file for file in pages]
+    return [directory / file for file in texts]
+
+
+def _pages(context: Context, project: Project) -> Iterator[_Page]:
+    """The pages of the sources, and of the models in their order."""
+    models = project.lineage.order
+    sources = sorted({read for model in project.models.values() for read in model.reads} - set(models))
+    tables = {name: context.metastore.get_table(*name.split(".")) for name in (*sources, *models)}
+    passed = PassedTests(context, project)
+    states = {name: state_of_test(passed, test, tables) for name, test in project.tests.items()}
+    for name, entry in tables.items():
+        model = project.models.get(name)
+        is_refreshed = model is not None and entry is not None and is_hudi_table(entry)
+        refresh = last_refresh(context, entry) if is_refreshed and entry is not None else None
+        own = {test.name: states[test.name] for test in project.tests.values() if name in test.reads}
+        yield _Page(name, entry, model, refresh, own)
 
 
 def page_name(table: str) -> str:
@@ -57,134 +98,133 @@ def page_name(table: str) -> str:
     return f"{table}.html"
 
 
-def _index(project: Project, sources: Sequence[str], tables: dict[str, MetastoreTable | None]) -> str:
-    def listed(names: Sequence[str]) -> Iterator[str]:
-        yield "<table><tr><th>table</th><th>comment</th></tr>"
-        for name in names:
-            yield f"<tr><td>{_link(name)}</td><td>{escape(_comment(tables[name]))}</td></tr>"
-        yield "</table>"
-
-    order = project.lineage.order
-    return _page(
+def _index(project: Project, pages: Mapping[str, _Page]) -> str:
+    models = [pages[name] for name in project.lineage.order]
+    sources = [page for page in pages.values() if page.model is None]
+    rows = [(_link(page.name), _refreshed(page), _passed(page), escape(page.comment)) for page in models]
+    return _html(
         "Tables",
         [
-            lineage_picture(project.lineage, None, page_name),
+            _wide(lineage_picture(project.lineage, None, page_name)),
             "<h2>Models</h2>",
-            *listed(order),
+            _table(("table", "last refresh", "tests", "comment"), rows),
             "<h2>Sources</h2>",
-            *listed(sources),
+            _table(("table", "comment"), [(_link(page.name), escape(page.comment)) for page in sources]),
         ],
     )
 
 
-def _table_page(project: Project, name: str, entry: MetastoreTable | None) -> str:
-    model = project.models.get(name)
-    parts = [f"<p>{escape(_comment(entry))}</p>", '<p><a href="index.html">All tables</a></p>']
-    parts += ["<h2>Lineage</h2>", lineage_picture(project.lineage, name, page_name), "<h2>Columns</h2>"]
-    parts += list(_columns(entry))
-    parts += list(_tests(project, name))
-    if model is not None:
-        parts += _definition(model, entry)
-    return _page(name, parts)
+def _refreshed(page: _Page) -> str:
+    if page.refresh is not None:
+        return page.refresh.moment
+    return _faint("not yet" if page.entry is None else "archived")
+
+
+def _passed(page: _Page) -> str:
+    passed = sum(state is DataTestState.PASSED for state in page.tests.values())
+    if not page.tests:
+        return _faint("none")
+    style = "good" if passed == len(page.tests) else "open"
+    return f'<span class="{style}">{passed} of {len(page.tests)} passed</span>'
+
+
+def _table_page(project: Project, page: _Page) -> str:
+    kind = "A source: a table that the project reads." if page.model is None else ""
+    parts = [
+        '<p><a href="index.html">All tables</a></p>',
+        f"<p>{escape(page.comment)}</p>" if page.comment else "",
+        f"<p>{_faint(kind)}</p>" if kind else "",
+        "<h2>Lineage</h2>",
+        _wide(lineage_picture(project.lineage, page.name, page_name)),
+        *_refresh(page),
+        *_tests(page),
+        "<h2>Columns</h2>",
+        *_columns(page.entry),
+    ]
+    if page.model is not None:
+        parts += _definition(page.model, page.entry)
+    return _html(page.name, parts)
+
+
+def _refresh(page: _Page) -> Iterator[str]:
+    if page.model is None:
+        return
+    yield "<h2>Last refresh</h2>"
+    refresh = page.refresh
+    if refresh is None:
+        yield f"<p>{_refreshed(page)}</p>"
+        return
+    counts = f"{refresh.inserted:,} inserted, {refresh.updated:,} updated, {refresh.deleted:,} deleted"
+    yield f"<p>{refresh.moment}: {counts} {_faint(f'(commit {refresh.instant_time})')}</p>"
+
+
+def _tests(page: _Page) -> Iterator[str]:
+    if page.tests:
+        yield "<h2>Tests</h2>"
+        yield _table(
+            ("test", "result"),
+            [
+                (
+                    f"<code>{escape(name)}</code>",
+                    f'<span class="{"good" if state is DataTestState.PASSED else "open"}">'
+                    f"{escape(state.value)}</span>",
+                )
+                for name, state in page.tests.items()
+            ],
+        )
 
 
 def _columns(entry: MetastoreTable | None) -> Iterator[str]:
     if entry is None:
         yield "<p>The table does not exist yet.</p>"
         return
-    yield "<table><tr><th>column</th><th>type</th><th>comment</th></tr>"
-    for each in (*entry.columns, *entry.partition_columns):
-        if not is_meta_column(each.name):
-            cells = (f"<code>{escape(each.name)}</code>", escape(each.type), escape(each.comment or ""))
-            yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    yield "</table>"
+    yield _table(
+        ("column", "type", "comment"),
+        [
+            (f"<code>{escape(column.name)}</code>", escape(column.type), escape(column.comment or ""))
+            for column in (*entry.columns, *entry.partition_columns)
+            if not is_meta_column(column.name)
+        ],
+    )
     if entry.partition_columns:
         names = ", ".join(column.name for column in entry.partition_columns)
         yield f"<p>Partitioned by {escape(names)}.</p>"
-
-
-def _tests(project: Project, name: str) -> Iterator[str]:
-    tests = [test for test in project.tests.values() if name in test.reads]
-    if tests:
-        yield "<h2>Tests</h2><ul>"
-        yield from (f"<li><code>{escape(test.name)}</code></li>" for test in tests)
-        yield "</ul>"
 
 
 def _definition(model: Model, entry: MetastoreTable | None) -> list[str]:
     stored = None if entry is None else definition_of(entry)
     names = escape(", ".join(model.definition.key if stored is None else stored.key))
     key = f"<p>Key: <code>{names}</code></p>" if names else ""
-    return ["<h2>Query</h2>", f"<p>{escape(model.file.name)}</p>", key, f"<pre>{escape(model.query)}</pre>"]
-
-
-def _comment(entry: MetastoreTable | None) -> str:
-    return "" if entry is None else entry.parameters.get(COMMENT, "")
+    file = f"<p>{_faint(escape(model.file.name))}</p>"
+    return ["<h2>Query</h2>", file, key, f"<pre>{escape(model.query)}</pre>"]
 
 
 def _link(name: str) -> str:
     return f'<a href="{escape(page_name(name))}">{escape(name)}</a>'
 
 
-def _page(title: str, parts: Sequence[str]) -> str:
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+def _faint(text: str) -> str:
+    return f'<span class="faint">{text}</span>'
+
+
+def _wide(content: str) -> str:
+    return f'<div class="wide">{content}</div>'
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML."""
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return _wide(f"<table><tr>{head}</tr>{body}</table>")
+
+
+def _html(title: str, parts: Sequence[str]) -> str:
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}{PICTURE_STYLE}</style>"
+    )
     body = "\n".join(part for part in parts if part)
     return (
-        f"<!doctype html><html><head>{head}</head><body>\n<h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
-    )
-
-
-def lineage_picture(lineage: Lineage, table: str | None, page_of: Callable[[str], str]) -> str:
-    """An `<svg>` of the dependencies and dependents of one table, sources too; None: of all tables."""
-    shown = _shown(lineage, table)
-    edges = [(one, two) for two in sorted(shown) for one in lineage.reads.get(two, ()) if one in shown]
-    columns: dict[int, list[str]] = {}
-    depths = _depths(lineage, shown)
-    for name in sorted(shown, key=lambda each: (depths[each], each)):
-        columns.setdefault(depths[name], []).append(name)
-    boxes: dict[str, tuple[float, float, float]] = {}
-    left = 0.0
-    for _, names in sorted(columns.items()):
-        width = max(map(len, names)) * _LETTER + 16
-        boxes |= {name: (left, at * (_HEIGHT + _GAP), width) for at, name in enumerate(names)}
-        left += width + _BETWEEN
-    height = max(map(len, columns.values())) * (_HEIGHT + _GAP)
-    lines = [_line(boxes[one], boxes[two]) for one, two in edges]
-    drawn = [_box(name, boxes[name], page_of(name), is_table=name == table) for name in boxes]
-    size = f'width="{left - _BETWEEN + 2:.0f}" height="{height}"'
-    view = f'viewBox="-1 -1 {left - _BETWEEN + 2:.0f} {height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>{"".join([*lines, *drawn])}</svg>'
-
-
-def _shown(lineage: Lineage, table: str | None) -> set[str]:
-    if table is None:
-        return set(lineage.reads) | {each for names in lineage.reads.values() for each in names}
-    models = {table} | lineage.above([table])
-    below = ({table} | lineage.below(table)) if table in lineage.reads else {table}
-    return models | below | {read for name in below & set(lineage.reads) for read in lineage.reads[name]}
-
-
-def _depths(lineage: Lineage, shown: set[str]) -> dict[str, int]:
-    depths = dict.fromkeys(shown, 0)
-    for name in lineage.order:
-        if name in shown:
-            depths[name] = max((depths[read] + 1 for read in lineage.reads[name] if read in shown), default=0)
-    return depths
-
-
-def _line(one: tuple[float, float, float], two: tuple[float, float, float]) -> str:
-    start, end = one[0] + one[2], two[0]
-    high, low = one[1] + _HEIGHT / 2, two[1] + _HEIGHT / 2
-    middle = (start + end) / 2
-    path = f"M{start:.0f} {high:.0f}C{middle:.0f} {high:.0f} {middle:.0f} {low:.0f} {end:.0f} {low:.0f}"
-    return f'<path d="{path}" fill="none" stroke="#888"/>'
-
-
-def _box(name: str, box: tuple[float, float, float], page: str, *, is_table: bool) -> str:
-    left, top, width = box
-    fill = "#ddf4ff" if is_table else "#fff"
-    return (
-        f'<a href="{escape(page)}"><rect x="{left:.0f}" y="{top}" width="{width:.0f}" height="{_HEIGHT}" '
-        f'rx="4" fill="{fill}" stroke="#555"/><text x="{left + 8:.0f}" y="{top + 17}" '
-        f'font-family="monospace" font-size="12">{escape(name)}</text></a>'
+        f'<!doctype html><html lang="en"><head>{head}</head><body>\n'
+        f"<h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
     )

@@ -9,8 +9,8 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.layers.lineage import Lineage, waits_for_tests
+from hudisql.layers.lineage_picture import lineage_picture
 from hudisql.layers.schedule import Piece, Schedule
-from hudisql.layers.table_pages import lineage_picture
 
 SHOP = Lineage(
     {
@@ -94,7 +94,8 @@ def test_a_picture_has_what_a_table_is_made_of_and_what_is_made_of_it() -> None:
         assert f'href="{name}.html"' in picture
     # What is beside it is on the pages of others.
     assert "ods.people" not in picture
-    assert picture.count("<path") == 5
+    assert picture.count('marker-end="url(#arrow)"') == 5
+    assert 'id="arrow"' in picture
     assert "ods.people" in lineage_picture(SHOP, None, str)
 
 

@@ -57,8 +57,11 @@ def test_only_what_changed_runs_in_order_and_a_failed_test_stops_it(
         "<code>total</code></td><td>bigint",
         "accepted_values(region",
         ">{db}.orders</text>",
+        "passed on the current rows",
+        ": 0 inserted, 1 updated, 0 deleted",
     ):
         assert project.named(text) in page
+    assert project.named("{db}.sales</a></td><td>20") in (tmp_path / "docs/index.html").read_text()
     assert len(list((tmp_path / "docs").iterdir())) == 6
 
 
