@@ -249,7 +249,7 @@ class SyncFailedError(MetastoreError):
 
 
 class MigrationConflictError(HudisqlError):
-    """Migration scripts contradict their history (checksum, gap, unknown outcome): nothing was run."""
+    """Migration scripts contradict their history (changed, missing or late, unknown outcome): nothing ran."""
 
 
 class EventsLostError(HudisqlError, LookupError):

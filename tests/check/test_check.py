@@ -171,6 +171,12 @@ def test_names_and_calls_that_apply_refuses_are_found_without_spark(tmp_path: Pa
     }
     with pytest.raises(InvalidArgumentError, match=r"V2_c\.sql is not named"):
         load_scripts(tmp_path / "migrations")
+    (tmp_path / "migrations/V2_c.sql").unlink()
+    (tmp_path / "migrations/more/V1.0__b.sql").unlink()
+    # Neither of them refuses the gap between the versions.
+    found = json.loads(check("--level", "parse", "--format", "json", str(tmp_path), exit_code=1))
+    assert "script-name" not in {each["code"] for each in found}
+    assert [str(script.version) for script in load_scripts(tmp_path / "migrations").versioned] == ["1", "4"]
 
 
 def test_bad_usage_is_exit_code_2(tmp_path: Path) -> None:
