@@ -18,6 +18,9 @@ _BACKGROUND = re.compile(
     r"(adr/.*|architecture|internals|glossary|facts|comparison|benchmarks.*|ingest-cost|changelog)\.md"
 )
 _BACKGROUND_BOOST = 0.2
+_FENCE = re.compile(r"\s*```")
+_LIST = re.compile(r"(- |\d+\. )")
+_IN_LIST = re.compile(r"(\s|- |\d+\. |$)")
 
 
 def on_config(config: Any) -> Any:
@@ -46,4 +49,18 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links out of docs/ become the names of what they show, since the site does not have it."""
     if _BACKGROUND.fullmatch(page.file.src_uri):
         page.meta["search"] = {"boost": _BACKGROUND_BOOST}
-    return _LINK_OUT.sub(r"`\g<path>`", markdown).replace("<!-- not run -->\n", "")
+    text = _LINK_OUT.sub(r"`\g<path>`", markdown).replace("<!-- not run -->\n", "")
+    return _with_lists_apart(text)
+
+
+def _with_lists_apart(markdown: str) -> str:
+    """An empty line before each list that follows a paragraph, as mkdocs needs it and GitHub does not."""
+    lines: list[str] = []
+    is_code = False
+    for line in markdown.splitlines():
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code and _LIST.match(line) and lines and not _IN_LIST.match(lines[-1]):
+            lines.append("")
+        lines.append(line)
+    return "\n".join(lines)
