@@ -19,7 +19,7 @@ from hudisql.layers.lineage_picture import PICTURE_STYLE, lineage_picture
 from hudisql.layers.model_files import Model
 from hudisql.layers.passed_tests import PassedTests
 from hudisql.layers.project import Project
-from hudisql.layers.table_state import DataTestState, LastRefresh, last_refresh, state_of_test
+from hudisql.layers.refresh_results import DataTestState, LastRefresh, last_refresh, state_of_test
 from hudisql.sql.ddl.create_table import COMMENT
 from hudisql.sql.incremental_tables.definition import definition_of
 
@@ -36,7 +36,7 @@ body { background: var(--page); color: var(--text); font: 15px/1.5 system-ui, sa
 h1 { font-size: 1.6rem; margin: .5rem 0; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2rem }
 a { color: var(--link) } .faint { color: var(--faint) }
 .good { color: var(--good) } .open { color: var(--open) }
-.wide { overflow-x: auto } table { border-collapse: collapse; width: 100% }
+time { white-space: nowrap } .wide { overflow-x: auto } table { border-collapse: collapse; width: 100% }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem 1rem .35rem 0; text-align: left;
   vertical-align: top } th { color: var(--faint); font-weight: 600 }
 code, pre { background: var(--code); border-radius: 4px; font: 13px/1.5 ui-monospace, monospace }
@@ -101,22 +101,29 @@ def page_name(table: str) -> str:
 def _index(project: Project, pages: Mapping[str, _Page]) -> str:
     models = [pages[name] for name in project.lineage.order]
     sources = [page for page in pages.values() if page.model is None]
-    rows = [(_link(page.name), _refreshed(page), _passed(page), escape(page.comment)) for page in models]
+    rows = [(_named(page), _refreshed(page), _passed(page)) for page in models]
     return _html(
         "Tables",
         [
             _wide(lineage_picture(project.lineage, None, page_name)),
             "<h2>Models</h2>",
-            _table(("table", "last refresh", "tests", "comment"), rows),
+            _table(("table", "last refresh", "tests"), rows),
             "<h2>Sources</h2>",
-            _table(("table", "comment"), [(_link(page.name), escape(page.comment)) for page in sources]),
+            _table(("table",), [(_named(page),) for page in sources]),
         ],
     )
 
 
+def _named(page: _Page) -> str:
+    """A link to the table's page, with its comment below."""
+    link = f'<a href="{escape(page_name(page.name))}">{escape(page.name)}</a>'
+    return link + (f"<br>{_faint(escape(page.comment))}" if page.comment else "")
+
+
 def _refreshed(page: _Page) -> str:
     if page.refresh is not None:
-        return page.refresh.moment
+        date, time = page.refresh.moment.split()
+        return f"<time>{date}</time> <time>{time}</time>"
     return _faint("not yet" if page.entry is None else "archived")
 
 
@@ -197,10 +204,6 @@ def _definition(model: Model, entry: MetastoreTable | None) -> list[str]:
     key = f"<p>Key: <code>{names}</code></p>" if names else ""
     file = f"<p>{_faint(escape(model.file.name))}</p>"
     return ["<h2>Query</h2>", file, key, f"<pre>{escape(model.query)}</pre>"]
-
-
-def _link(name: str) -> str:
-    return f'<a href="{escape(page_name(name))}">{escape(name)}</a>'
 
 
 def _faint(text: str) -> str:

@@ -61,7 +61,7 @@ def test_only_what_changed_runs_in_order_and_a_failed_test_stops_it(
         ": 0 inserted, 1 updated, 0 deleted",
     ):
         assert project.named(text) in page
-    assert project.named("{db}.sales</a></td><td>20") in (tmp_path / "docs/index.html").read_text()
+    assert project.named("{db}.sales</a></td><td><time>20") in (tmp_path / "docs/index.html").read_text()
     assert len(list((tmp_path / "docs").iterdir())) == 6
 
 
