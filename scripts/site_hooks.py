@@ -50,10 +50,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if _BACKGROUND.fullmatch(page.file.src_uri):
         page.meta["search"] = {"boost": _BACKGROUND_BOOST}
     text = _LINK_OUT.sub(r"`\g<path>`", markdown).replace("<!-- not run -->\n", "")
-    return _with_lists_apart(text)
+    return with_lists_apart(text)
 
 
-def _with_lists_apart(markdown: str) -> str:
+def with_lists_apart(markdown: str) -> str:
     """An empty line before each list that follows a paragraph, as mkdocs needs it and GitHub does not."""
     lines: list[str] = []
     is_code = False
