@@ -1,6 +1,7 @@
 """Run the SQL of docs/tutorial.md and write what it prints below each block, as the shell prints it.
 
-A block of SQL is followed by a block of text with the results of its statements that give rows.
+A block of SQL is followed by a block of text with the results of its statements that give rows; of long ones
+the middle is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tutorial.md"
 _BLOCK = re.compile(r"```sql\n(?P<sql>.*?)^```\n(?:\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL)
 _SCREEN_WIDTH = 120
+_FIRST_LINES, _LAST_LINES = 10, 21
 
 
 def main() -> None:
@@ -37,8 +39,13 @@ def main() -> None:
                 began = time.monotonic()
                 result = session.sql(statement.text)
                 if result.has_rows:
-                    write = display.fetch(result)
-                    write(time.monotonic() - began)
+                    before = printed.tell()
+                    display.fetch(result)(time.monotonic() - began)
+                    lines = printed.getvalue()[before:].splitlines(keepends=True)
+                    if len(lines) > _FIRST_LINES + _LAST_LINES:
+                        printed.seek(before)
+                        printed.truncate()
+                        printed.writelines([*lines[:_FIRST_LINES], "…\n", *lines[-_LAST_LINES:]])
             text = printed.getvalue().replace(warehouse, "…/hudisql-warehouse")
             shown = f"\n```text\n{text}```\n" if text else ""
             return f"```sql\n{block['sql']}```\n{shown}"
