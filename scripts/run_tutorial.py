@@ -45,7 +45,9 @@ def main() -> None:
                     if len(lines) > _FIRST_LINES + _LAST_LINES:
                         printed.seek(before)
                         printed.truncate()
-                        printed.writelines([*lines[:_FIRST_LINES], "…\n", *lines[-_LAST_LINES:]])
+                        end = lines[-_LAST_LINES:]
+                        start = next((at for at, line in enumerate(end) if line.startswith("-[")), 0)
+                        printed.writelines([*lines[:_FIRST_LINES], "…\n", *end[start:]])
             text = printed.getvalue().replace(warehouse, "…/hudisql-warehouse")
             shown = f"\n```text\n{text}```\n" if text else ""
             return f"```sql\n{block['sql']}```\n{shown}"
