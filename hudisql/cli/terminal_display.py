@@ -60,7 +60,7 @@ class TerminalDisplay:
             fetched = fetch_first_rows(result, self.most)
         names, rows = fetched.names, list(fetched.rows)
         expanded = self.expanded or TERMINAL_FORMS[self.form]
-        if frozenset(names) == _OF_CHANGE and len(rows) == 1 and expanded != "on":
+        if frozenset(names) == _OF_CHANGE and len(rows) == 1 and expanded == "auto":
             return partial(self._write_change, dict(zip(names, rows[0], strict=True)))
         lines = list(shown_lines(names, rows, expanded, self.width or _screen_width()))
         count = counted_rows(len(rows))

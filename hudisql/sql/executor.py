@@ -27,7 +27,7 @@ from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_st
 from hudisql.sql.incremental_tables import incremental_statements as incremental
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.query import query_plan
-from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
+from hudisql.sql.query.command_targets import find_hudi_target, refuse_temporary_view, refuse_view_target
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
 from hudisql.sql.query.path_guard import (
     refuse_changes_of_files,
@@ -147,6 +147,9 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
             raise _unsupported(statement.verb, entry, _advice_on(statement))
         if isinstance(statement, (*_ROW_CHANGES, st.TruncateStatement)):
             refuse_view_target(context, target, statement.verb)
+        if isinstance(statement, (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)):
+            # INSERT goes to Spark: it appends to the files of a view USING parquet.
+            refuse_temporary_view(context, target, statement.verb)
 
 
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:

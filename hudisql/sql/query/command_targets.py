@@ -16,6 +16,7 @@ from hudisql.spark.jvm import class_name, items_of
 from hudisql.sql.query.bound_text import ViewRelation
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import find_hudi_entry
+from hudisql.sql.query.views import find_temporary_view
 from hudisql.sql.text.statements import Statement, TableName
 
 if TYPE_CHECKING:
@@ -97,4 +98,17 @@ def refuse_view_target(context: Context, name: TableName, verb: str) -> None:
         f"{verb} is not possible on {view.definition.name}, which is a view of {', '.join(tables)}: nothing "
         "was run",
         hint=f"name the table itself: {tables[0]}",
+    )
+
+
+def refuse_temporary_view(context: Context, name: TableName, verb: str) -> None:
+    """Raise UnsupportedStatementError if `name` is a temporary view, whose rows no statement can change."""
+    *qualifiers, last = name.parts
+    is_global = [part.lower() for part in qualifiers] == ["global_temp"]
+    if (qualifiers and not is_global) or not find_temporary_view(context.spark, last, is_global=is_global):
+        return
+    raise UnsupportedStatementError(
+        f"{verb} is not possible on {name}, which is a temporary view: nothing was run",
+        hint="change the table that it reads, or define the view again;"
+        f" CREATE TABLE … USING hudi AS SELECT * FROM {name} makes a table whose rows can be changed",
     )

@@ -81,6 +81,10 @@ def test_changes_answer_in_a_line_and_wide_rows_a_column_a_line(prompt: Terminal
     prompt.wait_for("one column a line")
     prompt.type("delete from orders where order_id = 1;\r")
     prompt.wait_for("rows_deleted      : 1")
+    prompt.type("\\x off\r")
+    prompt.wait_for("results are shown as a table")
+    prompt.type("update orders set amount = 7 where order_id = 2;\r")
+    prompt.wait_for("| rows_inserted | rows_updated |")
     prompt.type("\\x auto\r")
     prompt.wait_for("as a table, or one column a line")
 

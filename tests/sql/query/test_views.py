@@ -277,6 +277,29 @@ def test_a_change_of_a_view_s_rows_names_the_view_and_the_table_below_it(
         context.spark.catalog.dropTempView("passing")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {v} SET id = 1",
+        "DELETE FROM {v} WHERE id = 1",
+        "MERGE INTO {v} USING (SELECT 1 AS i) s ON {v}.id = s.i WHEN MATCHED THEN DELETE",
+        "EXPLAIN DELETE FROM {v}",
+    ],
+)
+def test_a_change_of_a_temporary_view_s_rows_says_that_it_is_one(context: Context, statement: str) -> None:
+    context.spark.range(2).createOrReplaceTempView("passing")
+    context.spark.range(2).createOrReplaceGlobalTempView("passing")
+    try:
+        for view in ("passing", "global_temp.passing"):
+            with pytest.raises(UnsupportedStatementError) as refused:
+                execute(context, statement.replace("{v}", view))
+            assert f"on {view}, which is a temporary view: nothing was run" in refused.value.message
+            assert f"AS SELECT * FROM {view} makes" in (refused.value.hint or "")
+    finally:
+        context.spark.catalog.dropTempView("passing")
+        context.spark.catalog.dropGlobalTempView("passing")
+
+
 @needs_spark("4.0", "SELECT * EXCEPT")
 def test_the_view_that_migrating_md_advises_carries_the_old_name(session: Any, tmp_path: Path) -> None:
     """The document's statements run as they stand, the source's files stay, and no meta column shows."""
