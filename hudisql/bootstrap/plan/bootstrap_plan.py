@@ -14,28 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.blockers import Finding, PlanWithFindings, blocker, blockers_of, warning
+from hudisql.bootstrap.blockers import Finding, PlanWithFindings, blocker, warning
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+from hudisql.bootstrap.plan.source_scan import scan_source
 from hudisql.bootstrap.plan.table_schema import build_table_schema
 from hudisql.bootstrap.plan.type_checks import check_int96_conversion, classify_types, describe_types
 from hudisql.bootstrap.source.footers import FileFooter, read_footers
-from hudisql.bootstrap.source.hive_source import (
-    SourceProtection,
-    load_source_table,
-    protection_for,
-    scan_hive_source,
-)
+from hudisql.bootstrap.source.hive_source import SourceProtection
 from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
-    ChoosePartitions,
     PartitionColumn,
     SourcePartition,
-    scan_path_source,
 )
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import check_omitted_columns, sync_options_from
@@ -43,8 +37,6 @@ from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import SourceProtectedError
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.external_file import ExternalFile
-from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION
-from hudisql.format.schema.spark_schema import quote_name
 from hudisql.table.properties.new_table import key_generator_class
 from hudisql.table.properties.version_properties import begins_with_key_pairs
 
@@ -338,78 +330,6 @@ def target_path_of(context: Context, request: BootstrapRequest) -> str:
     return default_table_location(
         context.storage, context.metastore, context.warehouse, request.database, request.name
     )
-
-
-def scan_source(
-    context: Context, request: BootstrapRequest
-) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
-    """The current source, its protection if requested, and the findings about both.
-
-    Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
-    """
-    left_out: list[Finding] = []
-    choose = partition_chooser(context, request.partition_filter, left_out)
-    if request.source_table is None:
-        assert request.source_path is not None  # the request has one of the two
-        path = context.storage.qualify(request.source_path)
-        source = scan_path_source(context.storage, path, request.partition_by, choose)
-        return source, None, [*left_out, *_check_any_chosen(request, source)]
-    table = load_source_table(context.metastore, *request.source_table)
-    source = scan_hive_source(context.storage, context.metastore, table, choose)
-    findings = [*left_out, *_check_any_chosen(request, source)]
-    protection = protection_for(table)
-    if protection is None:
-        return source, None, findings
-    danger = f"DROP TABLE {table.full_name} would delete the files that the new table reads"
-    if request.protect_source:
-        findings.append(warning(f"{danger}: {protection.statement} will be run first"))
-        return source, protection, findings
-    findings.append(
-        blocker(danger, hint=f"run {protection.statement}, or give protect_source => true, which runs it")
-    )
-    return source, None, findings
-
-
-def partition_chooser(
-    context: Context, predicate: str | None, findings: list[Finding]
-) -> ChoosePartitions | None:
-    """The function that applies a `partition_filter`; it reports NULL partitions that it excludes."""
-    if predicate is None:
-        return None
-
-    def choose(
-        columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
-    ) -> Sequence[bool]:
-        chosen = filter_partitions(context.spark, predicate, columns, values)
-        findings.extend(_check_null_partitions(predicate, columns, values, chosen))
-        return chosen
-
-    return choose
-
-
-def _check_null_partitions(
-    predicate: str,
-    columns: Sequence[PartitionColumn],
-    values: Sequence[tuple[str | None, ...]],
-    chosen: Sequence[bool],
-) -> Iterator[Finding]:
-    """A warning for excluded NULL partitions: most predicates are NULL there, and so not true."""
-    for position, column in enumerate(columns):
-        left = sum(row[position] is None and not taken for row, taken in zip(values, chosen, strict=True))
-        if left:
-            yield warning(
-                f"partition_filter '{predicate}' leaves out {left} partition{'' if left == 1 else 's'} where"
-                f" {column.name} is NULL ({column.name}={HIVE_DEFAULT_PARTITION})",
-                hint=f"add OR {quote_name(column.name)} IS NULL to take them",
-            )
-
-
-def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
-    if source.partitions or blockers_of(source.findings):
-        return []
-    return [
-        blocker(f"partition_filter '{request.partition_filter}' matches no partition of {source.base_path}")
-    ]
 
 
 def _check_layout_options(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.blockers import Finding, blocker
 from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
-from hudisql.bootstrap.plan.bootstrap_plan import partition_chooser
+from hudisql.bootstrap.plan.source_scan import partition_chooser
 from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
 from hudisql.bootstrap.source.hive_source import load_source_table, scan_hive_source
 from hudisql.bootstrap.source.source_files import (

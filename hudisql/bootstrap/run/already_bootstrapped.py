@@ -19,8 +19,9 @@ from hudisql.bootstrap.lease.target_state import (
     read_lease,
     read_target_state,
 )
-from hudisql.bootstrap.plan.bootstrap_plan import scan_source, target_path_of
+from hudisql.bootstrap.plan.bootstrap_plan import target_path_of
 from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.plan.source_scan import scan_source
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from

@@ -21,7 +21,8 @@ from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.bootstrap.lease.skeleton_checkpoint import delete_checkpoint
 from hudisql.bootstrap.lease.target_lease import Lease, acquire_lease, heartbeats, trust_seconds
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
-from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, scan_source
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
+from hudisql.bootstrap.plan.source_scan import scan_source
 from hudisql.bootstrap.run.full_record_tasks import plan_full_records, rewrite_partitions
 from hudisql.bootstrap.run.key_uniqueness import check_key_uniqueness
 from hudisql.bootstrap.run.skeleton_tasks import (

@@ -28,6 +28,7 @@ from hudisql.bootstrap.source.source_files import (
     external_file,
     list_source_files,
 )
+from hudisql.bootstrap.source.source_format import other_format
 from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
 from hudisql.format.paths.file_names import is_hidden
@@ -38,18 +39,6 @@ if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
 
 _LISTING_THREADS: Final = 16
-# Words in the input format's or provider's name, and the format they mean.
-_OTHER_FORMATS: Final = (
-    ("orc", "an ORC table"),
-    ("avro", "an Avro table"),
-    ("textinputformat", "a text table"),
-    ("rcfile", "an RCFile table"),
-    ("sequencefile", "a SequenceFile table"),
-    ("csv", "a CSV table"),
-    ("json", "a JSON table"),
-    ("kudu", "a Kudu table"),
-    ("hbase", "an HBase table"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +58,24 @@ class SourceProtection:
 
 def load_source_table(metastore: MetastoreClient, database: str, name: str) -> MetastoreTable:
     """The source table's entry. Raises NoSuchTableError, or SourceError if it is not plain parquet."""
-    table = metastore.get_table(database, name)
-    if table is None:
-        raise NoSuchTableError(f"no such source: the metastore has no table {database}.{name}")
-    kind = _other_format(table)
-    if kind is not None:
+    table = find_source_table(metastore, database, name)
+    found = other_format(table)
+    if found is not None:
         raise SourceError(
-            f"the source {database}.{name} is {kind}",
+            f"the source {database}.{name} is {found.kind}",
             hint="query it as it is"
-            if kind == "a Hudi table"
+            if is_hudi_table(table)
             else "only plain parquet tables can be bootstrapped in place",
         )
     return table
 
 
-def _other_format(table: MetastoreTable) -> str | None:
-    """The format of a table that is not a plain parquet table."""
-    parameters = {key.lower(): (value or "") for key, value in table.parameters.items()}
-    provider = parameters.get("spark.sql.sources.provider", "").lower()
-    if is_hudi_table(table):
-        return "a Hudi table"
-    if table.is_view:
-        return "a view"
-    if parameters.get("table_type", "").upper() == "ICEBERG" or provider == "iceberg":
-        return "an Iceberg table"
-    if provider == "delta" or "delta" in (table.input_format or "").lower():
-        return "a Delta table"
-    if parameters.get("transactional", "").lower() == "true":
-        return "a Hive ACID (transactional) table"
-    if provider not in ("", "parquet", "hive"):
-        return f"a Spark table of format {provider}"
-    if provider == "parquet" or "parquet" in (table.input_format or "").lower():
-        return None
-    described = f"{table.input_format or ''} {parameters.get('storage_handler', '')}".lower()
-    for word, kind in _OTHER_FORMATS:
-        if word in described:
-            return kind
-    return f"a table with the input format {table.input_format or 'none'}"
+def find_source_table(metastore: MetastoreClient, database: str, name: str) -> MetastoreTable:
+    """The source table's entry, whatever its format. Raises NoSuchTableError."""
+    table = metastore.get_table(database, name)
+    if table is None:
+        raise NoSuchTableError(f"no such source: the metastore has no table {database}.{name}")
+    return table
 
 
 def protection_for(table: MetastoreTable) -> SourceProtection | None:

@@ -53,7 +53,7 @@ def _file(tmp_path, name: str) -> str:
         ({"parameters": {"transactional": "true"}}, "a Hive ACID"),
         ({"parameters": {"table_type": "iceberg"}}, "an Iceberg table"),
         ({"parameters": {"spark.sql.sources.provider": "delta"}}, "a Delta table"),
-        ({"parameters": {"spark.sql.sources.provider": "csv"}}, "a Spark table of format csv"),
+        ({"parameters": {"spark.sql.sources.provider": "csv"}}, "a CSV table"),
         ({"parameters": {"spark.sql.sources.provider": "hudi"}}, "a Hudi table"),
         ({"input_format": "org.apache.hudi.hadoop.HoodieParquetInputFormat"}, "a Hudi table"),
         ({"input_format": "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat"}, "an ORC table"),

@@ -1,0 +1,123 @@
+"""The source that a request names, as it is now: its files by partition, and what is found about them.
+
+A run scans it for its plan, and again before its commit. Reads the metastore and directories, no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.blockers import Finding, blocker, blockers_of, warning
+from hudisql.bootstrap.plan.create_table_as import create_table_as
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.source.hive_source import (
+    SourceProtection,
+    find_source_table,
+    protection_for,
+    scan_hive_source,
+)
+from hudisql.bootstrap.source.partition_columns import filter_partitions
+from hudisql.bootstrap.source.source_files import (
+    BootstrapSource,
+    ChoosePartitions,
+    PartitionColumn,
+    scan_path_source,
+)
+from hudisql.bootstrap.source.source_format import other_format
+from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
+from hudisql.errors import SourceError
+from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION
+from hudisql.format.schema.spark_schema import quote_name
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def scan_source(
+    context: Context, request: BootstrapRequest
+) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
+    """The current source, its protection if requested, and the findings about both.
+
+    Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
+    """
+    left_out: list[Finding] = []
+    choose = partition_chooser(context, request.partition_filter, left_out)
+    if request.source_table is None:
+        assert request.source_path is not None  # the request has one of the two
+        path = context.storage.qualify(request.source_path)
+        source = scan_path_source(context.storage, path, request.partition_by, choose)
+        return source, None, [*left_out, *_check_any_chosen(request, source)]
+    table = find_source_table(context.metastore, *request.source_table)
+    _check_format(context, request, table)
+    source = scan_hive_source(context.storage, context.metastore, table, choose)
+    findings = [*left_out, *_check_any_chosen(request, source)]
+    protection = protection_for(table)
+    if protection is None:
+        return source, None, findings
+    danger = f"DROP TABLE {table.full_name} would delete the files that the new table reads"
+    if request.protect_source:
+        findings.append(warning(f"{danger}: {protection.statement} will be run first"))
+        return source, protection, findings
+    findings.append(
+        blocker(danger, hint=f"run {protection.statement}, or give protect_source => true, which runs it")
+    )
+    return source, None, findings
+
+
+def _check_format(context: Context, request: BootstrapRequest, table: MetastoreTable) -> None:
+    """Raise SourceError if the table is not plain parquet, with the statement that copies its rows."""
+    found = other_format(table)
+    if found is None:
+        return
+    hint = "query it as it is" if is_hudi_table(table) else "export it as plain parquet first"
+    if found.has_rows:
+        statement = create_table_as(request, table)
+        if context.metastore.get_database(request.database) is None:
+            statement = f"CREATE DATABASE {request.database}; {statement}"
+        hint = f"this copies its rows into a Hudi table: {statement}"
+    raise SourceError(
+        f"the source {table.full_name} is {found.kind}, and only parquet files stay where they are", hint=hint
+    )
+
+
+def partition_chooser(
+    context: Context, predicate: str | None, findings: list[Finding]
+) -> ChoosePartitions | None:
+    """The function that applies a `partition_filter`; it reports NULL partitions that it excludes."""
+    if predicate is None:
+        return None
+
+    def choose(
+        columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
+    ) -> Sequence[bool]:
+        chosen = filter_partitions(context.spark, predicate, columns, values)
+        findings.extend(_check_null_partitions(predicate, columns, values, chosen))
+        return chosen
+
+    return choose
+
+
+def _check_null_partitions(
+    predicate: str,
+    columns: Sequence[PartitionColumn],
+    values: Sequence[tuple[str | None, ...]],
+    chosen: Sequence[bool],
+) -> Iterator[Finding]:
+    """A warning for excluded NULL partitions: most predicates are NULL there, and so not true."""
+    for position, column in enumerate(columns):
+        left = sum(row[position] is None and not taken for row, taken in zip(values, chosen, strict=True))
+        if left:
+            yield warning(
+                f"partition_filter '{predicate}' leaves out {left} partition{'' if left == 1 else 's'} where"
+                f" {column.name} is NULL ({column.name}={HIVE_DEFAULT_PARTITION})",
+                hint=f"add OR {quote_name(column.name)} IS NULL to take them",
+            )
+
+
+def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
+    if source.partitions or blockers_of(source.findings):
+        return []
+    return [
+        blocker(f"partition_filter '{request.partition_filter}' matches no partition of {source.base_path}")
+    ]
