@@ -85,6 +85,8 @@ BOOTSTRAP_SOURCE_TABLE = "hudisql.bootstrap.source.table"
 """A key of hudisql's own: the metastore's table (database.name) that was bootstrapped, if it was one."""
 BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
 """A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
+BOOTSTRAP_IGNORE = "hudisql.bootstrap.ignore"
+"""A key of hudisql's own: the patterns of file names that the bootstrap left out, with commas."""
 REGISTER_ONLY = "hudisql.bootstrap.register.only"
 """A key of hudisql's own: true if the table was made with register-only partitions."""
 COLUMN_LENGTHS = "hudisql.column.lengths"
@@ -214,6 +216,11 @@ class TableProperties:
     def bootstrap_base_path(self) -> str | None:
         """Where the external files lie, exactly as stored; None if the table is not bootstrapped."""
         return self.values.get(BOOTSTRAP_BASE_PATH) or None
+
+    @property
+    def bootstrap_ignore(self) -> tuple[str, ...]:
+        """The patterns of file names that are no data files of the bootstrap's source."""
+        return tuple(filter(None, self.values.get(BOOTSTRAP_IGNORE, "").split(",")))
 
     @property
     def bootstrap_index_class(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from hudisql.bootstrap.blockers import Finding, blocker, count_files, name_some,
 from hudisql.bootstrap.files.skeleton import SkeletonEncoding
 from hudisql.bootstrap.lease.target_state import TargetState, read_target_state
 from hudisql.bootstrap.plan.bootstrap_mode import PartitionMismatchPolicy
-from hudisql.bootstrap.source.footers import FileFooter, SourceSchema, files_by_schema
+from hudisql.bootstrap.source.footers import NOT_PARQUET, FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.source.source_files import BootstrapSource, PartitionColumn, SourcePartition
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, UNSHARED_CODECS
 from hudisql.errors import InvalidArgumentError
@@ -31,6 +32,7 @@ from hudisql.storage import Storage, is_inside, join
 from hudisql.table.properties.new_table import key_generator_class
 
 _META_PREFIX = "_hoodie_"
+_MOST_PATTERNS: Final = 5
 
 
 def check_footers(footers: Sequence[FileFooter]) -> Iterator[Finding]:
@@ -39,16 +41,41 @@ def check_footers(footers: Sequence[FileFooter]) -> Iterator[Finding]:
     for footer in footers:
         if footer.problem is not None:
             problems[footer.problem].append(footer.path)
+    data_extensions = {_extension_of(footer.path) for footer in footers if footer.problem is None}
     for problem, paths in problems.items():
+        ways = tuple(_ways_to_ignore(paths, data_extensions)) if _is_other_format(problem) else ()
         if len(paths) == 1:
-            yield blocker(f"{paths[0]} {problem}")
+            yield blocker(f"{paths[0]} {problem}", ways=ways)
         else:
-            yield blocker(f"each {problem}: {name_some(paths)}")
+            yield blocker(f"each {problem}: {name_some(paths)}", ways=ways)
+
+
+def _is_other_format(problem: str) -> bool:
+    """True for a file of another format; a broken parquet file may hold the only copy of rows."""
+    return problem == NOT_PARQUET or problem.endswith(", not parquet")
+
+
+def _ways_to_ignore(paths: Sequence[str], data_extensions: Collection[str]) -> Iterator[str]:
+    """The parameter that leaves the files out, by their extensions where these are no data file's."""
+    patterns = set()
+    for name in {path.rpartition("/")[2] for path in paths}:
+        extension = _extension_of(name)
+        patterns.add(f"*.{extension}" if extension and extension not in data_extensions else name)
+    if data_extensions and len(patterns) <= _MOST_PATTERNS and not any(map(_is_named_parquet, patterns)):
+        yield f"ignore => '{','.join(sorted(patterns))}' leaves out files by name"
+
+
+def _extension_of(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[2] if "." in path.rpartition("/")[2] else ""
+
+
+def _is_named_parquet(name: str) -> bool:
+    return name.endswith(".parquet")
 
 
 def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
     """A warning for data files that Apache Hudi's writers do not recognize as parquet."""
-    if others := [footer.path for footer in footers if not footer.path.endswith(".parquet")]:
+    if others := [footer.path for footer in footers if not _is_named_parquet(footer.path)]:
         yield warning(
             f"named without .parquet: {name_some(others)}: Hudi 0.15 goes by the extension and cannot"
             " read these files (1.2 can)"

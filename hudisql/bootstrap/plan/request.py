@@ -52,8 +52,9 @@ class BootstrapRequest:
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
     `parallelism` is the number of Spark tasks; `codec` is that of all parquet files written,
     `skeleton_encoding` is for skeletons, `max_file_bytes` and `sort_mode` are for full-record partitions.
-    `resume` continues a run that did not finish, and keeps finished files if this one
-    fails. `key_generator_class` is checked against the one that the table needs.
+    `ignore` are patterns of file names that are left out. `resume` continues a run that did not finish, and
+    keeps finished files if this one fails. `key_generator_class` is checked against the one that the table
+    needs.
     """
 
     database: str
@@ -67,6 +68,7 @@ class BootstrapRequest:
     precombine: str | None = None
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
+    ignore: tuple[str, ...] = ()
     mode: ModeChoice = field(default_factory=ModeChoice)
     on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
     on_partition_mismatch: PartitionMismatchPolicy = PartitionMismatchPolicy.FAIL

@@ -46,11 +46,11 @@ def scan_source(
     if request.source_table is None:
         assert request.source_path is not None  # the request has one of the two
         path = context.storage.qualify(request.source_path)
-        source = scan_path_source(context.storage, path, request.partition_by, choose)
+        source = scan_path_source(context.storage, path, request.partition_by, choose, request.ignore)
         return source, None, [*left_out, *_check_any_chosen(request, source)]
     table = find_source_table(context.metastore, *request.source_table)
     _check_format(context, request, table)
-    source = scan_hive_source(context.storage, context.metastore, table, choose)
+    source = scan_hive_source(context.storage, context.metastore, table, choose, request.ignore)
     findings = [*left_out, *_check_any_chosen(request, source)]
     protection = protection_for(table)
     if protection is None:

@@ -257,7 +257,8 @@ def _check_new_files(
     partitions = [partition for partition, _ in new]
     columns = _columns(table)
     footers = [footer for some in by_partition for footer in some]
-    yield from checks.check_footers(footers)
+    for unreadable in checks.check_footers(footers):
+        yield replace(unreadable, ways=())  # a resync takes no such parameters
     if not any(footer.problem is None for footer in footers):
         return
     names = {column.name for column in columns}

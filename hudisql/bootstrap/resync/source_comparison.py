@@ -194,7 +194,7 @@ def _scan(
     storage, properties = table.storage, table.properties
     if source_table is not None:
         entry = load_source_table(context.metastore, *source_table)
-        return scan_hive_source(storage, context.metastore, entry, choose)
+        return scan_hive_source(storage, context.metastore, entry, choose, properties.bootstrap_ignore)
     if properties.get(keys.BOOTSTRAP_SOURCE_DIRECTORIES):
         raise InvalidArgumentError(
             f"the Hudi table at {table.base_path} was made of partitions in several places, and its source"
@@ -206,7 +206,7 @@ def _scan(
         for partition_column in table.partition_columns
     )
     path = storage.qualify(properties.bootstrap_base_path or "")
-    return scan_path_source(storage, path, columns or None, choose)
+    return scan_path_source(storage, path, columns or None, choose, properties.bootstrap_ignore)
 
 
 def _check_same_source(table: HudiTable, source: BootstrapSource) -> None:

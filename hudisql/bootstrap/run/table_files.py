@@ -116,6 +116,8 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.BOOTSTRAP_SOURCE_TABLE] = ".".join(request.source_table)
     if request.partition_filter is not None:
         others[keys.BOOTSTRAP_PARTITION_FILTER] = request.partition_filter
+    if request.ignore:
+        others[keys.BOOTSTRAP_IGNORE] = ",".join(request.ignore)
     directories = (
         parent_of(file.source.path) for partition in plan.partitions for file in partition.files[:1]
     )

@@ -35,6 +35,8 @@ from hudisql.storage import Storage
 
 _OTHER_FORMATS = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop sequence file"}
 _PARQUET_MAGIC: Final = b"PAR1"
+NOT_PARQUET: Final = "is not a parquet file"
+"""The problem of a file of an unknown format."""
 _FIRST_READ_BYTES: Final = 64 * 1024
 _TAIL_BYTES: Final = 8
 _SIGNATURE_BYTES: Final = 28  # nonce and tag that sign a plain footer over encrypted columns
@@ -265,7 +267,7 @@ def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception)
     if start == b"PARE" or end == b"PARE":
         return "is encrypted parquet, which hudisql cannot read"
     if start != _PARQUET_MAGIC and end != _PARQUET_MAGIC:
-        return "is not a parquet file"
+        return NOT_PARQUET
     words = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return f"is a corrupt or cut-off parquet file ({words})"
 

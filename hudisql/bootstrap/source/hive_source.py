@@ -24,7 +24,7 @@ from hudisql.bootstrap.source.source_files import (
     SourceListing,
     SourcePartition,
     check_is_plain_directory,
-    describe_empty_files,
+    describe_left_out,
     external_file,
     list_source_files,
 )
@@ -32,6 +32,7 @@ from hudisql.bootstrap.source.source_format import other_format
 from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
 from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, partition_path
 from hudisql.storage import Storage, is_inside, join
 
@@ -94,8 +95,9 @@ def scan_hive_source(
     metastore: MetastoreClient,
     table: MetastoreTable,
     choose: ChoosePartitions | None = None,
+    ignore: Sequence[str] = (),
 ) -> BootstrapSource:
-    """Find the chosen partitions' files of a metastore table.
+    """Find the chosen partitions' files of a metastore table, but for names in a pattern of `ignore`.
 
     Raises SourceError if the table's directory belongs to another format, InvalidArgumentError for an
     unsupported partition type; all other problems are findings.
@@ -111,7 +113,7 @@ def scan_hive_source(
     if storage.exists(base_path):
         check_is_plain_directory(storage, base_path)
     if not columns:
-        return _scan_unpartitioned(storage, base_path, declared)
+        return _scan_unpartitioned(storage, base_path, declared, ignore)
     partitions = metastore.list_partitions(table.database, table.name)
     values = [_values_of(partition) for partition in partitions]
     names = [column.name for column in columns]
@@ -128,9 +130,9 @@ def scan_hive_source(
         values = [value for value, taken in zip(values, chosen, strict=True) if taken]
         locations = [location for location, taken in zip(locations, chosen, strict=True) if taken]
     findings = list(_check_formats(partitions, locations))
-    findings += _find_unregistered(storage, base_path, len(columns), frozenset(everywhere))
+    findings += _find_unregistered(storage, base_path, len(columns), frozenset(everywhere), ignore)
     columns = _with_directory_case(columns, base_path, locations)
-    source = _scan_partitions(storage, base_path, columns, declared, values, locations, findings)
+    source = _scan_partitions(storage, base_path, columns, declared, values, locations, ignore, findings)
     taken_locations = {partition.location for partition in source.partitions}
     others = tuple(location for location in everywhere if location not in taken_locations)
     return replace(source, other_locations=others)
@@ -154,7 +156,7 @@ def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence
 
 
 def _find_unregistered(
-    storage: Storage, base_path: str, depth: int, registered: frozenset[str]
+    storage: Storage, base_path: str, depth: int, registered: frozenset[str], ignore: Sequence[str]
 ) -> Iterator[Finding]:
     """A warning for data files below the table's directory that are in no partition of the metastore."""
     level = [base_path] if storage.exists(base_path) else []
@@ -169,7 +171,8 @@ def _find_unregistered(
         for directory, entries in zip(unlisted, listings, strict=True):
             shown = [entry for entry in entries if not is_hidden(entry.name)]
             if directory not in registered and any(
-                not entry.is_directory and entry.length for entry in shown
+                not entry.is_directory and entry.length and not is_ignored(entry.name, ignore)
+                for entry in shown
             ):
                 holding.append(directory)
             level += [entry.path for entry in shown if entry.is_directory]
@@ -181,15 +184,15 @@ def _find_unregistered(
 
 
 def _scan_unpartitioned(
-    storage: Storage, base_path: str, declared: tuple[DeclaredColumn, ...]
+    storage: Storage, base_path: str, declared: tuple[DeclaredColumn, ...], ignore: Sequence[str]
 ) -> BootstrapSource:
     findings: list[Finding] = []
     partitions: tuple[SourcePartition, ...] = ()
     if not storage.exists(base_path):
         findings.append(blocker(f"the table's directory {base_path} does not exist"))
     else:
-        listing = list_source_files(storage, base_path)
-        findings += describe_empty_files(base_path, listing.empty)
+        listing = list_source_files(storage, base_path, ignore)
+        findings += describe_left_out(storage, base_path, [listing], ignore)
         if not listing.directories:
             findings.append(blocker(f"there are no data files in {base_path}"))
         if deeper := [directory for directory, _ in listing.directories if directory]:
@@ -235,6 +238,7 @@ def _scan_partitions(
     declared: tuple[DeclaredColumn, ...],
     values: Sequence[tuple[str | None, ...]],
     locations: Sequence[str],
+    ignore: Sequence[str],
     findings: list[Finding],
 ) -> BootstrapSource:
     findings += _repeated_locations(locations)
@@ -242,7 +246,8 @@ def _scan_partitions(
     missing: list[str] = []
     is_encoded = False
     partitions: list[SourcePartition] = []
-    listings = _list_present(storage, locations)
+    listings = _list_present(storage, locations, ignore)
+    findings += describe_left_out(storage, base_path, list(listings.values()), ignore)
     for value, location in zip(values, locations, strict=True):
         plain = partition_path(names, value, hive_style=True, url_encode=False)
         encoded = partition_path(names, value, hive_style=True, url_encode=True)
@@ -251,7 +256,6 @@ def _scan_partitions(
         if listing is None:
             missing.append(location)
             continue
-        findings += describe_empty_files(base_path, listing.empty)
         if deeper := [directory for directory, _ in listing.directories if directory]:
             findings.append(_deeper_than_declared(location, deeper))
             continue
@@ -293,9 +297,12 @@ def _repeated_locations(locations: Sequence[str]) -> list[Finding]:
     return [blocker(f"several partitions share a location, so that rows would double: {named}")]
 
 
-def _list_present(storage: Storage, locations: Sequence[str]) -> dict[str, SourceListing]:
+def _list_present(
+    storage: Storage, locations: Sequence[str], ignore: Sequence[str]
+) -> dict[str, SourceListing]:
     """The data files of each existing location."""
     infos = storage.infos(list(locations))
     present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
     with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        return dict(zip(present, pool.map(partial(list_source_files, storage), present), strict=True))
+        listed = pool.map(partial(list_source_files, storage, ignore=ignore), present)
+        return dict(zip(present, listed, strict=True))

@@ -9,17 +9,20 @@ tables of the metastore.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from hudisql.bootstrap.blockers import Finding, blocker, name_some, warning
-from hudisql.errors import SourceError, StorageError
+from hudisql.errors import HudisqlError, SourceError, StorageError
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.paths.partition_path import split_partition_path, unescape_partition_value
 from hudisql.format.table_properties import PROPERTIES_FILE
@@ -30,6 +33,8 @@ _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
 # A link back to a parent repeats below itself: the many directories of the first levels are not checked.
 _CIRCLES_SHOW_FROM: Final = 2
+_PARQUET_MAGIC: Final = b"PAR1"
+_READING_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +93,12 @@ ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | Non
 @dataclass(frozen=True, slots=True)
 class SourceListing:
     """Data files of one directory, by relative directory path; `empty` are zero-byte files, which have no
-    rows.
+    rows, `ignored` those that are left out by name.
     """
 
     directories: tuple[tuple[str, tuple[FileInfo, ...]], ...]
     empty: tuple[str, ...]
+    ignored: tuple[FileInfo, ...] = ()
 
 
 def scan_path_source(
@@ -100,16 +106,17 @@ def scan_path_source(
     path: str,
     partition_by: Sequence[PartitionColumn] | None,
     choose: ChoosePartitions | None = None,
+    ignore: Sequence[str] = (),
 ) -> BootstrapSource:
     """Find the partitions and files of a parquet directory.
 
     `partition_by` names the partition columns in order (None: read from `key=value` directories, as strings),
-    `choose` selects partitions. Raises SourceError if there is no such directory or it belongs to another
-    table format; all other problems are findings.
+    `choose` selects partitions, `ignore` are patterns of file names that are left out. Raises SourceError if
+    there is no such directory or it belongs to another table format; all other problems are findings.
     """
     check_is_plain_directory(storage, path)
-    listing = list_source_files(storage, path)
-    findings = list(describe_empty_files(path, listing.empty))
+    listing = list_source_files(storage, path, ignore)
+    findings = list(describe_left_out(storage, path, [listing], ignore))
     if not listing.directories:
         findings.append(blocker(f"there are no data files in {path}"))
         return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
@@ -194,15 +201,16 @@ def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
                 )
 
 
-def list_source_files(storage: Storage, path: str) -> SourceListing:
+def list_source_files(storage: Storage, path: str, ignore: Sequence[str] = ()) -> SourceListing:
     """The data files below a directory, grouped by directory and sorted; hidden files and directories left
-    out.
+    out, and files whose name is in a pattern of `ignore`.
 
     Raises SourceError if a directory is one of Hive's ACID directories, a table of another format or a link
     to a directory above it.
     """
     found: list[tuple[str, tuple[FileInfo, ...]]] = []
     empty: list[str] = []
+    ignored: list[FileInfo] = []
     level = [path]
     depth = 0
     while level:
@@ -217,12 +225,14 @@ def list_source_files(storage: Storage, path: str) -> SourceListing:
                     _refuse_circle(storage, path, directory, entry)
             next_level += [entry.path for entry in directories]
             files = [entry for entry in shown if not entry.is_directory]
+            ignored += [entry for entry in files if is_ignored(entry.name, ignore)]
+            files = [entry for entry in files if not is_ignored(entry.name, ignore)]
             empty += [entry.path for entry in files if entry.length == 0]
             if data_files := tuple(entry for entry in files if entry.length > 0):
                 found.append((directory[len(path) :].strip("/"), data_files))
         level = next_level
         depth += 1
-    return SourceListing(tuple(sorted(found)), tuple(empty))
+    return SourceListing(tuple(sorted(found)), tuple(empty), tuple(ignored))
 
 
 def _refuse_table_directory(root: str, directory: str, entries: Sequence[FileInfo]) -> None:
@@ -257,12 +267,41 @@ def external_file(entry: FileInfo) -> ExternalFile:
     return ExternalFile(entry.path, entry.length, entry.modification_time_ms)
 
 
-def describe_empty_files(base_path: str, empty: Sequence[str]) -> tuple[Finding, ...]:
-    """A warning if zero-byte files were left out (Spark reads them as no rows; Apache Hudi fails)."""
-    if not empty:
-        return ()
-    names = [path[len(base_path) :].lstrip("/") for path in empty]
-    return (warning(f"zero bytes long, left out: {name_some(names)}"),)
+def describe_left_out(
+    storage: Storage, base_path: str, listings: Sequence[SourceListing], ignore: Sequence[str]
+) -> Iterator[Finding]:
+    """Warnings of files that were left out: of zero bytes, which Apache Hudi cannot read, and by name.
+
+    Ignored files that are parquet have rows that the table lacks: a warning of its own names them.
+    """
+
+    def named(paths: Iterable[str]) -> str:
+        return name_some([path[len(base_path) :].lstrip("/") for path in paths])
+
+    if empty := [path for listing in listings for path in listing.empty]:
+        yield warning(f"zero bytes long, left out: {named(empty)}")
+    ignored = [entry for listing in listings for entry in listing.ignored]
+    if not ignored:
+        return
+    yield warning(f"ignored by '{','.join(ignore)}': {named(entry.path for entry in ignored)}")
+    with ThreadPoolExecutor(_READING_THREADS) as pool:
+        are_parquet = pool.map(partial(_is_parquet, storage), ignored)
+        parquet = [entry.path for entry, found in zip(ignored, are_parquet, strict=True) if found]
+    if parquet:
+        yield warning(
+            f"ignored, but parquet, so that the table lacks their rows: {named(parquet)}",
+            hint="give a pattern that leaves fewer files out",
+        )
+
+
+def _is_parquet(storage: Storage, entry: FileInfo) -> bool:
+    if entry.name.endswith(".parquet"):
+        return True
+    try:
+        with storage.open_input(entry.path, entry.length) as source:
+            return bytes(source.read(len(_PARQUET_MAGIC))) == _PARQUET_MAGIC
+    except (HudisqlError, OSError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +327,8 @@ def _find_layout(
         return None, [
             blocker(
                 f"the source has data files at different depths, {found}",
-                hint="give the directory of one layout, or move the others away",
+                hint="give the directory of one layout, or move the others away; ignore => 'NAME' leaves out"
+                " files of other kinds by name",
             )
         ]
     depth = next(iter(by_depth))

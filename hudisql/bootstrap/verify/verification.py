@@ -30,6 +30,7 @@ from hudisql.bootstrap.verify.verify_rows import compare_all_rows
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
 from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.scan.table_scan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
@@ -257,12 +258,12 @@ def _new_source_files(
     table: HudiTable, known: Mapping[str, str], *, check_new_source_directories: bool
 ) -> Iterator[Discrepancy]:
     """Data files in the source's directories that are not `known` (partition paths by file)."""
-    storage = table.storage
+    storage, ignore = table.storage, table.properties.bootstrap_ignore
     registered = {each.directory for each in registered_partitions(table).by_path.values()}
     partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
     for directory, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:
-            if path not in known:
+            if path not in known and not is_ignored(path.rpartition("/")[2], ignore):
                 yield Discrepancy(SOURCE_NEW, partitions[directory], path, _NEW_FILE)
     if check_new_source_directories:
         yield from _new_source_directories(storage, table, partitions.keys() | registered)
@@ -287,7 +288,7 @@ def _new_source_directories(storage: Storage, table: HudiTable, known: set[str])
     if not storage.exists(source) or is_inside(storage.resolve(table.base_path), storage.resolve(source)):
         return
     try:
-        listing = list_source_files(storage, source)
+        listing = list_source_files(storage, source, table.properties.bootstrap_ignore)
     except HudisqlError as error:
         yield Discrepancy(SOURCE_NEW, "", source, f"its directories cannot be listed: {error.message}")
         return

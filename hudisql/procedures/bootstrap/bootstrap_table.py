@@ -16,6 +16,7 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     choose_mode,
 )
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.paths.ignored_names import parse_ignored_names
 from hudisql.procedures.binder import parse_choice
 from hudisql.procedures.registry import (
     Arguments,
@@ -98,6 +99,11 @@ class BootstrapTableArguments(Arguments):
     partition_filter: str | None = parameter(
         None,
         help="SQL predicate over the partition columns: only these",
+    )
+    ignore: str | None = parameter(
+        None,
+        help="files that are left out by name, '*.csv' or '*.csv,README*'; resync_bootstrap and"
+        " verify_bootstrap leave them out, too",
     )
     key_check: str = parameter(
         "unique",
@@ -205,6 +211,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
         key_check=arguments.key_check.strip().lower(),
         on_schema_drift=arguments.on_schema_drift.strip().lower(),
         skeleton_encoding=arguments.skeleton_encoding.strip().lower(),
+        ignore=() if arguments.ignore is None else parse_ignored_names(arguments.ignore),
         options=arguments.options or {},
         **{name: getattr(arguments, name) for name in _SAME_IN_REQUEST},
     )

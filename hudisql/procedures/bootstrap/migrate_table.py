@@ -48,6 +48,7 @@ class MigrateTableArguments(Arguments):
     full_record_where: str | None = _same("full_record_where")
     on_unsafe_type: str = _same("on_unsafe_type")
     on_partition_mismatch: str = _same("on_partition_mismatch")
+    ignore: str | None = _same("ignore")
     key_check: str = _same("key_check")
     on_schema_drift: str = _same("on_schema_drift")
     parallelism: int | None = _same("parallelism")

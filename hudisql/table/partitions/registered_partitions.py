@@ -25,6 +25,7 @@ from hudisql.errors import (
 )
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.file_names import is_hidden
+from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -274,13 +275,15 @@ def files_if_there(
 def _list_files(
     table: HudiTable, partitions: Sequence[RegisteredPartition], *, missing_ok: bool
 ) -> list[tuple[ExternalFile, ...]]:
+    ignore = table.properties.bootstrap_ignore
     live = [partition for partition in partitions if partition.files is None]
     listings = table.storage.list_directories([each.directory for each in live], missing_ok=missing_ok)
     listed = {
         each.path: tuple(
             ExternalFile(entry.path, entry.length, entry.modification_time_ms)
             for entry in entries
-            if not entry.is_directory and entry.length and not is_hidden(entry.name)
+            if not (entry.is_directory or is_hidden(entry.name) or is_ignored(entry.name, ignore))
+            and entry.length
         )
         for each, entries in zip(live, listings, strict=True)
     }

@@ -70,6 +70,7 @@ def test_the_statement_that_the_error_names_copies_the_rows(
             partition_filter="dt > '2024-03-01'",
             options={"hoodie.parquet.max.file.size": "100000"},
         )
+    assert refused.value.hint is not None
     session.sql(refused.value.hint.split(": ", 1)[1])
     assert rows_of(session, name) == [row for row in rows_of(session, source) if row[-1] == "2024-03-02"]
     assert len(rows_of(session, name)) == 20
