@@ -85,6 +85,8 @@ BOOTSTRAP_SOURCE_TABLE = "hudisql.bootstrap.source.table"
 """A key of hudisql's own: the metastore's table (database.name) that was bootstrapped, if it was one."""
 BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
 """A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
+BOOTSTRAP_SOURCE_KIND = "hudisql.bootstrap.source.kind"
+"""A key of hudisql's own: the kind of the bootstrapped table if it was not parquet, as "an ORC table"."""
 BOOTSTRAP_IGNORE = "hudisql.bootstrap.ignore"
 """A key of hudisql's own: the patterns of file names that the bootstrap left out, with commas."""
 REGISTER_ONLY = "hudisql.bootstrap.register.only"
@@ -216,6 +218,11 @@ class TableProperties:
     def bootstrap_base_path(self) -> str | None:
         """Where the external files lie, exactly as stored; None if the table is not bootstrapped."""
         return self.values.get(BOOTSTRAP_BASE_PATH) or None
+
+    @property
+    def bootstrap_source_kind(self) -> str | None:
+        """What the source is, if only Spark reads its files; None for parquet files."""
+        return self.values.get(BOOTSTRAP_SOURCE_KIND) or None
 
     @property
     def bootstrap_ignore(self) -> tuple[str, ...]:

@@ -95,7 +95,8 @@ PAGES = (
         "docs/migrating.md",
         {
             1: _ORDERS,
-            2: """CALL bootstrap_table(table => 'lake.orders', source_table => 'legacy.orders',
+            2: "CREATE TABLE legacy.events_orc USING orc AS SELECT 1L id",
+            3: """CALL bootstrap_table(table => 'lake.orders', source_table => 'legacy.orders',
               record_key => 'order_id', precombine => 'updated_at')""",
         },
     ),

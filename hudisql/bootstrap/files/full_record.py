@@ -30,12 +30,17 @@ from hudisql.write.keygen.new_row_keys import generated_keys
 from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, render_record_keys
 
 _NULL_KEY_SAMPLES = 5
+# Sizes the first row group of rows that nobody has counted.
+_UNKNOWN_BYTES_PER_ROW = 100
 _NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class FullRecordInput:
-    """A source file of a task, or its row groups whose middle lies in `split`; `rows` is approximate."""
+    """A source file of a task, or its row groups whose middle lies in `split`.
+
+    `rows` is approximate, and 0 if it is unknown.
+    """
 
     source: ExternalFile
     rows: int
@@ -136,8 +141,8 @@ class FullRecordSink:
             task.schema,
             task.avro_schema,
             task.form,
-            expected_rows=self._expected_rows,
-            bytes_per_row=task.bytes / max(self._expected_rows, 1),
+            expected_rows=self._expected_rows or None,
+            bytes_per_row=task.bytes / self._expected_rows if self._expected_rows else _UNKNOWN_BYTES_PER_ROW,
             first_sequence_number=first_sequence_number,
         )
 

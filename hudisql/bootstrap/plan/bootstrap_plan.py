@@ -25,16 +25,22 @@ from hudisql.bootstrap.plan.table_schema import build_table_schema
 from hudisql.bootstrap.plan.type_checks import check_int96_conversion, classify_types, describe_types
 from hudisql.bootstrap.source.footers import FileFooter, read_footers
 from hudisql.bootstrap.source.hive_source import SourceProtection
-from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
+from hudisql.bootstrap.source.partition_columns import (
+    check_partition_values,
+    filter_partitions,
+    partition_fields,
+)
 from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
     PartitionColumn,
     SourcePartition,
+    TableReadByName,
 )
+from hudisql.bootstrap.source.table_rows import schema_by_name
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import check_omitted_columns, sync_options_from
 from hudisql.catalog.table_location import default_table_location
-from hudisql.errors import SourceProtectedError
+from hudisql.errors import SourceProtectedError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.table.properties.new_table import key_generator_class
@@ -104,7 +110,7 @@ class BootstrapPlan(PlanWithFindings):
     `schema` has data columns, then partition columns; `protection` must be set on the source table first
     (only with `protect_source`). `file_differences` names each file that differs from the table's columns,
     and how; `unsafe_types` are the columns that stay stored in an incompatible way, with the names of their
-    incompatibilities.
+    incompatibilities. With `read_by_name` the numbers of rows are unknown, and 0.
     """
 
     request: BootstrapRequest
@@ -121,6 +127,7 @@ class BootstrapPlan(PlanWithFindings):
     protection: SourceProtection | None = None
     file_differences: tuple[tuple[str, str], ...] = ()
     unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    read_by_name: TableReadByName | None = None
 
     @property
     def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
@@ -182,6 +189,69 @@ def plan_bootstrap(
     found += check_partition_values(source.partition_columns, source.partitions)
     found += checks.check_url_encoding(source)
     found += _check_layout_options(request, source)
+    content = _read_columns(context, request, source) or _read_files(context, request, source)
+    found += content.findings
+    schema = content.schema
+    record_key = tuple(_spelled(path, schema) for path in request.record_key)
+    checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
+    return BootstrapPlan(
+        request,
+        target,
+        source.base_path,
+        source.partition_columns,
+        source.is_hive_style,
+        source.is_url_encoded,
+        schema,
+        record_key,
+        None if request.precombine is None else _spelled(request.precombine, schema),
+        content.partitions or tuple(map(_plan_read_by_name, source.partitions)),
+        tuple(found),
+        protection,
+        content.file_differences,
+        content.unsafe_types,
+        source.read_by_name,
+    )
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What the files of a source hold, and the findings about it."""
+
+    schema: pa.Schema
+    findings: tuple[Finding, ...]
+    partitions: tuple[PlannedPartition, ...] = ()
+    file_differences: tuple[tuple[str, str], ...] = ()
+    unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _read_columns(context: Context, request: BootstrapRequest, source: BootstrapSource) -> _Content | None:
+    """The columns of a table that Spark reads by name; its rows are read by the run alone."""
+    table, partition_columns = source.read_by_name, source.partition_columns
+    if table is None:
+        return None
+    try:
+        schema = schema_by_name(context.spark, table, partition_columns)
+    except UnsupportedTableError as error:
+        return _Content(pa.schema(partition_fields(partition_columns)), (blocker(error.message),))
+    found = [
+        warning(
+            f"{table.full_name} is {table.kind}: Spark reads its rows, and counts them as they are written"
+        )
+    ]
+    found += checks.check_column_names((), schema)
+    found += checks.check_written_files(request.skeleton_encoding, request.codec)
+    found += _check_requested_keys(request, partition_columns, schema)
+    return _Content(schema, tuple(found))
+
+
+def _plan_read_by_name(partition: SourcePartition) -> PlannedPartition:
+    files = tuple(PlannedFile(file, 0, 1, file.length) for file in partition.files)
+    return PlannedPartition(partition, files, mode=BootstrapMode.FULL_RECORD)
+
+
+def _read_files(context: Context, request: BootstrapRequest, source: BootstrapSource) -> _Content:
+    """What the footers of parquet files say."""
+    found: list[Finding] = []
     files = [file for partition in source.partitions for file in partition.files]
     footers = read_footers(
         context.spark,
@@ -214,43 +284,33 @@ def plan_bootstrap(
         found += checks.check_written_files(request.skeleton_encoding, request.codec)
         found += _check_keys(request, source, footers, schema)
         found += _check_register_only(verdict.modes)
-    record_key = tuple(_spelled(path, schema) for path in request.record_key)
-    checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
-    return BootstrapPlan(
-        request,
-        target,
-        source.base_path,
-        source.partition_columns,
-        source.is_hive_style,
-        source.is_url_encoded,
-        schema,
-        record_key,
-        None if request.precombine is None else _spelled(request.precombine, schema),
-        tuple(
-            _plan_partition(request, partition, own, mode)
-            for partition, own, mode in zip(source.partitions, by_partition, verdict.modes, strict=True)
-        ),
-        tuple(found),
-        protection,
-        table.file_differences,
-        verdict.unsafe,
+    partitions = tuple(
+        _plan_partition(request, partition, own, mode)
+        for partition, own, mode in zip(source.partitions, by_partition, verdict.modes, strict=True)
     )
+    return _Content(schema, tuple(found), partitions, table.file_differences, verdict.unsafe)
 
 
 def _check_keys(
     request: BootstrapRequest, source: BootstrapSource, footers: Sequence[FileFooter], schema: pa.Schema
 ) -> Iterator[Finding]:
     columns = source.partition_columns
+    yield from _check_requested_keys(request, columns, schema)
+    data_fields = list(schema)[: len(schema) - len(columns)]
+    yield from checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
+    if request.key_check != "none":
+        yield from checks.check_key_statistics(request.record_key, footers)
+
+
+def _check_requested_keys(
+    request: BootstrapRequest, columns: Sequence[PartitionColumn], schema: pa.Schema
+) -> Iterator[Finding]:
     if not request.record_key:
         yield warning(
             "no record_key is given: each row gets a generated key, so later upserts do not match any row;"
             " UPDATE, DELETE and MERGE with a condition do"
         )
     yield from checks.check_key_columns(request.record_key, request.precombine, schema, columns)
-    data_fields = list(schema)[: len(schema) - len(columns)]
-    yield from checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
-    if request.key_check != "none":
-        yield from checks.check_key_statistics(request.record_key, footers)
 
 
 def _choose_modes(

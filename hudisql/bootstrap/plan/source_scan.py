@@ -6,9 +6,11 @@ A run scans it for its plan, and again before its commit. Reads the metastore an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.blockers import Finding, blocker, blockers_of, warning
+from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice
 from hudisql.bootstrap.plan.create_table_as import create_table_as
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.source.hive_source import (
@@ -22,6 +24,7 @@ from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
     ChoosePartitions,
     PartitionColumn,
+    TableReadByName,
     scan_path_source,
 )
 from hudisql.bootstrap.source.source_format import other_format
@@ -32,6 +35,9 @@ from hudisql.format.schema.spark_schema import quote_name
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+
+# Of Hive's text tables.
+_SKIPPED_LINES: Final = ("skip.header.line.count", "skip.footer.line.count")
 
 
 def scan_source(
@@ -49,36 +55,78 @@ def scan_source(
         source = scan_path_source(context.storage, path, request.partition_by, choose, request.ignore)
         return source, None, [*left_out, *_check_any_chosen(request, source)]
     table = find_source_table(context.metastore, *request.source_table)
-    _check_format(context, request, table)
+    read_by_name = _read_by_name(context, request, table)
     source = scan_hive_source(context.storage, context.metastore, table, choose, request.ignore)
+    source = replace(source, read_by_name=read_by_name)
     findings = [*left_out, *_check_any_chosen(request, source)]
+    if read_by_name is not None:
+        # Nothing reads its files later, so that its DROP loses no rows of the new table.
+        return source, None, [*findings, *_check_rows(context, request, table, source)]
+    return source, *_protected(request, table, findings)
+
+
+def _protected(
+    request: BootstrapRequest, table: MetastoreTable, findings: list[Finding]
+) -> tuple[SourceProtection | None, list[Finding]]:
     protection = protection_for(table)
     if protection is None:
-        return source, None, findings
+        return None, findings
     danger = f"DROP TABLE {table.full_name} would delete the files that the new table reads"
     if request.protect_source:
         findings.append(warning(f"{danger}: {protection.statement} will be run first"))
-        return source, protection, findings
+        return protection, findings
     findings.append(
         blocker(danger, hint=f"run {protection.statement}, or give protect_source => true, which runs it")
     )
-    return source, None, findings
+    return None, findings
 
 
-def _check_format(context: Context, request: BootstrapRequest, table: MetastoreTable) -> None:
-    """Raise SourceError if the table is not plain parquet, with the statement that copies its rows."""
+def _read_by_name(
+    context: Context, request: BootstrapRequest, table: MetastoreTable
+) -> TableReadByName | None:
+    """The table if Spark reads it for a full-record bootstrap, None for a parquet table.
+
+    Raises SourceError, with the statement that copies the rows, if its files would have to stay.
+    """
     found = other_format(table)
     if found is None:
-        return
+        return None
+    if found.has_files and request.mode == ModeChoice(BootstrapMode.FULL_RECORD):
+        name = table.database, table.name
+        return TableReadByName(*name, found.kind, request.partition_filter, request.ignore)
     hint = "query it as it is" if is_hudi_table(table) else "export it as plain parquet first"
     if found.has_rows:
-        statement = create_table_as(request, table)
-        if context.metastore.get_database(request.database) is None:
-            statement = f"CREATE DATABASE {request.database}; {statement}"
-        hint = f"this copies its rows into a Hudi table: {statement}"
+        hint = f"this copies its rows into a Hudi table: {_create_table_as(context, request, table)}"
+    if found.has_files:
+        hint = f"mode => 'full_record' rewrites its rows, with all checks; or {hint}"
     raise SourceError(
         f"the source {table.full_name} is {found.kind}, and only parquet files stay where they are", hint=hint
     )
+
+
+def _create_table_as(context: Context, request: BootstrapRequest, table: MetastoreTable) -> str:
+    statement = create_table_as(request, table)
+    if context.metastore.get_database(request.database) is None:
+        return f"CREATE DATABASE {request.database}; {statement}"
+    return statement
+
+
+def _check_rows(
+    context: Context, request: BootstrapRequest, table: MetastoreTable, source: BootstrapSource
+) -> Iterator[Finding]:
+    """Blockers for a table that Spark reads by name: one without files, and one that it reads wrongly."""
+    if not source.partitions:
+        yield blocker(
+            f"the source {table.full_name} has no rows",
+            hint=f"this makes a table of its columns: {_create_table_as(context, request, table)}",
+        )
+    for name in _SKIPPED_LINES:
+        if table.parameters.get(name, "0").strip() not in ("", "0"):
+            yield blocker(
+                f"the source {table.full_name} has {name} = {table.parameters[name]}, which Spark does not"
+                " follow: it would read these lines as rows",
+                hint="make a table USING csv OPTIONS (header 'true') of its directory, and take that",
+            )
 
 
 def partition_chooser(

@@ -34,6 +34,7 @@ from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartiti
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.partition_path import parse_partition_value, split_partition_path
+from hudisql.format.table_properties import BOOTSTRAP_SOURCE_TABLE
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import reads_escaped
 from hudisql.table.partitions.registered_partitions import files_of_registered, registered_partitions
@@ -196,6 +197,13 @@ def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:
         raise InvalidArgumentError(
             f"{request.name} was not bootstrapped: it has no source with new files",
             hint="INSERT INTO … SELECT takes rows from other tables",
+        )
+    kind = table.properties.bootstrap_source_kind
+    if kind is not None:
+        source = table.properties.get(BOOTSTRAP_SOURCE_TABLE)
+        raise InvalidArgumentError(
+            f"{request.name} was made of {kind}, {source}: a resync takes new parquet files alone",
+            hint=f"MERGE INTO {request.name} USING {source} … WHEN NOT MATCHED THEN INSERT * takes new rows",
         )
     if request.upserts and table.properties.generates_record_keys:
         raise InvalidArgumentError(

@@ -22,6 +22,7 @@ from hudisql.bootstrap.lease.target_state import (
 from hudisql.bootstrap.plan.bootstrap_plan import target_path_of
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.plan.source_scan import scan_source
+from hudisql.bootstrap.source.hive_source import location_of
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from
@@ -152,5 +153,5 @@ def _source_path(context: Context, request: BootstrapRequest) -> str | None:
         return context.storage.qualify(request.source_path)
     assert request.source_table is not None  # the request has one of the two
     entry = context.metastore.get_table(*request.source_table)
-    location = None if entry is None else entry.location
+    location = None if entry is None else location_of(entry)
     return None if location is None else context.storage.qualify(location)

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from hudisql.bootstrap.files.full_record import FullRecordFile, FullRecordSink, FullRecordTask
 from hudisql.bootstrap.lease.target_lease import Lease
+from hudisql.bootstrap.source.source_files import TableReadByName
+from hudisql.bootstrap.source.table_rows import FILE_COLUMN, path_of_uri, rows_by_name
 from hudisql.errors import SourceError
 from hudisql.format.paths.file_names import new_file_id, write_token
-from hudisql.format.schema.internal_columns import internal_column
+from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch
 from hudisql.read.scan.native_scan import native_dataframe
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-_FILE: Final = internal_column("file")
-
 
 @dataclass(frozen=True, slots=True)
 class SparkRewrite:
@@ -47,7 +46,7 @@ class SparkRewrite:
 
     A task's inputs are all source files of its partition; its naming is that of the first of several tasks
     that may write to the partition, numbered from `first_number` on. `is_vectorized` is False if Spark has to
-    read row by row.
+    read row by row. With `read_by_name` the files are not parquet, and Spark reads them as that table.
     """
 
     tasks: tuple[FullRecordTask, ...]
@@ -56,6 +55,7 @@ class SparkRewrite:
     max_file_bytes: int
     first_number: int
     is_vectorized: bool = True
+    read_by_name: TableReadByName | None = None
 
 
 def rewrite_by_spark(
@@ -69,6 +69,7 @@ def rewrite_by_spark(
     by_file = {each.source.path: task for task in rewrite.tasks for each in task.inputs}
     tasks = spark.sparkContext.broadcast(pickle.dumps(by_file))
     storage, first_number = context.storage, rewrite.first_number
+    ignore = rewrite.read_by_name.ignore if rewrite.read_by_name else ()
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -77,7 +78,7 @@ def rewrite_by_spark(
         number = first_number + (running.partitionId() if running is not None else 0)
         by_path: Mapping[str, FullRecordTask] = pickle.loads(tasks.value)
         rows = complete_input(batches)
-        for found in carry_errors(_write_partitions(storage, lease, by_path, number, rows)):
+        for found in carry_errors(_write_partitions(storage, lease, by_path, number, ignore, rows)):
             yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["file"])
         freeze_loaded_modules()
 
@@ -97,6 +98,8 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
     """All rows of the tasks' source files as the table has them, with the source file of each."""
     from pyspark.sql import functions
 
+    if rewrite.read_by_name is not None:
+        return rows_by_name(context.spark, rewrite.read_by_name, rewrite.tasks[0].schema.names)
     first = rewrite.tasks[0]
     fields = [first.schema.field(name) for name in rewrite.partition_columns]
     slices = tuple(
@@ -121,7 +124,7 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
         splits_total=None,
         is_vectorized=rewrite.is_vectorized,
     )
-    return native_dataframe(context.spark, plan).withColumn(_FILE, functions.input_file_name())
+    return native_dataframe(context.spark, plan).withColumn(FILE_COLUMN, functions.input_file_name())
 
 
 def _slice_of(task: FullRecordTask, number: int) -> FileSlice:
@@ -157,6 +160,7 @@ def _write_partitions(
     lease: Lease,
     by_path: Mapping[str, FullRecordTask],
     number: int,
+    ignore: Sequence[str],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, FullRecordFile]]:
     """Write the rows of one Spark task, one partition after the other, each by its own sink."""
@@ -165,8 +169,10 @@ def _write_partitions(
     rows = 0
     try:
         for batch in batches:
-            for path, part in _runs(storage, batch):
+            for path, part in _runs(storage, by_path, batch):
                 task = by_path.get(path)
+                if task is None and is_ignored(path.rpartition("/")[2], ignore):
+                    continue
                 if task is None:
                     raise SourceError(f"Spark read rows of {path}, which the plan does not name")
                 if sink is None or task.naming.partition_path != current:
@@ -198,13 +204,15 @@ def _numbered(task: FullRecordTask, number: int) -> FullRecordTask:
     return replace(task, naming=naming)
 
 
-def _runs(storage: Storage, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _runs(
+    storage: Storage, known: Container[str], batch: pa.RecordBatch
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batch split into runs of rows of one source file, without the column of its path."""
-    files = batch.column(batch.schema.get_field_index(_FILE)).dictionary_encode()
+    files = batch.column(batch.schema.get_field_index(FILE_COLUMN)).dictionary_encode()
     indices = files.indices.to_numpy(zero_copy_only=False)
-    rows = batch.drop_columns([_FILE])
+    rows = batch.drop_columns([FILE_COLUMN])
     starts = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
-    paths = [storage.qualify(unquote(uri)) for uri in files.dictionary.to_pylist()]
+    paths = [path_of_uri(storage, uri, known) for uri in files.dictionary.to_pylist()]
     for start, stop in pairwise(starts):
         if start < stop:
             yield paths[indices[start]], rows.slice(start, stop - start)

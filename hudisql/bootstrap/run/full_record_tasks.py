@@ -56,8 +56,8 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
     whole: list[FullRecordTask] = []
     for partition in plan.full_record_partitions:
         is_sparks = request.sort_mode != "NONE" or any(file.has_hybrid_calendar for file in partition.files)
-        files = [file for file in partition.files if file.rows]
-        if is_sparks and files:
+        files = [file for file in partition.files if file.rows or plan.read_by_name]
+        if (is_sparks or plan.read_by_name) and files:
             inputs = tuple(FullRecordInput(file.source, file.rows) for file in files)
             whole.append(_task(plan, partition, inputs, 0, avro_schema))
             continue
@@ -75,6 +75,7 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
             for full_record_partition in plan.full_record_partitions
             for file in full_record_partition.files
         ),
+        plan.read_by_name,
     )
     return FullRecordWork(tuple(tasks), rewrite)
 

@@ -8,6 +8,7 @@ metadata-only bootstrap; knows no Spark.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -116,6 +117,8 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.BOOTSTRAP_SOURCE_TABLE] = ".".join(request.source_table)
     if request.partition_filter is not None:
         others[keys.BOOTSTRAP_PARTITION_FILTER] = request.partition_filter
+    if plan.read_by_name is not None:
+        others[keys.BOOTSTRAP_SOURCE_KIND] = plan.read_by_name.kind
     if request.ignore:
         others[keys.BOOTSTRAP_IGNORE] = ",".join(request.ignore)
     directories = (
@@ -200,7 +203,9 @@ def write_table_files(
         ]
         written += write_registered_partitions(storage, plan.target_path, registered)
     if plan.full_record_partitions:
-        written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
+        written += write_full_record_sources(
+            storage, plan.target_path, _rewritten_sources(plan, full_records)
+        )
         metadata = commit_metadata(plan, full_records, BULK_INSERT)
         # Two actions must not have the same completion time.
         later = now + timedelta(milliseconds=1)
@@ -208,10 +213,16 @@ def write_table_files(
     return written
 
 
-def _rewritten_sources(plan: BootstrapPlan) -> Iterator[RewrittenSource]:
+def _rewritten_sources(
+    plan: BootstrapPlan, written: Sequence[WrittenFullRecords]
+) -> Iterator[RewrittenSource]:
+    rows: Counter[str] = Counter()
+    for source in (source for each in written for source in each.result.source_rows):
+        rows[source.path] += source.rows
     for partition in plan.full_record_partitions:
         for file in partition.files:
-            yield RewrittenSource(partition.path, file.source, file.rows)
+            known = file.rows if plan.read_by_name is None else rows[file.source.path]
+            yield RewrittenSource(partition.path, file.source, known)
 
 
 def _write_index(

@@ -29,7 +29,12 @@ from hudisql.bootstrap.source.source_files import (
     list_source_files,
 )
 from hudisql.bootstrap.source.source_format import other_format
-from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
+from hudisql.catalog.metastore_table import (
+    PROVIDER_PROPERTY,
+    MetastorePartition,
+    MetastoreTable,
+    is_hudi_table,
+)
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
 from hudisql.format.paths.file_names import is_hidden
 from hudisql.format.paths.ignored_names import is_ignored
@@ -66,6 +71,8 @@ def load_source_table(metastore: MetastoreClient, database: str, name: str) -> M
             f"the source {database}.{name} is {found.kind}",
             hint="query it as it is"
             if is_hudi_table(table)
+            else "bootstrap_table takes it with mode => 'full_record', under another name"
+            if found.has_files
             else "only plain parquet tables can be bootstrapped in place",
         )
     return table
@@ -102,9 +109,10 @@ def scan_hive_source(
     Raises SourceError if the table's directory belongs to another format, InvalidArgumentError for an
     unsupported partition type; all other problems are findings.
     """
-    if not table.location:
+    location = location_of(table)
+    if not location:
         raise SourceError(f"the source {table.database}.{table.name} has no location")
-    base_path = storage.qualify(table.location)
+    base_path = storage.qualify(location)
     declared = tuple(DeclaredColumn(column.name, column.type, column.comment) for column in table.columns)
     columns = tuple(
         PartitionColumn(column.name, partition_type(column.type, column.name))
@@ -129,7 +137,7 @@ def scan_hive_source(
         partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
         values = [value for value, taken in zip(values, chosen, strict=True) if taken]
         locations = [location for location, taken in zip(locations, chosen, strict=True) if taken]
-    findings = list(_check_formats(partitions, locations))
+    findings = list(_check_formats(table, partitions, locations))
     findings += _find_unregistered(storage, base_path, len(columns), frozenset(everywhere), ignore)
     columns = _with_directory_case(columns, base_path, locations)
     source = _scan_partitions(storage, base_path, columns, declared, values, locations, ignore, findings)
@@ -138,21 +146,35 @@ def scan_hive_source(
     return replace(source, other_locations=others)
 
 
+def location_of(table: MetastoreTable) -> str | None:
+    """The table's directory; Spark keeps that of a format unknown to Hive as a property."""
+    is_of_spark = PROVIDER_PROPERTY in table.parameters and other_format(table) is not None
+    return (table.serde_properties.get("path") if is_of_spark else None) or table.location
+
+
 def _values_of(partition: MetastorePartition) -> tuple[str | None, ...]:
     return tuple(None if value == HIVE_DEFAULT_PARTITION else value for value in partition.values)
 
 
-def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence[str]) -> Iterator[Finding]:
+def _check_formats(
+    table: MetastoreTable, partitions: Sequence[MetastorePartition], locations: Sequence[str]
+) -> Iterator[Finding]:
+    found = other_format(table)
     other = [
         location
         for partition, location in zip(partitions, locations, strict=True)
         if partition.input_format
-        and "parquet" not in partition.input_format.lower()
+        and (
+            "parquet" not in partition.input_format.lower()
+            if found is None
+            else partition.input_format != table.input_format
+        )
         # Spark's own tables have a placeholder format on partitions that it never reads through Hive.
         and "SequenceFileInputFormat" not in partition.input_format
     ]
     if other:
-        yield blocker(f"partitions of another format than parquet: {name_some(other, 'partition')}")
+        kind = "parquet" if found is None else f"that of {found.kind}"
+        yield blocker(f"partitions of another format than {kind}: {name_some(other, 'partition')}")
 
 
 def _find_unregistered(

@@ -71,10 +71,30 @@ class DeclaredColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class TableReadByName:
+    """A source table whose files only Spark reads; `kind` as in "an ORC table".
+
+    `partition_filter` chooses its partitions, `ignore` are patterns of file names that are left out.
+    """
+
+    database: str
+    name: str
+    kind: str
+    partition_filter: str | None = None
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """`database.name`."""
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class BootstrapSource:
     """A whole source: base path, partition columns, chosen partitions and findings.
 
-    `other_locations` are the directories of other partitions (not chosen, or without files).
+    `other_locations` are the directories of other partitions (not chosen, or without files); `read_by_name`
+    is set if the files are not parquet.
     """
 
     base_path: str
@@ -85,6 +105,7 @@ class BootstrapSource:
     declared_columns: tuple[DeclaredColumn, ...] | None = None
     findings: tuple[Finding, ...] = ()
     other_locations: tuple[str, ...] = ()
+    read_by_name: TableReadByName | None = None
 
 
 ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | None, ...]]], Sequence[bool]]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _SAMPLED_FILES: Final = 20
 _LISTED: Final = 10
 _NEW_FILE: Final = "written after the bootstrap, or left out of it; CALL resync_bootstrap takes it"
+_NEW_OTHER_FILE: Final = "written after the bootstrap, or left out of it; MERGE INTO takes its rows"
 
 
 class VerifyLevel(StrEnum):
@@ -264,7 +265,8 @@ def _new_source_files(
     for directory, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:
             if path not in known and not is_ignored(path.rpartition("/")[2], ignore):
-                yield Discrepancy(SOURCE_NEW, partitions[directory], path, _NEW_FILE)
+                detail = _NEW_FILE if table.properties.bootstrap_source_kind is None else _NEW_OTHER_FILE
+                yield Discrepancy(SOURCE_NEW, partitions[directory], path, detail)
     if check_new_source_directories:
         yield from _new_source_directories(storage, table, partitions.keys() | registered)
 

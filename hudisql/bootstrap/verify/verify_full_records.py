@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.bootstrap.files.full_record_sources import RewrittenSource
+from hudisql.bootstrap.source.source_files import TableReadByName
 from hudisql.bootstrap.verify.verify_files import (
     DATA_DIFFERS,
     FILE_CHANGED,
@@ -31,6 +32,7 @@ from hudisql.bootstrap.verify.verify_files import (
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.schema import meta_columns
+from hudisql.format.table_properties import BOOTSTRAP_PARTITION_FILTER, BOOTSTRAP_SOURCE_TABLE
 from hudisql.format.timeline.commit_metadata import WriteStat
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.scan.table_scan import ScannedSlice
@@ -269,9 +271,25 @@ def _compare_values(
     sources: Mapping[str, Sequence[ExternalFile]],
 ) -> list[Discrepancy]:
     compared = [(each, values) for each, values in slices if each.partition_path in sources]
-    differing = compare_rewritten_rows(context.spark, table, compared, sources)
+    source_table = _source_table(table)
+    if source_table is not None:
+        entry = context.metastore.get_table(source_table.database, source_table.name)
+        if entry is None:
+            detail = "the metastore has no such table, and its rows were not compared"
+            return [Discrepancy(REWRITTEN_SOURCE_CHANGED, "", source_table.full_name, detail)]
+    differing = compare_rewritten_rows(context.spark, table, compared, sources, source_table)
     detail = "the rows do not have the same values in source and table"
     return [Discrepancy(DATA_DIFFERS, path, join(table.base_path, path), detail) for path in differing]
+
+
+def _source_table(table: HudiTable) -> TableReadByName | None:
+    """The source table if only Spark reads its files."""
+    properties = table.properties
+    kind, name = properties.bootstrap_source_kind, properties.get(BOOTSTRAP_SOURCE_TABLE)
+    if kind is None or name is None:
+        return None
+    database, _, plain_name = name.partition(".")
+    return TableReadByName(database, plain_name, kind, properties.get(BOOTSTRAP_PARTITION_FILTER))
 
 
 def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> Iterator[Discrepancy]:

@@ -7,17 +7,19 @@ needs no join of rows and names the file that differs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from hudisql.bootstrap.source.source_files import TableReadByName
+from hudisql.bootstrap.source.table_rows import FILE_COLUMN, path_of_uri, rows_by_name
 from hudisql.bootstrap.verify.verify_files import DATA_DIFFERS, Discrepancy
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA
-from hudisql.format.schema.spark_schema import quote_name
+from hudisql.format.schema.spark_schema import quote_name, spark_type_name
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.files.splits import plan_splits
 from hudisql.read.scan.table_scan import ScannedSlice, ScanPlan
@@ -56,8 +58,11 @@ def compare_rewritten_rows(
     table: HudiTable,
     slices: Sequence[ScannedSlice],
     sources: Mapping[str, Sequence[ExternalFile]],
+    source_table: TableReadByName | None = None,
 ) -> list[str]:
     """The partition paths whose rows differ between `sources` and the base files of `slices`.
+
+    Only Spark reads the files of `source_table`.
 
     Raises QueryError or the reader's own error if a file cannot be read to its end.
     """
@@ -75,7 +80,11 @@ def compare_rewritten_rows(
         each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
     }
     with _comparing(table):
-        of_source = _added_up(_source_totals(spark, table, external), partitions)
+        if source_table is None:
+            of_files = _source_totals(spark, table, external)
+        else:
+            of_files = _totals_by_name(spark, table, source_table, partitions)
+        of_source = _added_up(of_files, partitions)
         of_table = _added_up(_table_totals(spark, table, slices), names)
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
@@ -132,6 +141,22 @@ def _source_totals(
     rows = native_dataframe(spark, _plan(spark, table, slices, table.schema))
     totals = _totals(rows, functions.input_file_name(), table.schema)
     return {table.storage.qualify(unquote(uri)): found for uri, found in totals.items()}
+
+
+def _totals_by_name(
+    spark: SparkSession, table: HudiTable, source: TableReadByName, known: Container[str]
+) -> dict[str, _Totals]:
+    """The totals of the `known` files of a source table that only Spark reads."""
+    from pyspark.sql import functions
+
+    rows = rows_by_name(spark, source, table.schema.names)
+    # A hash depends on the type: smaller integers are ints in the table.
+    typed = [functions.col(quote_name(each.name)).cast(spark_type_name(each.type)) for each in table.schema]
+    named = [column.alias(each.name) for column, each in zip(typed, table.schema, strict=True)]
+    rows = rows.select(*named, FILE_COLUMN)
+    totals = _totals(rows, functions.col(quote_name(FILE_COLUMN)), table.schema)
+    by_path = {path_of_uri(table.storage, uri, known): found for uri, found in totals.items()}
+    return {path: found for path, found in by_path.items() if path in known}
 
 
 def _table_totals(

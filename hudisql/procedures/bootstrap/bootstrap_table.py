@@ -55,7 +55,10 @@ class BootstrapTableArguments(Arguments):
 
     table: str = parameter(help="the new table, database.name; a missing database is created")
     source: str | None = parameter(None, help="directory of the parquet files")
-    source_table: str | None = parameter(None, help="Hive table of the metastore, instead of source")
+    source_table: str | None = parameter(
+        None,
+        help="Hive table of the metastore, instead of source; ORC, CSV, Avro, JSON and text with full_record",
+    )
     record_key: tuple[str, ...] | None = parameter(
         None,
         help="key columns, 'id' or 'a,b' or array('a', 'b.c'); default: each row gets a generated key",
@@ -246,7 +249,7 @@ def _planned_partitions(preview: BootstrapPreview) -> Iterator[BootstrapTableRow
             partition=partition.path,
             mode=partition.mode.value,
             files=len(partition.files),
-            rows=partition.rows,
+            rows=None if plan.read_by_name else partition.rows,
             source_bytes=partition.source_bytes,
             written_bytes=partition.estimated_bytes,
             warnings=_joined(partition.warnings),
@@ -256,7 +259,7 @@ def _planned_partitions(preview: BootstrapPreview) -> Iterator[BootstrapTableRow
         partition=TOTAL,
         mode=_mode_of_all(plan),
         files=sum(len(partition.files) for partition in plan.partitions),
-        rows=sum(partition.rows for partition in plan.partitions),
+        rows=None if plan.read_by_name else sum(partition.rows for partition in plan.partitions),
         source_bytes=sum(partition.source_bytes for partition in plan.partitions),
         written_bytes=sum(partition.estimated_bytes for partition in plan.partitions),
         seconds=None if estimate is None else round(estimate.seconds, 3),

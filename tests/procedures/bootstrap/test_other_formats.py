@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hudisql.errors import SourceError
+from tests.sources import fingerprint
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -71,7 +72,46 @@ def test_the_statement_that_the_error_names_copies_the_rows(
             options={"hoodie.parquet.max.file.size": "100000"},
         )
     assert refused.value.hint is not None
+    assert refused.value.hint.startswith("mode => 'full_record' rewrites its rows")
     session.sql(refused.value.hint.split(": ", 1)[1])
     assert rows_of(session, name) == [row for row in rows_of(session, source) if row[-1] == "2024-03-02"]
     assert len(rows_of(session, name)) == 20
     assert "hoodie.table.recordkey.fields=id" in (tmp_path / "t/.hoodie/hoodie.properties").read_text()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_spark_reads_the_rows_once_and_they_become_base_files(
+    call: Callable[..., Any], session: Any, tmp_path: Path, name: str, kind: str
+) -> None:
+    source = other_table(session, kind, name, tmp_path / "s")
+    before = fingerprint(tmp_path / "s")
+    arguments = {
+        "table": name,
+        "source_table": source,
+        "record_key": "id",
+        "precombine": "seq",
+        "target_path": tmp_path / "t",
+        "mode": "full_record",
+    }
+    planned = call("bootstrap_table", **arguments, dry_run=True)
+    assert [(row["partition"], row["rows"]) for row in planned[:3]] == [
+        ("dt=2024-03-01", None),
+        ("dt=2024-03-02", None),
+        ("TOTAL", None),
+    ]
+    done = call("bootstrap_table", **arguments)
+    assert [(row["partition"], row["mode"], row["rows"]) for row in done] == [
+        ("dt=2024-03-01", "full_record", 20),
+        ("dt=2024-03-02", "full_record", 20),
+        ("TOTAL", "full_record", 40),
+    ]
+    assert rows_of(session, name) == rows_of(session, source)
+    types = dict(session.sql(f"SELECT * FROM {name}").df.dtypes)
+    assert (types["price"], types["day"], types["at"]) == ("decimal(9,2)", "date", "timestamp")
+    found = session.sql(f"SELECT DISTINCT _hoodie_commit_time, _hoodie_partition_path FROM {name}").rows
+    assert {tuple(row) for row in found} == {("00000000000002", f"dt=2024-03-0{day}") for day in (1, 2)}
+    assert call("verify_bootstrap", table=name, level="full")[-1]["severity"] == "ok"
+    assert "nothing was done" in call("bootstrap_table", **arguments)[0]["warnings"]
+    assert fingerprint(tmp_path / "s") == before
+    session.sql(f"UPDATE {name} SET seq = 1000 WHERE id = 'k001'")
+    assert session.sql(f"SELECT sum(seq) FROM {name}").rows[0][0] == sum(range(40)) + 999
