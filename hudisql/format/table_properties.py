@@ -322,8 +322,11 @@ class TableProperties:
 
     @property
     def source_directories(self) -> tuple[str, ...]:
-        """The directories that hold a bootstrapped table's source files; empty for other tables."""
-        if self.bootstrap_base_path is None:
+        """The directories that hold a bootstrapped table's source files; empty for other tables.
+
+        Rows of a source that only Spark reads were all rewritten: nothing protects its files.
+        """
+        if self.bootstrap_base_path is None or self.bootstrap_source_kind is not None:
             return ()
         others = json.loads(self.values.get(BOOTSTRAP_SOURCE_DIRECTORIES, "[]"))
         return (self.bootstrap_base_path, *(str(directory) for directory in others))

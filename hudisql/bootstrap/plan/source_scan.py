@@ -57,7 +57,9 @@ def scan_source(
     table = find_source_table(context.metastore, *request.source_table)
     read_by_name = _read_by_name(context, request, table)
     source = scan_hive_source(context.storage, context.metastore, table, choose, request.ignore)
-    source = replace(source, read_by_name=read_by_name)
+    if read_by_name is not None:
+        read_by_name = replace(read_by_name, where=_where(request.partition_filter, source))
+        source = replace(source, read_by_name=read_by_name)
     findings = [*left_out, *_check_any_chosen(request, source)]
     if read_by_name is not None:
         # Nothing reads its files later, so that its DROP loses no rows of the new table.
@@ -92,8 +94,7 @@ def _read_by_name(
     if found is None:
         return None
     if found.has_files and request.mode == ModeChoice(BootstrapMode.FULL_RECORD):
-        name = table.database, table.name
-        return TableReadByName(*name, found.kind, request.partition_filter, request.ignore)
+        return TableReadByName(table.database, table.name, found.kind, request.ignore)
     hint = "query it as it is" if is_hudi_table(table) else "export it as plain parquet first"
     if found.has_rows:
         hint = f"this copies its rows into a Hudi table: {_create_table_as(context, request, table)}"
@@ -102,6 +103,22 @@ def _read_by_name(
     raise SourceError(
         f"the source {table.full_name} is {found.kind}, and only parquet files stay where they are", hint=hint
     )
+
+
+def _where(partition_filter: str | None, source: BootstrapSource) -> str | None:
+    """The filter as a condition on the rows that Spark reads.
+
+    Where a partition value is NULL, Spark gives NULL for some formats, for others the name of the directory.
+    """
+    if partition_filter is None:
+        return None
+    condition = f"({partition_filter}\n)"
+    for position, column in enumerate(source.partition_columns):
+        name = quote_name(column.name)
+        is_null = f"({name} IS NULL OR CAST({name} AS STRING) = '{HIVE_DEFAULT_PARTITION}')"
+        takes_null = any(partition.values[position] is None for partition in source.partitions)
+        condition = f"({condition} {f'OR {is_null}' if takes_null else f'AND NOT {is_null}'})"
+    return condition
 
 
 def _create_table_as(context: Context, request: BootstrapRequest, table: MetastoreTable) -> str:

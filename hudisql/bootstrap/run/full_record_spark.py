@@ -26,7 +26,7 @@ from hudisql.errors import SourceError
 from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.read.files.conform import conform_batch
+from hudisql.read.files.conform import batch_of, conform_batch, constant_column
 from hudisql.read.scan.native_scan import native_dataframe
 from hudisql.read.scan.table_scan import ScanPlan
 from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
@@ -179,13 +179,25 @@ def _write_partitions(
                     yield from _finished(storage, lease, sink, current)
                     current = task.naming.partition_path
                     sink = FullRecordSink(storage, _numbered(task, number), rows)
-                sink.write(path, None, conform_batch(part, task.schema))
+                sink.write(path, None, _conform(part, task))
                 rows += part.num_rows
         yield from _finished(storage, lease, sink, current)
     except BaseException:
         if sink is not None:
             sink.abandon()
         raise
+
+
+def _conform(rows: pa.RecordBatch, task: FullRecordTask) -> pa.RecordBatch:
+    """The rows as the table has them; the plan knows the values of the partition columns."""
+    found = conform_batch(rows, task.schema)
+    columns = [
+        constant_column(task.partition_values[field.name], field.type, found.num_rows)
+        if field.name in task.partition_values
+        else found.column(field.name)
+        for field in task.schema
+    ]
+    return batch_of(columns, task.schema, found.num_rows)
 
 
 def _finished(

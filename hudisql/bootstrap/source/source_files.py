@@ -74,14 +74,14 @@ class DeclaredColumn:
 class TableReadByName:
     """A source table whose files only Spark reads; `kind` as in "an ORC table".
 
-    `partition_filter` chooses its partitions, `ignore` are patterns of file names that are left out.
+    `ignore` are patterns of file names that are left out, `where` is a condition that chooses the partitions.
     """
 
     database: str
     name: str
     kind: str
-    partition_filter: str | None = None
     ignore: tuple[str, ...] = ()
+    where: str | None = None
 
     @property
     def full_name(self) -> str:

@@ -35,8 +35,8 @@ def rows_by_name(spark: SparkSession, table: TableReadByName, columns: Sequence[
 
     with spark_job(f"the table {table.full_name} cannot be read by Spark"):
         frame = _frame(spark, table)
-        if table.partition_filter is not None:
-            frame = frame.where(table.partition_filter)
+        if table.where is not None:
+            frame = frame.where(table.where)
         selected = [functions.col(quote_name(name)).alias(name) for name in columns]
         return frame.select(*selected, functions.input_file_name().alias(FILE_COLUMN))
 

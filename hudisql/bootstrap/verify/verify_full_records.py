@@ -32,7 +32,7 @@ from hudisql.bootstrap.verify.verify_files import (
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.schema import meta_columns
-from hudisql.format.table_properties import BOOTSTRAP_PARTITION_FILTER, BOOTSTRAP_SOURCE_TABLE
+from hudisql.format.table_properties import BOOTSTRAP_SOURCE_TABLE
 from hudisql.format.timeline.commit_metadata import WriteStat
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.scan.table_scan import ScannedSlice
@@ -289,7 +289,7 @@ def _source_table(table: HudiTable) -> TableReadByName | None:
     if kind is None or name is None:
         return None
     database, _, plain_name = name.partition(".")
-    return TableReadByName(database, plain_name, kind, properties.get(BOOTSTRAP_PARTITION_FILTER))
+    return TableReadByName(database, plain_name, kind)
 
 
 def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> Iterator[Discrepancy]:

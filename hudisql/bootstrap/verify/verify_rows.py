@@ -49,7 +49,7 @@ def compare_all_rows(
         return []
     with _comparing(table):
         of_source = _source_totals(spark, table, slices)
-        of_table = _table_totals(spark, table, slices)
+        of_table = _table_totals(spark, table, slices, table.schema)
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
 
 
@@ -82,10 +82,15 @@ def compare_rewritten_rows(
     with _comparing(table):
         if source_table is None:
             of_files = _source_totals(spark, table, external)
+            of_table = _table_totals(spark, table, slices, table.schema)
         else:
-            of_files = _totals_by_name(spark, table, source_table, partitions)
+            # Its file tells a row's partition; Spark gives other values for NULL partitions of some formats.
+            partition_names = {column.name for column in table.partition_columns}
+            columns = pa.schema([field for field in table.schema if field.name not in partition_names])
+            of_files = _totals_by_name(spark, table, source_table, columns, partitions)
+            of_table = _table_totals(spark, table, slices, columns)
         of_source = _added_up(of_files, partitions)
-        of_table = _added_up(_table_totals(spark, table, slices), names)
+        of_table = _added_up(of_table, names)
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
 
@@ -144,31 +149,37 @@ def _source_totals(
 
 
 def _totals_by_name(
-    spark: SparkSession, table: HudiTable, source: TableReadByName, known: Container[str]
+    spark: SparkSession,
+    table: HudiTable,
+    source: TableReadByName,
+    columns: pa.Schema,
+    known: Container[str],
 ) -> dict[str, _Totals]:
     """The totals of the `known` files of a source table that only Spark reads."""
     from pyspark.sql import functions
 
-    rows = rows_by_name(spark, source, table.schema.names)
+    rows = rows_by_name(spark, source, columns.names)
     # A hash depends on the type: smaller integers are ints in the table.
-    typed = [functions.col(quote_name(each.name)).cast(spark_type_name(each.type)) for each in table.schema]
-    named = [column.alias(each.name) for column, each in zip(typed, table.schema, strict=True)]
-    rows = rows.select(*named, FILE_COLUMN)
-    totals = _totals(rows, functions.col(quote_name(FILE_COLUMN)), table.schema)
+    typed = [
+        functions.col(quote_name(each.name)).cast(spark_type_name(each.type)).alias(each.name)
+        for each in columns
+    ]
+    file = functions.col(quote_name(FILE_COLUMN))
+    totals = _totals(rows.select(*typed, file), file, columns)
     by_path = {path_of_uri(table.storage, uri, known): found for uri, found in totals.items()}
     return {path: found for path, found in by_path.items() if path in known}
 
 
 def _table_totals(
-    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice]
+    spark: SparkSession, table: HudiTable, slices: Sequence[ScannedSlice], columns: pa.Schema
 ) -> dict[str, _Totals]:
     from pyspark.sql import functions
 
     from hudisql.read.scan.arrow_scan import arrow_dataframe
 
-    columns = pa.schema([META_SCHEMA.field(FILE_NAME), *table.schema])
-    rows = arrow_dataframe(spark, _plan(spark, table, slices, columns))
-    return _totals(rows, functions.col(FILE_NAME), table.schema)
+    read = pa.schema([META_SCHEMA.field(FILE_NAME), *columns])
+    rows = arrow_dataframe(spark, _plan(spark, table, slices, read))
+    return _totals(rows, functions.col(FILE_NAME), columns)
 
 
 def _plan(
