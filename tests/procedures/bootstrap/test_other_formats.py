@@ -11,47 +11,12 @@ import pytest
 
 from hudisql.errors import BootstrapBlockedError, InvalidArgumentError, RepeatedKeysError, SourceError
 from tests.fault_injection import run_with_fault
+from tests.other_tables import FORMATS, HIVE_CSV, ROWS, other_table
 from tests.procedures.bootstrap.test_resume import check_is_whole, visible_rows
 from tests.procedures.conftest import sql_literal
 from tests.sources import fingerprint
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
-
-_COLUMNS = (
-    "id string, seq bigint, price decimal(9,2), short varchar(6), code char(3), day date, at timestamp,"
-    " dt string"
-)
-_ROWS = (
-    "SELECT concat('k', lpad(id, 3, '0')) AS id, id AS seq, CAST(id / 4 AS decimal(9,2)) AS price,"
-    " concat('s', id) AS short, CAST(id % 10 AS string) AS code, date_add(date'2024-02-28', CAST(id AS int))"
-    " AS day, timestamp'2024-02-28 12:00:00.5' + make_interval(0, 0, 0, 0, CAST(id AS int)) AS at,"
-    " concat('2024-03-0', id % 2 + 1) AS dt FROM range(40)"
-)
-_HIVE_CSV = "ROW FORMAT DELIMITED FIELDS TERMINATED BY ','"
-FORMATS = {
-    "orc": ("", "STORED AS ORC"),
-    "avro": ("", "STORED AS AVRO"),
-    "text": ("", f"{_HIVE_CSV} STORED AS TEXTFILE"),
-    "csv": ("USING csv OPTIONS (header 'true')", ""),
-    "json": ("USING json", ""),
-}
-
-
-def other_table(session: Any, kind: str, name: str, directory: Path, *, rows: str = _ROWS) -> str:
-    """A table of that format with two partitions at `directory`; returns its name."""
-    provider, stored = FORMATS[kind]
-    source = f"{name}_{kind}"
-    session.sql("CREATE DATABASE IF NOT EXISTS store")
-    external = "" if provider else "EXTERNAL "
-    columns = _COLUMNS if provider else _COLUMNS.removesuffix(", dt string")
-    partitioned = "PARTITIONED BY (dt)" if provider else "PARTITIONED BY (dt string)"
-    session.spark.sql(
-        f"CREATE {external}TABLE {source} ({columns}) {provider} {partitioned} {stored}"
-        f" LOCATION '{directory}'"
-    )
-    session.spark.sql("SET hive.exec.dynamic.partition.mode = nonstrict")
-    session.spark.sql(f"INSERT INTO {source} {rows}")
-    return source
 
 
 def rows_of(session: Any, table: str) -> list[tuple[Any, ...]]:
@@ -175,7 +140,7 @@ def test_a_csv_directory_keeps_its_nulls_and_leaves_out_header_lines_and_ignored
 def test_partition_values_that_are_escaped_or_null_and_a_filter(
     rewrite: Callable[..., Any], call: Callable[..., Any], session: Any, tmp_path: Path, name: str, kind: str
 ) -> None:
-    rows = _ROWS.replace(
+    rows = ROWS.replace(
         "concat('2024-03-0', id % 2 + 1)",
         "CASE id % 4 WHEN 0 THEN 'a:b' WHEN 1 THEN NULL WHEN 2 THEN 'x y' END",
     )
@@ -279,7 +244,7 @@ def test_header_lines_that_spark_would_read_as_rows_stop_the_run(
     source = plain_table(
         session,
         name,
-        f"(id string, n int) {_HIVE_CSV} STORED AS TEXTFILE LOCATION '{tmp_path / 'csv'}'"
+        f"(id string, n int) {HIVE_CSV} STORED AS TEXTFILE LOCATION '{tmp_path / 'csv'}'"
         " TBLPROPERTIES ('skip.header.line.count' = '1')",
     )
     assert session.spark.sql(f"SELECT count(*) FROM {source}").collect()[0][0] == 2
