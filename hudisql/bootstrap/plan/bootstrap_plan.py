@@ -36,7 +36,7 @@ from hudisql.bootstrap.source.source_files import (
     SourcePartition,
     TableReadByName,
 )
-from hudisql.bootstrap.source.table_rows import schema_by_name
+from hudisql.bootstrap.source.table_rows import schema_by_name, settings_that_lose_rows
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import check_omitted_columns, sync_options_from
 from hudisql.catalog.table_location import default_table_location
@@ -237,6 +237,12 @@ def _read_columns(context: Context, request: BootstrapRequest, source: Bootstrap
         warning(
             f"{table.full_name} is {table.kind}: Spark reads its rows, and counts them as they are written"
         )
+    ]
+    found += [
+        blocker(
+            f"{name} is true: rows of files that Spark cannot read would be lost", hint=f"SET {name} = false"
+        )
+        for name in settings_that_lose_rows(context.spark)
     ]
     found += checks.check_column_names((), schema)
     found += checks.check_written_files(request.skeleton_encoding, request.codec)

@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
 FILE_COLUMN: Final = internal_column("file")
 """The column of the URI of each row's file."""
-_READ_OPTIONS: Final = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+_LOSING_ROWS: Final = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.files.ignoreCorruptFiles",
+    "spark.files.ignoreMissingFiles",
+)
+
+
+def settings_that_lose_rows(spark: SparkSession) -> tuple[str, ...]:
+    """The session's settings by which Spark would leave out rows of files that it cannot read."""
+    return tuple(name for name in _LOSING_ROWS if (spark.conf.get(name, "false") or "").lower() == "true")
 
 
 def rows_by_name(spark: SparkSession, table: TableReadByName, columns: Sequence[str]) -> DataFrame:
@@ -65,4 +75,4 @@ def _frame(spark: SparkSession, table: TableReadByName) -> DataFrame:
     name = f"{quote_name(table.database)}.{quote_name(table.name)}"
     # Spark keeps the lists of files of tables that it has read.
     spark.catalog.refreshTable(name)
-    return spark.read.options(**_READ_OPTIONS).table(name)
+    return spark.table(name)

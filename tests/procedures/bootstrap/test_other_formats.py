@@ -265,3 +265,15 @@ def test_a_managed_source_may_be_dropped_and_the_verification_says_so(
     (*found, last) = call("verify_bootstrap", table=name, level="full")
     assert last["severity"] == "ok"
     assert any(row["path"] == source for row in found)
+
+
+def test_settings_that_would_lose_rows_stop_the_run(
+    rewrite: Callable[..., Any], session: Any, name: str
+) -> None:
+    source = plain_table(session, name, "USING orc AS SELECT 'a' AS id")
+    session.sql("SET spark.sql.files.ignoreCorruptFiles = true")
+    try:
+        with pytest.raises(BootstrapBlockedError, match="ignoreCorruptFiles is true: rows of files that"):
+            rewrite(source)
+    finally:
+        session.sql("RESET spark.sql.files.ignoreCorruptFiles")
