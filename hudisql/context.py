@@ -96,6 +96,11 @@ class Context:
         return self._parts.started_spark
 
     @property
+    def has_catalog(self) -> bool:
+        """True if Spark runs with the metastore as its catalog: only then there are temporary views."""
+        return self._parts.has_catalog
+
+    @property
     def metastore(self) -> MetastoreClient:
         """The metastore's client; starts the embedded metastore on first use."""
         return self._parts.metastore
@@ -138,7 +143,7 @@ class Context:
     @property
     def current_database(self) -> str:
         """The database that unqualified table names belong to (what `USE` set)."""
-        if not self._parts.has_catalog:
+        if not self.has_catalog:
             return self.settings.database
         name: Any = self.spark.catalog.currentDatabase()
         return str(name)

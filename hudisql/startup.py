@@ -121,12 +121,12 @@ class OwnedParts:
 
     @property
     def storage(self) -> Storage:
-        """Storage with the file system settings of Spark."""
-        from hudisql.spark.hadoop_configuration import hadoop_configuration
+        """Storage with the file system settings of Spark, which starts for them if a path is not local."""
+        from hudisql.spark.hadoop_configuration import LazyHadoopConfiguration
 
         with self._lock:
             if self._storage is None:
-                self._storage = Storage(hadoop_configuration(self.spark_without_catalog))
+                self._storage = Storage(LazyHadoopConfiguration(lambda: self.spark_without_catalog))
             return self._storage
 
     @property

@@ -190,6 +190,8 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "spark_scripts",
         "explain",
         "procedure_call",
+        "catalog_names",
+        "about_table",
         "executor",
         "dispatch",
     ),

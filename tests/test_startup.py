@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,100 @@ def test_a_metastore_that_is_away_is_an_error_of_the_statement_that_needs_it(tmp
         check=False,
     )
     assert (done.stdout, done.returncode) == ("away\n", 0), done.stderr
+
+
+_WITHOUT_SPARK = """
+import json, sys
+import hudisql
+with hudisql.connect(metastore=sys.argv[1], warehouse=sys.argv[2]) as session:
+    rows = [list(map(list, session.sql(text).values)) for text in json.loads(sys.argv[3])]
+    assert session.context.started_spark is None
+loaded = [name for name in ("py4j.java_gateway", "numba", "pandas", "sqlglot") if name in sys.modules]
+print(json.dumps({"rows": rows, "loaded": loaded}, default=str))
+"""
+
+
+def run_without_spark(session: Any, statements: list[str]) -> dict[str, Any]:
+    """The rows of the statements in a process that must not start Spark, and what it has imported."""
+    uri = session.context.settings.metastore
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_SPARK, uri, session.context.warehouse, json.dumps(statements)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.fixture
+def shelf(session: Any) -> Iterator[str]:
+    """A database with a Hudi table of two commits, a plain table and a view."""
+    session.sql("CREATE DATABASE shelf")
+    session.sql(
+        "CREATE TABLE shelf.books (id INT, title STRING, shop STRING) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (shop)"
+    )
+    session.sql("INSERT INTO shelf.books VALUES (1, 'a', 'x'), (2, 'b', 'y')")
+    session.sql("INSERT INTO shelf.books VALUES (3, 'c', 'x')")
+    session.sql("CREATE TABLE shelf.plain USING parquet AS SELECT 1 AS a")
+    session.sql("CREATE VIEW shelf.seen AS SELECT 1 AS a")
+    yield "shelf"
+    session.sql("DROP DATABASE shelf CASCADE")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.usefixtures("shelf")
+def test_statements_about_tables_start_no_spark_and_answer_as_with_it(session: Any) -> None:
+    statements = [
+        *("SHOW DATABASES", "SHOW SCHEMAS LIKE 'SHEL*|nothing'", "SHOW TABLES FROM shelf"),
+        *("show tables in `shelf` 'B*|seen'", "SHOW TABLES FROM shelf LIKE 'none*'", "SHOW TABLES"),
+        *("SHOW PARTITIONS shelf.books", "SHOW PARTITIONS shelf.books PARTITION (shop = 'x')"),
+        *("SHOW COLUMNS IN shelf.books", "SHOW TBLPROPERTIES shelf.books", "SHOW CREATE TABLE shelf.books"),
+        *("DESCRIBE shelf.books", "DESC EXTENDED shelf.books", "DESCRIBE shelf.books title"),
+        *("CALL show_commits(table => 'shelf.books')", "CALL show_timeline(table => 'shelf.books')"),
+        *("CALL show_fsview_latest(table => 'shelf.books')", "CALL show_cleans(table => 'shelf.books')"),
+        *("CALL show_savepoints(table => 'shelf.books')", "CALL show_services(table => 'shelf.books')"),
+        *("CALL show_rollbacks(table => 'shelf.books')", "CALL check_readers(table => 'shelf.books')"),
+        "CALL run_clean(table => 'shelf.books', dry_run => true)",
+    ]
+    answer = run_without_spark(session, statements)
+    for text, rows in zip(statements, answer["rows"], strict=True):
+        with_spark = json.loads(json.dumps([list(row) for row in session.sql(text).rows], default=str))
+        assert sorted(rows, key=str) == sorted(with_spark, key=str), text
+    assert ["shelf", "seen", False] in answer["rows"][2]
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_services_of_a_table_start_no_spark(session: Any, shelf: str) -> None:
+    commits = session.sql(f"CALL show_commits(table => '{shelf}.books')").rows
+    last, first = (row.commit_time for row in commits)
+    answer = run_without_spark(
+        session,
+        [
+            f"CALL create_savepoint(table => '{shelf}.books', commit_time => '{first}')",
+            f"CALL run_clean(table => '{shelf}.books', retain_commits => 1)",
+            f"CALL rollback_to_instant(table => '{shelf}.books', instant_time => '{last}')",
+            f"CALL rollback_to_savepoint(table => '{shelf}.books', instant_time => '{first}')",
+            f"CALL delete_savepoint(table => '{shelf}.books', instant_time => '{first}')",
+            f"CALL hive_sync(table => '{shelf}.books')",
+            f"CALL archive_commits(table => '{shelf}.books')",
+        ],
+    )
+    assert len(answer["rows"]) == 7
+    assert [row.id for row in session.sql(f"SELECT id FROM {shelf}.books ORDER BY id").rows] == [1, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.usefixtures("shelf")
+def test_describe_and_show_import_neither_spark_nor_what_changes_tables(session: Any) -> None:
+    answer = run_without_spark(session, ["DESCRIBE shelf.books", "SHOW TABLES FROM shelf"])
+    assert answer["loaded"] == []
 
 
 @pytest.mark.parametrize("text", ["SELEC 1", "  /* a */ selct x", "OPTIMISE t", "nonsense"])

@@ -6,7 +6,9 @@ changes by SET. Only the keys that `Storage` reads are copied; they hold secrets
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.jvm import session_state
 
@@ -30,3 +32,27 @@ def hadoop_configuration(spark: SparkSession) -> dict[str, str]:
         if value is not None:
             collected[key] = str(value)
     return collected
+
+
+class LazyHadoopConfiguration(Mapping[str, str]):
+    """`hadoop_configuration` of a Spark that starts with the first look: local files need none of it."""
+
+    def __init__(self, spark: Callable[[], SparkSession]) -> None:
+        self._spark = spark
+
+    @cached_property
+    def _values(self) -> dict[str, str]:
+        return hadoop_configuration(self._spark())
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Tasks get the values.
+        return dict, (self._values,)

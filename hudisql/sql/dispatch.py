@@ -1,7 +1,8 @@
 """Dispatches the text of one statement, importing and starting only what the statement needs.
 
 A text whose first word Spark cannot parse is refused before Spark starts, CALL needs only what its procedure
-uses, a query that names no table needs no catalog. Everything else is passed to the executor.
+uses, SHOW and DESCRIBE the metastore and the Hudi table, a query that names no table needs no catalog.
+Everything else is passed to the executor.
 """
 
 from __future__ import annotations
@@ -60,6 +61,16 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
             return call_procedure(context, statement)
     if isinstance(statement, st.PassThroughStatement) and not _may_know_other_statements(context):
         check_head(statement, line=line, column=column)
+        from hudisql.sql.catalog_names import list_names
+
+        if (listed := list_names(context, statement.text)) is not None:
+            return listed
+    if isinstance(statement, st.ABOUT_A_TABLE):
+        from hudisql.sql.about_table import answer_about_table
+
+        with translated_spark_errors(source):
+            if (answer := answer_about_table(context, statement)) is not None:
+                return answer
     if isinstance(statement, st.QueryStatement) and names_nothing(statement):
         context = context.without_catalog()
     else:

@@ -16,7 +16,6 @@ from hudisql.catalog.sync import sync_registered
 from hudisql.errors import NoSuchPathError, QueryError, UnsupportedStatementError
 from hudisql.options.known_settings import warn_of_settings
 from hudisql.result import LocalResult, Result
-from hudisql.sql.ddl import table_statements
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import create_table, create_table_as
 from hudisql.sql.ddl.create_table_like import makes_hudi_table
@@ -25,7 +24,6 @@ from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_statement
 from hudisql.sql.incremental_tables import incremental_statements as incremental
-from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_temporary_view, refuse_view_target
 from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
@@ -209,34 +207,6 @@ def _drop_cache(context: Context, statement: st.TableStatement, source: SourceTe
     return _nothing(context)
 
 
-def _about_table(
-    answer: Callable[[Context, MetastoreTable, Any], Result],
-) -> Callable[[Context, Any, SourceText], Result]:
-    """Run a statement about one table: `answer` for a Hudi table, Spark for any other."""
-
-    def run(context: Context, statement: st.TableStatement, source: SourceText) -> Result:
-        entry = find_hudi_entry(context, statement.table)
-        return _run_query(context, statement, source) if entry is None else answer(context, entry, statement)
-
-    return run
-
-
-def _describe(context: Context, entry: MetastoreTable, statement: st.DescribeStatement) -> Result:
-    is_json = statement.rest.upper().split()[-2:] == ["AS", "JSON"]
-    if statement.rest and (statement.column is None or is_json):
-        raise _unsupported(
-            f"DESCRIBE … {statement.rest}", entry, "DESCRIBE EXTENDED and SHOW PARTITIONS work"
-        )
-    return table_statements.describe_table(context, entry, statement)
-
-
-def _show_create_table(context: Context, entry: MetastoreTable) -> Result:
-    definition = definition_of(entry)
-    if definition is not None:
-        return incremental.show_create_incremental_table(context, entry, definition)
-    return table_statements.show_create_table(context, entry)
-
-
 def _explain(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
     explained = statement.explained
     if isinstance(explained, st.CallStatement):
@@ -301,13 +271,5 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.RefreshTableStatement: _drop_cache,
     st.BlockStatement: run_block,
     st.ExecuteImmediateStatement: execute_immediate,
-    st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
-    st.ShowCreateTableStatement: _about_table(
-        lambda context, entry, _statement: _show_create_table(context, entry)
-    ),
-    st.ShowColumnsStatement: _about_table(
-        lambda context, entry, _statement: table_statements.show_columns(context, entry)
-    ),
-    st.ShowPropertiesStatement: _about_table(table_statements.show_properties),
-    st.DescribeStatement: _about_table(_describe),
+    **dict.fromkeys(st.ABOUT_A_TABLE, _run_query),
 }

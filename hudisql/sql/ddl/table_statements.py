@@ -64,7 +64,7 @@ def show_partitions(
     selects = partition_filter(table, statement.partition, entry.full_name)
     found = _partition_values(context, entry, table) if directory_columns(table) else []
     rows = sorted({(_partition_name(table, values),) for values in found if selects(values)})
-    return LocalResult(context.spark, (("partition", "string"),), rows)
+    return LocalResult(lambda: context.spark, (("partition", "string"),), rows)
 
 
 def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable) -> list[tuple[object, ...]]:
@@ -119,7 +119,7 @@ def _values_of_name(columns: Sequence[pa.Field], name: str) -> tuple[object, ...
 def show_columns(context: Context, entry: MetastoreTable) -> LocalResult:
     """The names of all columns, meta columns first unless the entry omits them."""
     schema = _shown_schema(open_hudi_entry(context, entry), entry)
-    return LocalResult(context.spark, (("col_name", "string"),), [(name,) for name in schema.names])
+    return LocalResult(lambda: context.spark, (("col_name", "string"),), [(name,) for name in schema.names])
 
 
 def describe_table(context: Context, entry: MetastoreTable, statement: DescribeStatement) -> LocalResult:
@@ -139,7 +139,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     if statement.extended:
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [(name, value, "") for name, value in describe_details(table, entry)]
-    return LocalResult(context.spark, _DESCRIBE_COLUMNS, rows)
+    return LocalResult(lambda: context.spark, _DESCRIBE_COLUMNS, rows)
 
 
 def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str, str | None]]:
@@ -209,7 +209,7 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     text += (
         ",\n".join(f"  {quote_string(key)} = {quote_string(value)}" for key, value in options.items()) + ")\n"
     )
-    return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+    return LocalResult(lambda: context.spark, (("createtab_stmt", "string"),), [(text,)])
 
 
 def show_properties(
@@ -220,7 +220,9 @@ def show_properties(
     if statement.key is not None:
         none = f"Table {entry.full_name} does not have property: {statement.key}"
         options = {statement.key: options.get(statement.key, none)}
-    return LocalResult(context.spark, (("key", "string"), ("value", "string")), sorted(options.items()))
+    return LocalResult(
+        lambda: context.spark, (("key", "string"), ("value", "string")), sorted(options.items())
+    )
 
 
 def creation_properties(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
@@ -275,7 +277,7 @@ def _describe_column(
             hint=f"its columns are {', '.join(column[0] for column in columns)}",
         )
     rows = [("col_name", found[0]), ("data_type", found[1]), ("comment", found[2] or "NULL")]
-    return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
+    return LocalResult(lambda: context.spark, (("info_name", "string"), ("info_value", "string")), rows)
 
 
 def _partition_name(table: HudiTable, values: Sequence[object]) -> str:

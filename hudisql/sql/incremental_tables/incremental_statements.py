@@ -220,7 +220,7 @@ def show_create_incremental_table(
         properties_clause({key: value for key, value in options.items() if key.lower() not in known})
     )
     text = create_statement(entry, definition, "\n".join(clauses))
-    return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+    return LocalResult(lambda: context.spark, (("createtab_stmt", "string"),), [(text,)])
 
 
 def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:

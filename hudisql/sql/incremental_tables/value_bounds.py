@@ -25,7 +25,6 @@ MOST_LISTED: Final = 1_000
 _MOST_WRAPPED: Final = 400
 """Spark compares longer lists of numbers with a set, which is not in the generated code."""
 _MARKS: Final = "'\\$"
-_YEARS: Final = pa.array(range(1, 10_000), pa.int64())
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ def _bound(name: str, values: pa.Array, kind: DataType) -> ValueBound | None:
 def _literals(values: pa.Array) -> list[str] | None:
     """The values as SQL that does not depend on settings of Spark's parser; None if one has none."""
     if pa.types.is_date(values.type):
-        if not pc.all(pc.is_in(pc.year(values), value_set=_YEARS)).as_py():
+        years = pa.array(range(1, 10_000), pa.int64())
+        if not pc.all(pc.is_in(pc.year(values), value_set=years)).as_py():
             return None
         return [f"DATE '{each.isoformat()}'" for each in values.to_pylist()]
     texts = [str(each) for each in values.to_pylist()]

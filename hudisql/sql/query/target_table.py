@@ -60,7 +60,7 @@ def find_hudi_root(context: Context, path: str) -> str | None:
 
 def is_temporary_view(context: Context, name: str) -> bool:
     """True if Spark has a temporary view of that name."""
-    return bool(session_state(context.spark).catalog().getTempView(name).isDefined())
+    return context.has_catalog and bool(session_state(context.spark).catalog().getTempView(name).isDefined())
 
 
 def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:

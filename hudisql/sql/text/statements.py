@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from hudisql.sql.text.tokens import Token, tokenize
 
@@ -100,6 +100,16 @@ class DescribeStatement(TableStatement):
     extended: bool = False
     column: str | None = None
     rest: str = ""
+
+
+ABOUT_A_TABLE: Final = (
+    ShowPartitionsStatement,
+    ShowCreateTableStatement,
+    ShowColumnsStatement,
+    ShowPropertiesStatement,
+    DescribeStatement,
+)
+"""The statements that a Hudi table answers itself."""
 
 
 @dataclass(frozen=True)

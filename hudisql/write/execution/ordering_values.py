@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hudisql.errors import WriteRefusedError
 from hudisql.write.changes import OPERATION, RowOperation
 
-_WITHOUT_VALUES = pa.array([int(RowOperation.DELETE), int(RowOperation.MOVE_OUT)], pa.int8())
+_WITHOUT_VALUES = (int(RowOperation.DELETE), int(RowOperation.MOVE_OUT))
 
 
 def check_ordering_values(rows: pa.RecordBatch, event_time_fields: Sequence[str]) -> None:
@@ -25,7 +25,9 @@ def check_ordering_values(rows: pa.RecordBatch, event_time_fields: Sequence[str]
     if len(event_time_fields) < 2:
         return
     if OPERATION in rows.schema.names:
-        rows = rows.filter(pc.invert(pc.is_in(rows.column(OPERATION), value_set=_WITHOUT_VALUES)))
+        # Not made on import: the first pyarrow.array of a process imports pandas.
+        without_values = pa.array(_WITHOUT_VALUES, pa.int8())
+        rows = rows.filter(pc.invert(pc.is_in(rows.column(OPERATION), value_set=without_values)))
     for field in event_time_fields:
         count = rows.column(field).null_count
         if count:
