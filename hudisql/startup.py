@@ -181,7 +181,8 @@ class OwnedParts:
             # Fail before Spark starts if a given metastore does not answer.
             opening.result()
         if self._spark is None:
-            self._start_spark()
+            # Statements that name tables load most of the classes that others need.
+            self._start_spark(records_classes=True)
         opening.result()
         assert self._spark is not None
         if self._embedded is not None:
@@ -189,7 +190,7 @@ class OwnedParts:
         self._use_database(self._spark)
         self.has_catalog = True
 
-    def _start_spark(self) -> None:
+    def _start_spark(self, *, records_classes: bool = False) -> None:
         from hudisql.spark.cluster import prepare_executors
         from hudisql.spark.spark_session import start_spark
 
@@ -199,7 +200,8 @@ class OwnedParts:
                 hint="give it to hudisql: connect(spark=…), or connect() once it runs",
             )
         settings = self._settings
-        owned = start_spark(settings, settings.warehouse, settings.metastore_uris or (_NO_METASTORE,))
+        uris = settings.metastore_uris or (_NO_METASTORE,)
+        owned = start_spark(settings, settings.warehouse, uris, records_classes=records_classes)
         try:
             prepare_executors(owned.spark)
         except BaseException:

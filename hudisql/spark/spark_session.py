@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.config.settings import Settings
 from hudisql.errors import HudisqlError, SettingsError
 from hudisql.java_runtime import ensure_java_home
+from hudisql.spark.class_archive import archive_path, shared_classes
 from hudisql.spark.jvm import is_jvm_running, use_gateway
 from hudisql.spark.versions import check_pyspark
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 # By default Spark lists 32 paths or more by a job, which takes seconds; scans of chosen files name thousands.
@@ -44,10 +46,13 @@ class OwnedSpark:
     log_file: Path
 
 
-def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str]) -> OwnedSpark:
+def start_spark(
+    settings: Settings, warehouse: str, metastore_uris: Sequence[str], *, records_classes: bool = False
+) -> OwnedSpark:
     """Start Spark on the metastore at these URIs. Raises SettingsError if the JVM or Spark fail to start.
 
-    The user's `conf` overrides hudisql's settings.
+    The user's `conf` overrides hudisql's settings. With `records_classes` the JVM writes the archive of its
+    classes if there is none yet.
     """
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -62,7 +67,7 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
     log_file = _new_log_file()
     try:
         if not is_jvm_running():
-            _launch_jvm(configuration, log_file)
+            _launch_jvm(configuration, log_file, records_classes=records_classes)
         builder: Any = SparkSession.builder
         spark: SparkSession = builder.config(conf=configuration).getOrCreate()
     except HudisqlError:
@@ -99,13 +104,17 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
     return configuration | dict(settings.conf)
 
 
-def _launch_jvm(configuration: Any, log_file: Path) -> None:
+def _launch_jvm(configuration: SparkConf, log_file: Path, *, records_classes: bool) -> None:
+    import pyspark
     from pyspark.java_gateway import launch_gateway
 
+    # As PySpark finds Spark.
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    archive = archive_path(os.environ["JAVA_HOME"], home / "jars", dict(configuration.getAll()), os.environ)
     # A file instead of a pipe: the JVM must never wait for a reader.
-    with log_file.open("ab") as log:
+    with log_file.open("ab") as log, shared_classes(archive, records=records_classes) as inherited:
         launch: Any = launch_gateway
-        gateway = launch(configuration, popen_kwargs={"stdout": log, "stderr": log})
+        gateway = launch(configuration, popen_kwargs={"stdout": log, "stderr": log, "pass_fds": inherited})
     use_gateway(gateway)
 
 
