@@ -19,9 +19,10 @@ from hudisql.errors import (
 )
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.properties.written_versions import check_written
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
+from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept, has_unkept
+from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
@@ -60,18 +61,18 @@ def pending_file_groups(table: HudiTable) -> frozenset[FileGroup]:
 
 
 def put_plan(table: HudiTable, action: str, content: bytes) -> Instant:
-    """Drop a metadata table, then put the plan on the timeline. Called under the lock.
+    """Drop a metadata table that is not kept, then put the plan on the timeline. Called under the lock.
 
     Raises WriteConflictError, StorageError.
     """
-    if drop_metadata_table(table):
+    if drop_unless_kept(table):
         table = table.reopened()
     requested, _ = request_instant(table, action, content)
     return requested
 
 
 def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
-    """Make the planned instant inflight; first roll back a killed run, and drop a metadata table.
+    """Make the planned instant inflight; first roll back a killed run, and drop an unkept metadata table.
 
     Called under the lock. Raises UnsupportedTableError for table versions that are not written, and for
     metadata tables that cannot be dropped, WriteConflictError if another process runs it, StorageError.
@@ -88,8 +89,7 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
     inflight = planned.in_state(InstantState.INFLIGHT)
     try:
         _reset(table, inflight)
-        if has_metadata_table(table):
-            drop_metadata_table(table.reopened())
+        drop_unless_kept(table.reopened())
         storage.create(table.instant_path(inflight), b"")
     except PathExistsError:
         heartbeat.stop(keeps_file=True)
@@ -153,13 +153,13 @@ def check_still_planned(now: HudiTable, inflight: Instant) -> None:
 
 
 def check_no_metadata_table(table: HudiTable, service: str) -> None:
-    """Raise UnsupportedTableError for a table with a metadata table.
+    """Raise UnsupportedTableError for a table with a metadata table that is not kept.
 
     It cannot be dropped while the service itself is pending.
     """
-    if has_metadata_table(table):
+    if has_unkept(table):
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain",
+            f"the Hudi table at {table.base_path} has a metadata table that hudisql does not keep",
             hint=f"let Apache Hudi run this {service}, or turn the metadata table off for all writers "
             "(hoodie.metadata.enable=false)",
         )
@@ -191,4 +191,5 @@ def _reset(table: HudiTable, inflight: Instant) -> None:
         return
     delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, inflight.timestamp)
+    undo_deltacommit(table, inflight.timestamp)
     table.storage.delete_file(table.instant_path(inflight))

@@ -1,6 +1,6 @@
 """Compiled hashes of texts in Arrow's string buffers (numba): MurmurHash64A and xxHash64.
 
-Follows Austin Appleby's public MurmurHash64A and the xxHash specification (XXH64, seed 0). Importing this
+Follows Austin Appleby's public MurmurHash64A and the xxHash specification (XXH64). Importing this
 module loads numba: only `key_hashes` does, when keys are first hashed.
 """
 
@@ -60,9 +60,9 @@ def _round(lane, word):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _stripes(data, start, stop):  # type: ignore[no-untyped-def]
+def _stripes(data, start, stop, seed):  # type: ignore[no-untyped-def]
     # The whole stripes of 32 bytes: four lanes side by side, merged in the end.
-    one, two, three, four = _P1 + _P2, _P2, np.uint64(0), np.uint64(0) - _P1
+    one, two, three, four = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
     at = start
     while at + 32 <= stop:
         one = _round(one, _word(data, at))
@@ -94,15 +94,15 @@ def _tail(data, at, stop, hashed):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def xxhashes(offsets, data, hashes):  # type: ignore[no-untyped-def]
+def xxhashes(offsets, data, seed, hashes):  # type: ignore[no-untyped-def]
     """The XXH64 of each text; there is one offset more than texts."""
     for row in range(len(hashes)):
         start, stop = np.int64(offsets[row]), np.int64(offsets[row + 1])
         length = stop - start
-        hashed = _P5
+        hashed = seed + _P5
         at = start
         if length >= 32:
-            hashed = _stripes(data, start, stop)
+            hashed = _stripes(data, start, stop, seed)
             at = start + (length & ~31)
         hashed = _tail(data, at, stop, hashed + np.uint64(length))
         hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2

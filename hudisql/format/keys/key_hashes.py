@@ -25,8 +25,8 @@ def murmur_hash64(keys: pa.Array, seed: int = 0) -> Hashes:
     return hashes
 
 
-def xxhash64(keys: pa.Array) -> Hashes:
-    """The XXH64 (seed 0) of each key, which the ingest index stores: it must not change.
+def xxhash64(keys: pa.Array, seed: int = 0) -> Hashes:
+    """The XXH64 of each key; the ingest index stores those of seed 0, which must not change.
 
     Raises InvalidArgumentError for null keys.
     """
@@ -38,7 +38,7 @@ def xxhash64(keys: pa.Array) -> Hashes:
         )
     offsets, data = string_buffers(keys)
     hashes = np.empty(len(keys), np.uint64)
-    xxhashes(offsets, data, hashes)
+    xxhashes(offsets, data, np.uint64(seed), hashes)
     return hashes
 
 

@@ -28,11 +28,12 @@ from hudisql.services.archive.history_files import append_to_history, history_in
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.resynced_sources import merge_archived_lists
-from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.properties.table_configuration import has_metadata_table
 from hudisql.table.properties.written_versions import ARCHIVE
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_instants
+from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
@@ -75,7 +76,7 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
         return
     states = _states_of(table, chosen)
     if has_history:
-        drop_metadata_table(table)
+        drop_unless_kept(table)
         pending = [instant for files in states.values() for instant, _ in files.values()]
         found = history_instants(table, chosen, pending)
         check_lock()

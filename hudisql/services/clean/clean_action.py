@@ -31,8 +31,9 @@ from hudisql.services.clean.looked_at import read_looked_at, record_looked_at
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.timeline.savepoint_files import savepointed_files
+from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept, has_unkept
+from hudisql.write.metadata_table.metadata_commit import prepare_clean, write_deltacommit
 from hudisql.write.transaction.commit import (
     check_writable,
     complete_interrupted_undoings,
@@ -119,7 +120,7 @@ def schedule_clean(
             if earliest is not None:
                 record_looked_at(table, looked_at, earliest.timestamp)
             return None
-        if drop_metadata_table(table):
+        if drop_unless_kept(table):
             table = table.reopened()
         requested, _ = request_instant(table, CLEAN, plan.to_avro())
         return requested
@@ -163,6 +164,7 @@ def run_clean(
         metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
         held.check()
         try:
+            _write_metadata_table(table, instant, paths, failed, emptied)
             files.complete(table, instant, metadata.to_avro(), awaits_clocks=concurrency.names_lock)
         except PathExistsError:
             # Another process has run the same plan.
@@ -171,9 +173,29 @@ def run_clean(
     return metadata
 
 
+def _write_metadata_table(
+    table: HudiTable,
+    instant: Instant,
+    paths: Mapping[str, Sequence[str]],
+    failed: Collection[str],
+    emptied: Collection[str],
+) -> None:
+    """Write the clean's part of a kept metadata table; files that could not be deleted stay listed."""
+    now = table.reopened()
+    if completed_instant(now, instant) is not None:
+        return
+    deleted = {
+        partition: [path.rpartition("/")[2] for path in some if path not in failed]
+        for partition, some in paths.items()
+    }
+    updates = prepare_clean(now, deleted, emptied)
+    if updates is not None:
+        write_deltacommit(now, instant.timestamp, updates)
+
+
 def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
-    """Drop a metadata table, which is not possible while a clean of timeline layout 1 is pending."""
-    if not has_metadata_table(table):
+    """Drop an unkept metadata table, which cannot be while a clean of timeline layout 1 is pending."""
+    if not has_unkept(table):
         return
     if not table.timeline.layout.has_completion_times:
         raise UnsupportedTableError(
@@ -182,7 +204,7 @@ def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concur
             hint="let Apache Hudi run this clean (CALL run_clean), then run this again",
         )
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        drop_metadata_table(table.reopened())
+        drop_unless_kept(table.reopened())
 
 
 def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:

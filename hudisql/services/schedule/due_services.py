@@ -46,8 +46,8 @@ from hudisql.services.compaction.compaction_action import (
     is_compaction_due,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.properties.table_configuration import has_metadata_table
 from hudisql.table.timeline.requested_plans import is_clustering
+from hudisql.write.metadata_table.kept_metadata_table import has_unkept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.dead_writers import has_expired, is_silent
@@ -138,8 +138,8 @@ class ObservedTable:
         """Why hudisql runs no services on the table; empty if it does."""
         if not self.config.get(TABLE_SERVICES):
             return f"{TABLE_SERVICES} is false"
-        if has_metadata_table(self.table):
-            return "the table has a metadata table, which hudisql does not maintain: left to Apache Hudi"
+        if has_unkept(self.table):
+            return "the table has a metadata table that hudisql does not keep: left to Apache Hudi"
         try:
             check_writable(self.table, ROLLBACK)
             check_not_restored(self.table, self.table.timeline)

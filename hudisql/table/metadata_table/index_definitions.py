@@ -7,6 +7,7 @@ version 8 on.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,18 +15,23 @@ from hudisql.errors import CorruptTableError
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
-_PATH_PROPERTY: Final = "hoodie.table.index.defs.path"
+INDEX_DEFINITIONS_PATH: Final = "hoodie.table.index.defs.path"
+"""The property of a table that names the file, relative to the base path."""
 # Of the indexes that CREATE INDEX makes.
 _NAMED_PREFIXES: Final = ("secondary_index_", "expr_index_")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """An index: the name of its partition in the metadata table, its kind, the columns that it is about."""
+    """An index: the name of its partition in the metadata table, its kind, the columns that it is about.
+
+    `version` is that of the form of its records, empty if none is named.
+    """
 
     name: str
     kind: str
     columns: tuple[str, ...]
+    version: str = ""
 
     @property
     def is_named(self) -> bool:
@@ -35,7 +41,7 @@ class IndexDefinition:
 
 def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
     """The definitions by name; empty if the table has none. Raises CorruptTableError, StorageError."""
-    relative = table.properties.get(_PATH_PROPERTY)
+    relative = table.properties.get(INDEX_DEFINITIONS_PATH)
     if not relative:
         return {}
     path = join(table.base_path, relative)
@@ -44,7 +50,9 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
     try:
         definitions = json.loads(table.storage.read(path))["indexDefinitions"]
         return {
-            name: IndexDefinition(name, each["indexType"], tuple(each["sourceFields"]))
+            name: IndexDefinition(
+                name, each["indexType"], tuple(each["sourceFields"]), each.get("version") or ""
+            )
             for name, each in definitions.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -52,3 +60,19 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
             f"the index definitions {path} cannot be read: {error}",
             hint="the next write of Apache Hudi makes the file again if it is removed",
         ) from error
+
+
+def render_index_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
+    """The content of the file, for indexes without options."""
+    document = {
+        each.name: {
+            "indexName": each.name,
+            "indexType": each.kind,
+            "indexFunction": each.kind,
+            "sourceFields": list(each.columns),
+            "indexOptions": {},
+            "version": each.version,
+        }
+        for each in definitions
+    }
+    return json.dumps({"indexDefinitions": document}, indent=2).encode()

@@ -41,9 +41,18 @@ from hudisql.format.timeline.instant import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
-from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
+from hudisql.write.metadata_table.kept_metadata_table import (
+    drop_unless_kept,
+    find_kept,
+    names_metadata_table,
+)
+from hudisql.write.metadata_table.metadata_commit import (
+    IndexUpdates,
+    prepare_commit,
+    write_deltacommit,
+)
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
@@ -95,7 +104,7 @@ PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_T
 class OpenCommit:
     """An inflight commit, which is not yet visible. `table` is as it was when the commit began.
 
-    `dropped_metadata_table` is true if the table had a metadata table, which hudisql does not maintain.
+    `dropped_metadata_table` is true if the table had a metadata table that hudisql does not keep.
     `heartbeat` is None if the table's writers use no heartbeats, `checkpoint` is None unless the commit
     writes a pull's rows.
     """
@@ -170,14 +179,14 @@ def _prepare_table(
     _check_no_conflict(opened, table.timeline, changed, concurrency)
     delete_stale_files(table, concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None)
     check_not_clustered(table, changed)
-    dropped = _drop_metadata_table(table, concurrency)
+    dropped = _drop_unless_kept(table, concurrency)
     return (table.reopened() if dropped else table), dropped
 
 
-def _drop_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
-    """Drop the metadata table, unless other writers are active: Apache Hudi writes to it in each commit."""
+def _drop_unless_kept(table: HudiTable, concurrency: Concurrency) -> bool:
+    """Drop a metadata table that is not kept, unless other writers are active: Apache Hudi's write to it."""
     try:
-        return drop_metadata_table(table)
+        return drop_unless_kept(table)
     except UnsupportedTableError as error:
         if not concurrency.optimistic:
             raise
@@ -208,6 +217,7 @@ def publish_commit(
     metadata = annotated(with_internal_schema(table, metadata, commit.instant_time))
     content = files.commit_content(metadata)
     named = named_files(table.base_path, metadata)
+    updates = prepare_commit(table, metadata, commit.instant_time)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(now := _reopen(commit))
         check_same_ids(table, now, commit.instant_time)
@@ -216,6 +226,7 @@ def publish_commit(
             commit.heartbeat.check()
         held.check()
         save_schema_version(now, metadata, commit.instant_time)
+        _write_metadata_table(commit, now, metadata, updates)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
@@ -229,6 +240,26 @@ def publish_commit(
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     return completed
+
+
+def _write_metadata_table(
+    commit: OpenCommit, now: HudiTable, metadata: CommitMetadata, updates: IndexUpdates | None
+) -> None:
+    """Write the commit's part of the metadata table, which may be another one than when it began."""
+    kept = find_kept(now)
+    if kept is None and names_metadata_table(now):
+        raise WriteConflictError(
+            f"another writer has made or changed the metadata table of {now.base_path}, and hudisql does not "
+            "keep it in this form",
+            hint="run the statement again, which drops it; the table's other writers make none with "
+            "hoodie.metadata.enable=false",
+        )
+    if kept is None:
+        return
+    if updates is None:
+        updates = prepare_commit(now, metadata, commit.instant_time)
+    if updates is not None:
+        write_deltacommit(now, commit.instant_time, updates)
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
@@ -451,12 +482,6 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     refuse_registered(now, metadata.partition_to_write_stats, own_instant=commit.instant_time)
     if commit.checkpoint is not None:
         commit.checkpoint.check(now)
-    if commit.concurrency.optimistic and has_metadata_table(now):
-        raise WriteConflictError(
-            f"another writer has created a metadata table for {table.base_path}, which hudisql does not "
-            "maintain",
-            hint="set hoodie.metadata.enable=false for the table's other writers, then run this again",
-        )
 
 
 def _check_no_conflict(

@@ -31,6 +31,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
+from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
@@ -82,6 +83,7 @@ def roll_back_instant(
             storage.create(table.instant_path(pending), b"")
         storage.delete_file(completed)
     blocks = _delete_files(table, rollback, pending, files)
+    undo_deltacommit(table, instant.timestamp)
     remove_pending(table, pending)
     files = _delete_late_files(table, pending, files)
     milliseconds = round((time.monotonic() - started) * 1000)

@@ -1,0 +1,114 @@
+"""Records of a metadata table in the form in which Hudi 1.2 stores them: Avro records in HFiles.
+
+Follows `HoodieMetadata.avsc`, `HoodieHFileDataBlock` and `HoodieMetadataPayload` of Hudi 1.2. The HFiles have
+no bloom filter and no compression, which all readers accept.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.hfile.hfile import write_hfile
+from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
+from hudisql.format.log_file.log_block_content import encode_delete_records
+
+_SCHEMA_RECORD: Final = "HoodieMetadata"
+_COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+_MODEL: Final = "org.apache.hudi.avro.model"
+_PARTITION_LIST, _FILES, _COLUMN_STATS, _PARTITION_STATS = 1, 2, 3, 6
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """The values of one column in a file or partition, as Hudi stores them.
+
+    `wrapper` is the name of the Avro record around both bounds, which are None if no value is known;
+    `type_ordinal` and `type_details` are those of Hudi 1.2's `ValueType`.
+    """
+
+    column: str
+    wrapper: str
+    type_ordinal: int
+    least: Any
+    greatest: Any
+    values: int
+    nulls: int
+    type_details: str | None = None
+    stored_bytes: int = 0
+    raw_bytes: int = 0
+
+
+def encode_partition_list(paths: Sequence[str], *, deleted: Sequence[str] = ()) -> bytes:
+    """The record of the key `__all_partitions__`; `paths` are those of keys of `files`."""
+    live = {path: {"size": 0, "isDeleted": False} for path in paths}
+    gone = {path: {"size": 0, "isDeleted": True} for path in deleted}
+    return _encode({"type": _PARTITION_LIST, "filesystemMetadata": live | gone})
+
+
+def encode_file_list(sizes: Mapping[str, int], *, deleted: Sequence[str] = ()) -> bytes:
+    """The record of one partition of `files`: the bytes of new files by name, and the deleted ones."""
+    live = {name: {"size": size, "isDeleted": False} for name, size in sizes.items()}
+    gone = {name: {"size": 0, "isDeleted": True} for name in deleted}
+    return _encode({"type": _FILES, "filesystemMetadata": live | gone})
+
+
+def encode_range(found: ColumnRange, name: str, *, of_partition: bool = False) -> bytes:
+    """The record of `column_stats` of the file `name`, or of `partition_stats` of the partition `name`.
+
+    The ranges of a partition are merged by readers with the older ones.
+    """
+    stored = {
+        "fileName": name,
+        "columnName": found.column,
+        "minValue": _wrapped(found.wrapper, found.least),
+        "maxValue": _wrapped(found.wrapper, found.greatest),
+        "valueCount": found.values,
+        "nullCount": found.nulls,
+        "totalSize": found.stored_bytes,
+        "totalUncompressedSize": found.raw_bytes,
+        "isDeleted": False,
+        "isTightBound": False,
+        "valueType": {"typeOrdinal": found.type_ordinal, "additionalInfo": found.type_details},
+    }
+    kind = _PARTITION_STATS if of_partition else _COLUMN_STATS
+    return _encode({"type": kind, "ColumnStatsMetadata": stored})
+
+
+def _wrapped(wrapper: str, value: Any) -> Any:
+    return None if value is None else (f"{_MODEL}.{wrapper}", {"value": value})
+
+
+def _encode(record: Mapping[str, Any]) -> bytes:
+    return load_codec(_SCHEMA_RECORD).encode_body({"key": "", **record})
+
+
+def encode_metadata_file(records: Mapping[str, bytes]) -> bytes:
+    """An HFile with these records by key, as base files are and data blocks of logs hold."""
+    content = io.BytesIO()
+    entries = sorted((key.encode(), record) for key, record in records.items())
+    info = {b"schema": load_codec(_SCHEMA_RECORD).schema_text.encode()}
+    write_hfile(entries, info, content, comparator=_COMPARATOR)
+    return content.getvalue()
+
+
+def metadata_blocks(
+    records: Mapping[str, bytes], deleted: Sequence[str], index: str, instant_time: str
+) -> list[LogBlock]:
+    """The blocks of one log file: the records, then the deleted keys of the partition `index`."""
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: instant_time,
+        HeaderKey.SCHEMA: load_codec(_SCHEMA_RECORD).schema_text,
+    }
+    blocks = []
+    if records:
+        blocks.append(LogBlock(BlockType.HFILE_DATA, header, encode_metadata_file(records)))
+    if deleted:
+        keys = pa.array(sorted(deleted), pa.string())
+        blocks.append(LogBlock(BlockType.DELETE, header, encode_delete_records(keys, index)))
+    return blocks

@@ -1,0 +1,1 @@
+"""The metadata table of a table, made and kept with its changes."""

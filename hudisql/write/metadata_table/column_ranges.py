@@ -1,0 +1,253 @@
+"""The ranges of values in a data file, from the footers where these tell them, otherwise from the rows.
+
+Follows `HoodieTableMetadataUtil.convertFilesToColumnStatsRecords` and `ValueType` of Hudi 1.2. A skeleton
+gets the ranges of its external file: with its own alone Hudi 1.2 leaves out rows. A column that a file lacks
+counts as null in all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudisql.format.metadata_table.metadata_writing import ColumnRange
+from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.files.parquet_rows import read_footer
+from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
+
+_EPOCH_OF_ONE_CALENDAR: Final = 1900
+"""Statistics of dates from this year on are the same in all calendars and time zones' old offsets."""
+_DECIMAL: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFile:
+    """One file to measure: a slice of a base file alone, or of one log file alone.
+
+    `name` is the file's name, `fields` are the measured columns, `partition_values` those that the
+    partition's path gives.
+    """
+
+    name: str
+    file_slice: FileSlice
+    fields: tuple[pa.Field, ...]
+    partition_values: Mapping[str, object] = field(default_factory=dict)
+    calendars: CalendarSettings = DEFAULT_CALENDARS
+    log_merge_config: LogMergeConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    wrapper: str
+    ordinal: int
+    details: str | None = None
+
+
+def is_measured(kind: pa.DataType) -> bool:
+    """True for the types of columns that have statistics: all but nested ones."""
+    return _kind_of(kind) is not None
+
+
+def measure_file(storage: Storage, file: MeasuredFile) -> list[ColumnRange]:
+    """The ranges of the file's columns, in the order of `fields`.
+
+    Raises SourceChangedError if the external file is missing or another one, CorruptTableError, StorageError.
+    """
+    found = {} if file.file_slice.base_file is None else _ranges_in_footers(storage, file)
+    unknown = [each for each in file.fields if each.name not in found]
+    if unknown:
+        found |= _ranges_of_rows(storage, file, unknown)
+    return [found[each.name] for each in file.fields]
+
+
+def merged_ranges(ranges: Sequence[ColumnRange]) -> ColumnRange:
+    """The range of one column over several files."""
+    least = [each.least for each in ranges if each.least is not None]
+    greatest = [each.greatest for each in ranges if each.greatest is not None]
+    order = _by_value(ranges[0])
+    return replace(
+        ranges[0],
+        least=min(least, key=order) if least else None,
+        greatest=max(greatest, key=order) if greatest else None,
+        values=sum(each.values for each in ranges),
+        nulls=sum(each.nulls for each in ranges),
+        stored_bytes=sum(each.stored_bytes for each in ranges),
+        raw_bytes=sum(each.raw_bytes for each in ranges),
+    )
+
+
+def _by_value(found: ColumnRange) -> Any:
+    if found.type_ordinal == _DECIMAL:
+        return lambda value: int.from_bytes(value, "big", signed=True)
+    if found.wrapper == "StringWrapper":
+        return str.encode
+    return lambda value: value
+
+
+def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, ColumnRange]:
+    """The ranges that the footers of the base file and the external file tell, by column."""
+    base_file, external = file.file_slice.base_file, file.file_slice.external_file
+    assert base_file is not None
+    if file.file_slice.columns is not None:
+        return {}
+    footer = read_footer(storage, base_file.path)
+    of_data = footer if external is None else read_footer(storage, external.path)
+    found = {}
+    for each in file.fields:
+        is_meta = each.name in META_COLUMNS
+        if each.name in file.partition_values and not is_meta:
+            value = pa.scalar(file.partition_values[each.name], each.type)
+            least = pa.array([value.as_py()], each.type)
+            nulls = footer.num_rows if value.as_py() is None else 0
+            found[each.name] = _new_range(each, least, least, footer.num_rows, nulls)
+        else:
+            told = _range_in_footer(footer if is_meta else of_data, each)
+            if told is not None:
+                is_other = external is not None and not is_meta
+                found[each.name] = replace(told, stored_bytes=0, raw_bytes=0) if is_other else told
+    return found
+
+
+def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange | None:
+    """None if the column is not found by its exact name, or the statistics are not enough."""
+    names = footer.schema.names
+    if names.count(column.name) != 1:
+        return None
+    at = names.index(column.name)
+    if footer.schema.column(at).path != column.name or footer.schema.column(at).physical_type == "INT96":
+        return None
+    least, greatest, nulls, stored, raw = [], [], 0, 0, 0
+    for number in range(footer.num_row_groups):
+        chunk = footer.row_group(number).column(at)
+        told = chunk.statistics if chunk.is_stats_set else None
+        if told is None or not told.has_null_count:
+            return None
+        if told.has_min_max:
+            least.append(told.min)
+            greatest.append(told.max)
+        elif told.null_count != footer.row_group(number).num_rows:
+            return None
+        nulls += told.null_count
+        stored += chunk.total_compressed_size
+        raw += chunk.total_uncompressed_size
+    try:
+        lower, upper = pa.array(least, column.type), pa.array(greatest, column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    if _may_be_rebased(lower) or _has_nan(lower) or _has_nan(upper):
+        return None
+    found = _new_range(column, lower, upper, footer.num_rows, nulls)
+    return replace(found, stored_bytes=stored, raw_bytes=raw)
+
+
+def _may_be_rebased(least: pa.Array) -> bool:
+    if not (pa.types.is_date(least.type) or pa.types.is_timestamp(least.type)):
+        return False
+    return any(value is not None and value.year < _EPOCH_OF_ONE_CALENDAR for value in least.to_pylist())
+
+
+def _has_nan(values: pa.Array) -> bool:
+    return pa.types.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py())
+
+
+def _ranges_of_rows(
+    storage: Storage, file: MeasuredFile, columns: Sequence[pa.Field]
+) -> dict[str, ColumnRange]:
+    """The ranges of these columns from the rows of the file."""
+    schema = pa.schema(columns)
+    read = SliceRead(
+        file.file_slice,
+        schema,
+        partition_values={k: v for k, v in file.partition_values.items() if k in schema.names},
+        calendars=file.calendars,
+        log_merge_config=file.log_merge_config,
+    )
+    bounds: list[list[pa.Scalar]] = [[] for _ in columns]
+    tops: list[list[pa.Scalar]] = [[] for _ in columns]
+    nulls, rows = [0] * len(columns), 0
+    for batch in read_file_slice(storage, read):
+        rows += batch.num_rows
+        for number, array in enumerate(batch.columns):
+            plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+            ends = pc.min_max(plain)
+            bounds[number].append(ends["min"].as_py())
+            tops[number].append(ends["max"].as_py())
+            nulls[number] += plain.null_count
+    return {
+        each.name: _new_range(
+            each,
+            pa.array(bounds[number], each.type),
+            pa.array(tops[number], each.type),
+            rows,
+            nulls[number],
+        )
+        for number, each in enumerate(columns)
+    }
+
+
+def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int, nulls: int) -> ColumnRange:
+    kind = _kind_of(column.type)
+    assert kind is not None  # columns of other types are not measured
+    lower, upper = pc.min_max(least)["min"], pc.min_max(greatest)["max"]
+    return ColumnRange(
+        column.name,
+        kind.wrapper,
+        kind.ordinal,
+        _stored(lower),
+        _stored(upper),
+        values=rows,
+        nulls=nulls,
+        type_details=kind.details,
+    )
+
+
+def _stored(value: pa.Scalar) -> Any:
+    """The value as Hudi's record of its type has it."""
+    if not value.is_valid:
+        return None
+    kind = value.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
+    plain = value.as_py()
+    return _unscaled(plain, kind.scale) if isinstance(plain, Decimal) else plain
+
+
+def _unscaled(value: Decimal, scale: int) -> bytes:
+    """The unscaled number as two's complement in as few bytes as it needs, as `BigInteger.toByteArray`."""
+    number = int(value.scaleb(scale))
+    positive = number if number >= 0 else ~number
+    return number.to_bytes(positive.bit_length() // 8 + 1, "big", signed=True)
+
+
+_KINDS: Final = (
+    (pa.types.is_boolean, _Kind("BooleanWrapper", 2)),
+    (lambda kind: pa.types.is_integer(kind) and kind.bit_width <= 32, _Kind("IntWrapper", 3)),
+    (pa.types.is_int64, _Kind("LongWrapper", 4)),
+    (pa.types.is_float32, _Kind("FloatWrapper", 5)),
+    (pa.types.is_float64, _Kind("DoubleWrapper", 6)),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), _Kind("StringWrapper", 7)),
+    (pa.types.is_binary, _Kind("BytesWrapper", 8)),
+    (pa.types.is_date32, _Kind("IntWrapper", 12)),
+)
+_TIMESTAMPS: Final = {"ms": 15, "us": 16}
+_LOCAL: Final = 3
+"""The distance of the ordinals of timestamps without a time zone."""
+
+
+def _kind_of(kind: pa.DataType) -> _Kind | None:
+    if pa.types.is_decimal(kind):
+        return _Kind("BytesWrapper", _DECIMAL, f"{kind.precision},{kind.scale}")
+    if pa.types.is_timestamp(kind):
+        ordinal = _TIMESTAMPS.get(kind.unit)
+        return None if ordinal is None else _Kind("LongWrapper", ordinal + (0 if kind.tz else _LOCAL))
+    return next((found for is_kind, found in _KINDS if is_kind(kind)), None)

@@ -1,0 +1,90 @@
+"""The metadata tables that hudisql's writes keep up to date; other ones are dropped by them.
+
+Kept are the indexes `files`, `column_stats` and `partition_stats` of tables of version 9. Statistics that
+Apache Hudi made of skeletons lack the columns of the external files: of a bootstrapped table only the
+metadata table that hudisql made is kept (`STATISTICS_OF_SOURCES`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.properties.table_configuration import (
+    METADATA_PARTITIONS_INFLIGHT,
+    drop_metadata_table,
+    has_metadata_table,
+)
+
+STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
+"""A property of a metadata table whose statistics of skeletons are those of the external files."""
+INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS)
+"""The indexes that are kept, in the order of the table's property."""
+INDEX_VERSION: Final = "V2"
+KEPT_VERSION: Final = 9
+"""The table version whose metadata tables are kept."""
+_MADE_INSTANTS: Final = "0" * 14
+
+
+def find_kept(table: HudiTable) -> MetadataTable | None:
+    """The table's metadata table if hudisql keeps it; None if there is none, or writes drop it.
+
+    Raises StorageError.
+    """
+    if table.version != KEPT_VERSION or not table.properties.metadata_partitions:
+        return None
+    if not set(table.properties.metadata_partitions) <= set(INDEXES):
+        return None
+    if table.properties.get(METADATA_PARTITIONS_INFLIGHT) or table.file_columns is not None:
+        return None
+    try:
+        metadata = open_metadata_table(table)
+        return metadata if metadata is not None and _is_sound(metadata) else None
+    except (CorruptTableError, UnsupportedTableError):
+        return None
+
+
+def _is_sound(metadata: MetadataTable) -> bool:
+    """True if it knows all commits, no action on it is pending, and its statistics are those of all rows."""
+    under_way = {instant.timestamp for instant in metadata.table.timeline.pending}
+    if any(instant.timestamp not in under_way for instant in metadata.own.timeline.pending):
+        return False
+    if not metadata.is_current:
+        return False
+    if COLUMN_STATS not in metadata.indexes:
+        return PARTITION_STATS not in metadata.indexes
+    definition = read_index_definitions(metadata.table).get(COLUMN_STATS)
+    if definition is None or definition.version != INDEX_VERSION:
+        return False
+    return not metadata.table.is_bootstrapped or _is_of_sources(metadata)
+
+
+def _is_of_sources(metadata: MetadataTable) -> bool:
+    """True if hudisql made all of its indexes: another writer's has an instant of its own."""
+    made = [each for each in metadata.own.timeline.completed if each.timestamp.startswith(_MADE_INSTANTS)]
+    return metadata.own.properties.get(STATISTICS_OF_SOURCES) == "true" and len(made) <= 1
+
+
+def drop_unless_kept(table: HudiTable) -> bool:
+    """Drop a metadata table that is not kept; True if one was dropped.
+
+    Raises UnsupportedTableError while another writer may be active, StorageError.
+    """
+    if not has_metadata_table(table) or find_kept(table) is not None:
+        return False
+    return drop_metadata_table(table)
+
+
+def has_unkept(table: HudiTable) -> bool:
+    """True if the table has a metadata table that a write drops. Raises StorageError."""
+    return has_metadata_table(table) and find_kept(table) is None
+
+
+def names_metadata_table(table: HudiTable) -> bool:
+    """True if the table's properties name a metadata table, or one that is being made."""
+    inflight = table.properties.get(METADATA_PARTITIONS_INFLIGHT)
+    return bool(table.properties.metadata_partitions or inflight)

@@ -1,0 +1,65 @@
+"""Measure the files of a table: a few in threads, many in Spark tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from hudisql.console import Console, SilentConsole
+from hudisql.format.metadata_table.metadata_writing import ColumnRange
+from hudisql.spark.task_runner import run_on_files
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.metadata_table.column_ranges import MeasuredFile, measure_file
+
+_THREADS: Final = 8
+_FEW_FILES: Final = 100
+
+Measured = Mapping[str, Sequence[tuple[str, Sequence[ColumnRange]]]]
+"""For each partition path the names of files, and the ranges of their columns."""
+FilesToMeasure = Mapping[str, Sequence[MeasuredFile]]
+"""The files by partition path."""
+
+
+def measure(table: HudiTable, files: FilesToMeasure) -> Measured:
+    """The ranges of the files' columns, read in threads.
+
+    Raises SourceChangedError, CorruptTableError, StorageError.
+    """
+    every = [(path, file) for path, found in files.items() for file in found]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        ranges = list(pool.map(lambda each: measure_file(table.storage, each[1]), every))
+    return _by_partition(every, ranges)
+
+
+def measure_in_tasks(
+    spark: Any, table: HudiTable, files: FilesToMeasure, console: Console | None = None
+) -> Measured:
+    """`measure` in Spark tasks if there are many files; `spark` is called for the session."""
+    every = [(path, file) for path, found in files.items() for file in found]
+    if len(every) <= _FEW_FILES:
+        return measure(table, files)
+    ranges = run_on_files(
+        spark(),
+        [file for _, file in every],
+        partial(_measure_group, table.storage),
+        weight=lambda _: 1,
+        label="Reading statistics",
+        console=console or SilentConsole(),
+    )
+    return _by_partition(every, ranges)
+
+
+def _measure_group(storage: Storage, files: Iterable[MeasuredFile]) -> Iterator[list[ColumnRange]]:
+    for file in files:
+        yield measure_file(storage, file)
+
+
+def _by_partition(files: Sequence[tuple[str, MeasuredFile]], ranges: Sequence[list[ColumnRange]]) -> Measured:
+    measured: dict[str, list[tuple[str, Sequence[ColumnRange]]]] = defaultdict(list)
+    for (path, file), found in zip(files, ranges, strict=True):
+        measured[path].append((file.name, found))
+    return measured

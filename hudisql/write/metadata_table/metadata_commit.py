@@ -1,0 +1,325 @@
+"""Deltacommits of a metadata table: what a commit or a clean of its table changes in the indexes.
+
+Follows `HoodieBackedTableMetadataWriter.update` and `HoodieTableMetadataUtil.convertMetadataToRecords` of
+Hudi 1.2: the deltacommit has the instant time of the table's action, and completes before it under the same
+lock. Readers ignore it while that action is pending.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.metadata_table.metadata_keys import (
+    file_groups_of,
+    file_key_part,
+    key_parts,
+    partition_key_part,
+)
+from hudisql.format.metadata_table.metadata_records import (
+    ALL_PARTITIONS,
+    COLUMN_STATS,
+    FILES,
+    NON_PARTITIONED,
+    PARTITION_STATS,
+)
+from hudisql.format.metadata_table.metadata_writing import (
+    ColumnRange,
+    encode_file_list,
+    encode_partition_list,
+    encode_range,
+    metadata_blocks,
+)
+from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
+from hudisql.format.schema.avro_schema import arrow_from_avro
+from hudisql.format.schema.meta_columns import META_SCHEMA
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
+from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
+from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
+from hudisql.storage import join
+from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.partitions.listed_partitions import partition_of
+from hudisql.write.handle.log_file import write_log_file
+from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured, merged_ranges
+from hudisql.write.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table.measured_files import Measured, measure
+from hudisql.write.transaction.timeline_files import now_on_timeline
+
+_OPERATION_TYPE: Final = "UPSERT_PREPPED"
+_WRITE_TOKEN: Final = "0-0-0"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdate:
+    """The new records of an index by key, and the keys that it loses."""
+
+    records: Mapping[str, bytes] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
+IndexUpdates = Mapping[str, IndexUpdate]
+"""The updates of the indexes by their names."""
+
+
+def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) -> IndexUpdates | None:
+    """What the commit changes in a metadata table that is kept; None if the table has none.
+
+    Reads the footers of the new files, and their rows where footers lack statistics. Raises
+    CorruptTableError, StorageError.
+    """
+    metadata = find_kept(table)
+    if metadata is None:
+        return None
+    written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
+    updates = {FILES: IndexUpdate(file_records({path: _sizes(stats) for path, stats in written.items()}))}
+    if COLUMN_STATS in metadata.indexes:
+        fields = _measured_fields(table, commit)
+        files = {
+            path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
+            for path, stats in written.items()
+        }
+        updates |= statistics_updates(
+            measure(table, files), with_partitions=PARTITION_STATS in metadata.indexes
+        )
+    return updates
+
+
+def prepare_clean(
+    table: HudiTable, deleted: Mapping[str, Sequence[str]], emptied: Iterable[str]
+) -> IndexUpdates | None:
+    """What a clean changes: the names of `deleted` files by partition path, and the partitions that it
+    removes; None if the table has no metadata table that is kept.
+
+    Raises StorageError.
+    """
+    metadata = find_kept(table)
+    if metadata is None:
+        return None
+    names = {_key(path): tuple(found) for path, found in deleted.items() if found}
+    gone = [_key(path) for path in emptied]
+    records = {key: encode_file_list({}, deleted=found) for key, found in names.items()}
+    records[ALL_PARTITIONS] = encode_partition_list([], deleted=gone)
+    updates = {FILES: IndexUpdate(records)}
+    definition = read_index_definitions(table).get(COLUMN_STATS)
+    if COLUMN_STATS in metadata.indexes and definition is not None:
+        columns = key_parts(definition.columns)
+        keys = [
+            f"{column}{partition_key_part(path)}{file_key_part(name)}"
+            for path, found in deleted.items()
+            for name in found
+            for column in columns.values()
+        ]
+        updates[COLUMN_STATS] = IndexUpdate(deleted=tuple(keys))
+    return updates
+
+
+def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
+    return [stat for stat in stats if stat.path]
+
+
+def _sizes(stats: Iterable[WriteStat]) -> dict[str, int]:
+    return {_name(stat): stat.file_size_in_bytes for stat in stats}
+
+
+def _name(stat: WriteStat) -> str:
+    assert stat.path is not None  # of `_named`
+    return stat.path.rpartition("/")[2]
+
+
+def _key(path: str) -> str:
+    return path or NON_PARTITIONED
+
+
+def file_records(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
+    """The records of `files` for new files by partition path."""
+    records = {_key(path): encode_file_list(found) for path, found in sizes.items() if found}
+    return {ALL_PARTITIONS: encode_partition_list([_key(path) for path in sizes]), **records}
+
+
+def _measured_fields(table: HudiTable, commit: CommitMetadata) -> tuple[pa.Field, ...]:
+    """The columns of the index as this commit writes them."""
+    definition = read_index_definitions(table)[COLUMN_STATS]
+    schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
+    types = {each.name: each for each in (*META_SCHEMA, *schema)}
+    found = [types[name] for name in definition.columns if name in types]
+    return tuple(each for each in found if is_measured(each.type))
+
+
+def _measured(
+    table: HudiTable, path: str, stat: WriteStat, fields: tuple[pa.Field, ...], instant_time: str
+) -> MeasuredFile:
+    file_slice = slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
+    config = None
+    if file_slice.base_file is None:
+        only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
+        config = replace(log_merge_config_of(table), instant_range=only)
+    return MeasuredFile(
+        _name(stat), file_slice, fields, partition_values(table, path), log_merge_config=config
+    )
+
+
+def partition_values(table: HudiTable, path: str) -> dict[str, object]:
+    """The values of the partition columns that the path gives."""
+    values = partition_of(table, path).values
+    return {each.name: value for each, value in zip(table.partition_columns, values, strict=True)}
+
+
+def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSlice:
+    """A slice of one base file or log file alone."""
+    whole = join(table.base_path, path, name) if path else join(table.base_path, name)
+    base = parse_base_file_name(name)
+    if base is not None:
+        file = BaseFile(whole, length, base.file_id, base.write_token, base.instant_time)
+        return FileSlice(path, base.file_id, base.instant_time, file)
+    log = parse_log_file_name(name)
+    assert log is not None  # a commit writes base files and log files
+    log_file = LogFile(whole, length, log.file_id, log.base_instant_time, log.version, log.write_token or "")
+    return FileSlice(path, log.file_id, log.base_instant_time, None, (log_file,))
+
+
+def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str, IndexUpdate]:
+    """The records of both indexes of statistics."""
+    of_files: dict[str, bytes] = {}
+    of_partitions: dict[str, bytes] = {}
+    names = {each.column for found in measured.values() for _, ranges in found for each in ranges}
+    columns = key_parts(sorted(names))
+    for path, found in measured.items():
+        partition = partition_key_part(path)
+        by_column: dict[str, list[ColumnRange]] = defaultdict(list)
+        for name, ranges in found:
+            file = file_key_part(name)
+            for each in ranges:
+                of_files[f"{columns[each.column]}{partition}{file}"] = encode_range(each, name)
+                by_column[each.column].append(each)
+        for column, ranges in by_column.items():
+            key = f"{columns[column]}{partition}"
+            of_partitions[key] = encode_range(merged_ranges(ranges), path, of_partition=True)
+    updates = {COLUMN_STATS: IndexUpdate(of_files)}
+    if with_partitions:
+        updates[PARTITION_STATS] = IndexUpdate(of_partitions)
+    return updates
+
+
+def write_deltacommit(table: HudiTable, instant_time: str, updates: IndexUpdates) -> None:
+    """Write the updates of the table's action with this instant time, under the caller's lock.
+
+    The metadata table is one that `find_kept` gives. An earlier attempt of the same action is undone first.
+    Raises StorageError.
+    """
+    metadata = find_kept(table)
+    assert metadata is not None  # the caller holds the lock under which it was found
+    if _has_instant(metadata, instant_time):
+        _undo(metadata, instant_time)
+    own = metadata.own
+    requested = Instant(instant_time, DELTA_COMMIT, InstantState.REQUESTED)
+    inflight = requested.in_state(InstantState.INFLIGHT)
+    for instant in (requested, inflight):
+        own.storage.create(own.instant_path(instant), b"")
+    stats = {
+        index: tuple(_write_index(metadata, index, instant_time, update))
+        for index, update in updates.items()
+        if update.records or update.deleted
+    }
+    _complete(
+        metadata, inflight, CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
+    )
+
+
+def _complete(metadata: MetadataTable, inflight: Instant, commit: CommitMetadata) -> None:
+    """Complete the deltacommit at a time after all times of both timelines."""
+    own, table = metadata.own, metadata.table
+    latest = max(own.timeline.latest_time or "", table.timeline.latest_time or "", inflight.timestamp)
+    time_now = new_instant_time(latest, now_on_timeline(table))
+    completed = replace(inflight.in_state(InstantState.COMPLETED), completion_time=time_now)
+    own.storage.create(own.instant_path(completed), render_commit_metadata(commit))
+
+
+def _write_index(
+    metadata: MetadataTable, index: str, instant_time: str, update: IndexUpdate
+) -> Iterable[WriteStat]:
+    own, directory = metadata.own, join(metadata.own.base_path, index)
+    file_ids = _file_groups(metadata, index)
+    for file_id, records, deleted in _by_group(update, file_ids):
+        blocks = metadata_blocks(records, deleted, index, instant_time)
+        log_file = write_log_file(own.storage, directory, file_id, instant_time, 1, _WRITE_TOKEN, blocks)
+        yield WriteStat(
+            file_id=file_id,
+            path=f"{index}/{log_file.path.rpartition('/')[2]}",
+            partition_path=index,
+            num_writes=len(records),
+            num_deletes=len(deleted),
+            total_write_bytes=log_file.length,
+            file_size_in_bytes=log_file.length,
+        )
+
+
+def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
+    """The file ids of an index, sorted: those of all files, committed or not."""
+    entries = metadata.own.storage.list_directory(join(metadata.own.base_path, index))
+    bases = (parse_base_file_name(entry.name, HFILE) for entry in entries)
+    logs = (parse_log_file_name(entry.name) for entry in entries)
+    return sorted({found.file_id for found in (*bases, *logs) if found is not None})
+
+
+def _by_group(
+    update: IndexUpdate, file_ids: Sequence[str]
+) -> Iterable[tuple[str, dict[str, bytes], list[str]]]:
+    keys = [*update.records, *update.deleted]
+    numbers = file_groups_of(keys, len(file_ids)).tolist()
+    records: dict[int, dict[str, bytes]] = defaultdict(dict)
+    deleted: dict[int, list[str]] = defaultdict(list)
+    for key, number in zip(keys, numbers, strict=True):
+        if key in update.records:
+            records[number][key] = update.records[key]
+        else:
+            deleted[number].append(key)
+    for number in sorted({*records, *deleted}):
+        yield file_ids[number], records[number], deleted[number]
+
+
+def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
+    """Remove what an action that is rolled back has written to a metadata table, before its instant goes.
+
+    Raises StorageError.
+    """
+    if not table.timeline.layout.has_completion_times:
+        return
+    try:
+        metadata = open_metadata_table(table)
+    except (CorruptTableError, UnsupportedTableError):
+        return
+    if metadata is not None and _has_instant(metadata, instant_time):
+        _undo(metadata, instant_time)
+
+
+def _has_instant(metadata: MetadataTable, instant_time: str) -> bool:
+    return any(instant.timestamp == instant_time for instant in metadata.own.timeline.instants)
+
+
+def _undo(metadata: MetadataTable, instant_time: str) -> None:
+    own = metadata.own
+    directories = [join(own.base_path, index) for index in metadata.indexes]
+    listed = own.storage.list_directories(directories, missing_ok=True)
+    own.storage.delete_files(
+        [entry.path for entries in listed for entry in entries if _is_log_of(entry.name, instant_time)]
+    )
+    instants = [each for each in own.timeline.instants if each.timestamp == instant_time]
+    for instant in sorted(instants, key=lambda each: each.state, reverse=True):
+        own.storage.delete_file(own.instant_path(instant))
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        pending = Instant(instant_time, DELTA_COMMIT, state)
+        own.storage.delete_file(own.instant_path(pending))
+
+
+def _is_log_of(name: str, instant_time: str) -> bool:
+    found = parse_log_file_name(name)
+    return found is not None and found.base_instant_time == instant_time

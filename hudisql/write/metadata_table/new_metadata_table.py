@@ -1,0 +1,265 @@
+"""A metadata table for a table that has none: its properties, one base file a file group, its first instant.
+
+Follows `HoodieBackedTableMetadataWriter.initializeFromFilesystem` of Hudi 1.2. The table's properties name it
+last: until then readers do not use it, and the next write drops what a killed process has left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.metadata_table.metadata_keys import file_groups_of
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.format.metadata_table.metadata_writing import encode_metadata_file
+from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH, RECORD_KEY
+from hudisql.format.table_properties import (
+    METADATA_PARTITIONS,
+    NAME,
+    PROPERTIES_FILE,
+    render_table_properties,
+)
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
+from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
+from hudisql.format.timeline.timeline_layout import (
+    METADATA_DIRECTORY,
+    instant_path,
+    metadata_table_directory,
+    new_table_directories,
+)
+from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.index_definitions import (
+    INDEX_DEFINITIONS_PATH,
+    IndexDefinition,
+    render_index_definitions,
+)
+from hudisql.table.partitions.listed_partitions import list_partition_paths
+from hudisql.table.properties.table_configuration import (
+    METADATA_PARTITIONS_INFLIGHT,
+    drop_metadata_table,
+    update_table_properties,
+)
+from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured
+from hudisql.write.metadata_table.kept_metadata_table import (
+    INDEX_VERSION,
+    KEPT_VERSION,
+    STATISTICS_OF_SOURCES,
+)
+from hudisql.write.metadata_table.measured_files import Measured
+from hudisql.write.metadata_table.metadata_commit import (
+    file_records,
+    partition_values,
+    statistics_updates,
+)
+from hudisql.write.transaction.timeline_files import now_on_timeline
+
+MAX_COLUMNS: Final = 32
+"""The number of data columns with statistics, as Hudi 1.2 limits it by default."""
+_FIRST_INSTANT: Final = "0" * 17
+_OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
+_WRITE_TOKEN: Final = "0-0-0"
+_DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
+_PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
+    FILES: ("files", 1),
+    COLUMN_STATS: ("col-stats", 2),
+    PARTITION_STATS: ("partition-stats", 1),
+}
+"""The beginning of the file ids of an index, and how many file groups it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMetadataTable:
+    """What was made: the names of the indexes, the number of files, and of records with statistics."""
+
+    indexes: tuple[str, ...]
+    files: int
+    statistics: int
+
+
+def create_metadata_table(
+    table: HudiTable, measure: Callable[[HudiTable, Mapping[str, Sequence[MeasuredFile]]], Measured]
+) -> NewMetadataTable:
+    """Make the metadata table of a table of version 9 in place of one that it has. Called under the lock.
+
+    `measure` gives the ranges of the files' columns. Raises UnsupportedTableError for other tables and while
+    another writer may be active, SourceChangedError if an external file is missing or another one,
+    CorruptTableError, StorageError.
+    """
+    _check_served(table)
+    if drop_metadata_table(table):
+        table = table.reopened()
+    fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
+    sizes = _listed_files(table)
+    updates: dict[str, Mapping[str, bytes]] = {FILES: file_records(sizes)}
+    of_statistics = statistics_updates(
+        measure(table, _measured_files(table, fields)), with_partitions=bool(table.partition_columns)
+    )
+    updates |= {index: update.records for index, update in of_statistics.items()}
+    _write(table, updates, tuple(each.name for each in fields))
+    return NewMetadataTable(tuple(sorted(updates)), sum(map(len, sizes.values())), len(updates[COLUMN_STATS]))
+
+
+_META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
+
+
+def _check_served(table: HudiTable) -> None:
+    reason = None
+    if table.version != KEPT_VERSION:
+        reason = (
+            f"it has table version {table.version}; hudisql makes metadata tables of version {KEPT_VERSION}"
+        )
+    elif table.file_columns is not None:
+        reason = "its columns have ids (hoodie.schema.on.read.enable)"
+    if reason is not None:
+        raise UnsupportedTableError(
+            f"hudisql makes no metadata table for the Hudi table at {table.base_path}: {reason}",
+            hint="Apache Hudi makes one at its next write with hoodie.metadata.enable=true",
+        )
+
+
+def _indexed_columns(table: HudiTable) -> list[pa.Field]:
+    return [each for each in table.schema if is_measured(each.type)][:MAX_COLUMNS]
+
+
+def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
+    """The bytes of all committed files by partition path and name."""
+    paths = list_partition_paths(table)
+    listings = table.storage.list_directories([_directory(table, path) for path in paths])
+    return {
+        path: {
+            entry.name: entry.length
+            for entry in entries
+            if not entry.is_directory and _is_committed(table, entry.name)
+        }
+        for path, entries in zip(paths, listings, strict=True)
+    }
+
+
+def _directory(table: HudiTable, path: str) -> str:
+    return join(table.base_path, path) if path else table.base_path
+
+
+def _is_committed(table: HudiTable, name: str) -> bool:
+    base, log = parse_base_file_name(name), parse_log_file_name(name)
+    if base is not None:
+        return table.timeline.is_visible(base.instant_time)
+    return log is not None and table.timeline.is_visible(log.base_instant_time)
+
+
+def _measured_files(table: HudiTable, fields: tuple[pa.Field, ...]) -> dict[str, list[MeasuredFile]]:
+    """The files of the latest slices by partition path, each as a slice of its own."""
+    slices = load_file_slices(table)
+    config = log_merge_config_for(table, slices)
+    measured: dict[str, list[MeasuredFile]] = defaultdict(list)
+    for found in slices:
+        values = partition_values(table, found.partition_path)
+        for alone in _files_of(found):
+            file = alone.base_file or alone.log_files[0]
+            name = file.path.rpartition("/")[2]
+            measured[found.partition_path].append(
+                MeasuredFile(name, alone, fields, values, log_merge_config=config)
+            )
+    return measured
+
+
+def _files_of(found: FileSlice) -> list[FileSlice]:
+    base = [replace(found, log_files=())] if found.base_file is not None else []
+    logs = [
+        replace(found, base_file=None, external_file=None, log_files=(log_file,))
+        for log_file in found.log_files
+        if log_file.length
+    ]
+    return [*base, *logs]
+
+
+def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns: tuple[str, ...]) -> None:
+    """Write the files of the metadata table, then name it in the table's properties."""
+    storage, base_path = table.storage, metadata_table_directory(table.base_path)
+    layout, now = table.timeline.layout, datetime.now(UTC)
+    for directory in new_table_directories(layout.version):
+        storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
+    storage.make_directories(layout.timeline_directory(base_path))
+    properties = render_table_properties(_properties(table), now)
+    storage.write(join(base_path, PROPERTIES_FILE), properties)
+    stats = {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
+    commit = CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
+    requested = Instant(_FIRST_INSTANT, DELTA_COMMIT, InstantState.REQUESTED)
+    completion_time = new_instant_time(table.timeline.latest_time, now_on_timeline(table))
+    completed = replace(requested.in_state(InstantState.COMPLETED), completion_time=completion_time)
+    for instant in (requested, requested.in_state(InstantState.INFLIGHT)):
+        storage.write(instant_path(base_path, layout, instant), b"")
+    storage.write(instant_path(base_path, layout, completed), render_commit_metadata(commit))
+    definition = IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, INDEX_VERSION)
+    storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions([definition]))
+    changes: dict[str, str | None] = {
+        METADATA_PARTITIONS: ",".join(sorted(updates)),
+        METADATA_PARTITIONS_INFLIGHT: "",
+        INDEX_DEFINITIONS_PATH: _DEFINITIONS_FILE,
+    }
+    update_table_properties(storage, table.base_path, changes)
+
+
+def _write_index(table: HudiTable, index: str, records: Mapping[str, bytes]) -> Iterator[WriteStat]:
+    """Write the base files of an index, also of groups without records."""
+    storage, base_path = table.storage, metadata_table_directory(table.base_path)
+    directory = join(base_path, index)
+    marker = render_partition_metadata(PartitionMetadata(_FIRST_INSTANT, 1), datetime.now(UTC))
+    storage.write(join(directory, PARTITION_METADATA_FILE), marker)
+    prefix, groups = _PREFIXES[index]
+    keys = list(records)
+    numbers = file_groups_of(keys, groups).tolist()
+    for group in range(groups):
+        own = {key: records[key] for key, number in zip(keys, numbers, strict=True) if number == group}
+        file_id = f"{prefix}-{group:04}-0"
+        name = f"{file_id}_{_WRITE_TOKEN}_{_FIRST_INSTANT}.{HFILE}"
+        content = encode_metadata_file(own)
+        storage.write(join(directory, name), content)
+        yield WriteStat(
+            file_id=file_id,
+            path=f"{index}/{name}",
+            partition_path=index,
+            num_writes=len(own),
+            num_inserts=len(own),
+            total_write_bytes=len(content),
+            file_size_in_bytes=len(content),
+        )
+
+
+def _properties(table: HudiTable) -> dict[str, str]:
+    """The properties of the metadata table itself, as Hudi 1.2 writes them."""
+    return {
+        NAME: f"{table.name}_metadata",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(table.version),
+        "hoodie.table.initial.version": str(table.version),
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        STATISTICS_OF_SOURCES: "true",
+    }
