@@ -40,7 +40,7 @@ def create_metadata_table(
     from hudisql.write.transaction.lock import hold_lock
 
     call = open_table_call(context, arguments.table)
-    check_writable(call.table)
+    check_writable(call.table, "UPSERT")
     concurrency = call.concurrency()
     measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
