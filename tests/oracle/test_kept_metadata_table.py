@@ -97,9 +97,35 @@ def test_a_bootstrapped_table_is_read_right_by_default(
     shape = replace(shape, name=f"kept_{name}")
     made = bootstrap_shape(session, shape, tmp_path, table_version="9")
     table = KeptTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape)
-    session.sql(f"CALL create_metadata_table(table => '{table.name}')")
     table.check()
     table.ours("UPDATE {t} SET note = 'ours' WHERE seq IN (3, 14, 77)")
     table.ours("DELETE FROM {t} WHERE seq = 20")
     table.theirs(30, 34)
     table.ours("UPDATE {t} SET note = NULL, seq = seq + 1000 WHERE seq IN (4, 31, 78)")
+
+
+ACTIONS = (
+    "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') SELECT id, seq, total, fare, price, is_even, day, at, "
+    "'ours', place, labels, extra FROM {t} WHERE dt = '2024-03-02' AND seq < 60",
+    "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
+    "UPDATE {t} SET note = 'ours', day = date'2031-01-01' WHERE seq IN (3, 15, 16)",
+    "CALL run_clustering(table => '{t}')",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
+    "ALTER TABLE {t} ADD COLUMNS (extra_note STRING)",
+    "UPDATE {t} SET extra_note = 'new' WHERE seq = 6",
+)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_each_action_keeps_the_metadata_table(
+    session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
+) -> None:
+    shape = replace(SHAPE_OF["partitioned"], name=f"kept_{table_type[:5].lower()}", table_type=table_type)
+    made = bootstrap_shape(session, shape, tmp_path, table_version="9")
+    table = KeptTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape)
+    for action in ACTIONS:
+        if table_type == "MERGE_ON_READ" and "clustering" in action:
+            action = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
+        table.ours(action)
+    table.theirs(90, 92)
+    session.sql(f"CALL delete_metadata_table(table => '{table.name}')")

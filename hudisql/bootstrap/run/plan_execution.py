@@ -58,6 +58,10 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
+from hudisql.table.hudi_table import open_table
+from hudisql.write.metadata_table.kept_metadata_table import KEPT_VERSION
+from hudisql.write.metadata_table.measured_files import measure_in_tasks
+from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction.commit_annotations import record_commit
 
 if TYPE_CHECKING:
@@ -126,7 +130,24 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
         record_commit(plan.target_path, None, bootstrap_instant(plan))
+        if plan.request.table_version == KEPT_VERSION:
+            _make_metadata_table(context, plan)
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
+
+
+def _make_metadata_table(context: Context, plan: BootstrapPlan) -> None:
+    """Make the metadata table; Hudi 1.2 would make one with statistics of the skeletons alone."""
+    try:
+        table = open_table(context.storage, plan.target_path)
+        create_metadata_table(
+            table, partial(measure_in_tasks, lambda: context.spark, console=context.console)
+        )
+    except HudisqlError as error:
+        context.console.warning(
+            f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; without "
+            "it Apache Hudi 1.2 leaves out rows in filtered reads after its own next write: CALL "
+            "create_metadata_table makes it"
+        )
 
 
 def _await_late_attempts(age: float, closed: float) -> None:

@@ -64,6 +64,17 @@ class AvroRecordCodec:
         fastavro.schemaless_writer(body, self._parsed, record)
         return body.getvalue()
 
+    def decode_body(self, content: bytes) -> dict[str, Any]:
+        """A record in Avro's binary form, without a container.
+
+        The value of a union of several records is a pair of the record's name and the record.
+        """
+        body = io.BytesIO(content)
+        record = fastavro.schemaless_reader(
+            body, self._parsed, None, return_record_name=True, return_record_name_override=True
+        )
+        return cast("dict[str, Any]", record)
+
     def enclose(self, content: bytes, sync: bytes | None = None) -> bytes:
         """The container's bytes around a record that is already in Avro's binary form."""
         marker = secrets.token_bytes(_SYNC_BYTES) if sync is None else sync

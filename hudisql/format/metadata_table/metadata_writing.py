@@ -7,18 +7,19 @@ no bloom filter and no compression, which all readers accept.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.hfile.hfile import write_hfile
+from hudisql.format.hfile.hfile import HFileReader, write_hfile
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
+_SCHEMA: Final = b"schema"
 _COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _MODEL: Final = "org.apache.hudi.avro.model"
 _PARTITION_LIST, _FILES, _COLUMN_STATS, _PARTITION_STATS = 1, 2, 3, 6
@@ -92,7 +93,7 @@ def encode_metadata_file(records: Mapping[str, bytes]) -> bytes:
     """An HFile with these records by key, as base files are and data blocks of logs hold."""
     content = io.BytesIO()
     entries = sorted((key.encode(), record) for key, record in records.items())
-    info = {b"schema": load_codec(_SCHEMA_RECORD).schema_text.encode()}
+    info = {_SCHEMA: load_codec(_SCHEMA_RECORD).schema_text.encode()}
     write_hfile(entries, info, content, comparator=_COMPARATOR)
     return content.getvalue()
 
@@ -112,3 +113,60 @@ def metadata_blocks(
         keys = pa.array(sorted(deleted), pa.string())
         blocks.append(LogBlock(BlockType.DELETE, header, encode_delete_records(keys, index)))
     return blocks
+
+
+def has_own_schema(reader: HFileReader) -> bool:
+    """True if the records of an HFile are in the schema in which they are written here."""
+    return reader.read_file_info().get(_SCHEMA, b"").decode() == load_codec(_SCHEMA_RECORD).schema_text
+
+
+def merge_file_records(records: Sequence[bytes]) -> bytes:
+    """One record of `files` in place of several of one key, the oldest first.
+
+    A file's size is the greatest since it was last deleted; deleted files are left out.
+    """
+    merged: dict[str, int] = {}
+    decoded = [load_codec(_SCHEMA_RECORD).decode_body(record) for record in records]
+    for record in decoded:
+        for name, told in record["filesystemMetadata"].items():
+            if told["isDeleted"]:
+                merged.pop(name, None)
+            else:
+                merged[name] = max(told["size"], merged.get(name, 0))
+    listed = {name: {"size": size, "isDeleted": False} for name, size in merged.items()}
+    return _encode({"type": decoded[-1]["type"], "filesystemMetadata": listed})
+
+
+def merge_range_records(
+    records: Sequence[bytes], merge: Callable[[Sequence[ColumnRange]], ColumnRange]
+) -> bytes:
+    """One record of `partition_stats` in place of several of one key, the oldest first.
+
+    `merge` gives the range over several; a tight range replaces those before it.
+    """
+    decoded = [load_codec(_SCHEMA_RECORD).decode_body(record)["ColumnStatsMetadata"] for record in records]
+    ranges: list[ColumnRange] = []
+    for told in decoded:
+        ranges = (
+            [_range_of(told)] if told["isTightBound"] or told["isDeleted"] else [*ranges, _range_of(told)]
+        )
+    if decoded[-1]["isDeleted"]:
+        return records[-1]
+    return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=True)
+
+
+def _range_of(told: Mapping[str, Any]) -> ColumnRange:
+    least, greatest = told["minValue"], told["maxValue"]
+    name, _ = least or greatest or (f"{_MODEL}.StringWrapper", None)
+    return ColumnRange(
+        told["columnName"],
+        name.rpartition(".")[2],
+        told["valueType"]["typeOrdinal"],
+        None if least is None else least[1]["value"],
+        None if greatest is None else greatest[1]["value"],
+        values=told["valueCount"],
+        nulls=told["nullCount"],
+        type_details=told["valueType"]["additionalInfo"],
+        stored_bytes=told["totalSize"],
+        raw_bytes=told["totalUncompressedSize"],
+    )

@@ -74,9 +74,10 @@ def merged_ranges(ranges: Sequence[ColumnRange]) -> ColumnRange:
     """The range of one column over several files."""
     least = [each.least for each in ranges if each.least is not None]
     greatest = [each.greatest for each in ranges if each.greatest is not None]
-    order = _by_value(ranges[0])
+    known = next((each for each in ranges if each.least is not None), ranges[-1])
+    order = _by_value(known)
     return replace(
-        ranges[0],
+        known,
         least=min(least, key=order) if least else None,
         greatest=max(greatest, key=order) if greatest else None,
         values=sum(each.values for each in ranges),

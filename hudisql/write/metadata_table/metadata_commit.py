@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
 from hudisql.format.metadata_table.metadata_keys import (
     file_groups_of,
     file_key_part,
@@ -50,7 +50,7 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable, open_meta
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured, merged_ranges
-from hudisql.write.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table.kept_metadata_table import find_kept, names_metadata_table
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
@@ -91,6 +91,29 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             measure(table, files), with_partitions=PARTITION_STATS in metadata.indexes
         )
     return updates
+
+
+def write_commit(
+    now: HudiTable, commit: CommitMetadata, instant_time: str, updates: IndexUpdates | None
+) -> None:
+    """Write the commit's updates to the metadata table before the commit completes, under its lock.
+
+    `updates` are those of `prepare_commit`; another writer may have made the metadata table meanwhile. Raises
+    WriteConflictError if it is now one that is not kept, CorruptTableError, StorageError.
+    """
+    if find_kept(now) is None:
+        if names_metadata_table(now):
+            raise WriteConflictError(
+                f"another writer has made or changed the metadata table of {now.base_path}, and hudisql does "
+                "not keep it in this form",
+                hint="run the statement again, which drops it; the table's other writers make none with "
+                "hoodie.metadata.enable=false",
+            )
+        return
+    if updates is None:
+        updates = prepare_commit(now, commit, instant_time)
+    if updates is not None:
+        write_deltacommit(now, instant_time, updates)
 
 
 def prepare_clean(
@@ -229,18 +252,23 @@ def write_deltacommit(table: HudiTable, instant_time: str, updates: IndexUpdates
         for index, update in updates.items()
         if update.records or update.deleted
     }
-    _complete(
+    complete_in_metadata_table(
         metadata, inflight, CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
     )
 
 
-def _complete(metadata: MetadataTable, inflight: Instant, commit: CommitMetadata) -> None:
-    """Complete the deltacommit at a time after all times of both timelines."""
-    own, table = metadata.own, metadata.table
-    latest = max(own.timeline.latest_time or "", table.timeline.latest_time or "", inflight.timestamp)
-    time_now = new_instant_time(latest, now_on_timeline(table))
+def complete_in_metadata_table(metadata: MetadataTable, inflight: Instant, commit: CommitMetadata) -> None:
+    """Complete an action of the metadata table at a time after all times of both timelines."""
+    own = metadata.own
+    time_now = next_time(metadata, after=inflight.timestamp)
     completed = replace(inflight.in_state(InstantState.COMPLETED), completion_time=time_now)
     own.storage.create(own.instant_path(completed), render_commit_metadata(commit))
+
+
+def next_time(metadata: MetadataTable, after: str = "") -> str:
+    """A time after all times of both timelines, and after `after`."""
+    latest = max(metadata.own.timeline.latest_time or "", metadata.table.timeline.latest_time or "", after)
+    return new_instant_time(latest, now_on_timeline(metadata.table))
 
 
 def _write_index(

@@ -43,16 +43,8 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.metadata_table.kept_metadata_table import (
-    drop_unless_kept,
-    find_kept,
-    names_metadata_table,
-)
-from hudisql.write.metadata_table.metadata_commit import (
-    IndexUpdates,
-    prepare_commit,
-    write_deltacommit,
-)
+from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
+from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
@@ -179,14 +171,14 @@ def _prepare_table(
     _check_no_conflict(opened, table.timeline, changed, concurrency)
     delete_stale_files(table, concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None)
     check_not_clustered(table, changed)
-    dropped = _drop_unless_kept(table, concurrency)
+    dropped = _prepare_metadata_table(table, concurrency)
     return (table.reopened() if dropped else table), dropped
 
 
-def _drop_unless_kept(table: HudiTable, concurrency: Concurrency) -> bool:
-    """Drop a metadata table that is not kept, unless other writers are active: Apache Hudi's write to it."""
+def _prepare_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
+    """True if a metadata table that is not kept was dropped: not while other writers are active."""
     try:
-        return drop_unless_kept(table)
+        return prepare_metadata_table(table)
     except UnsupportedTableError as error:
         if not concurrency.optimistic:
             raise
@@ -226,7 +218,7 @@ def publish_commit(
             commit.heartbeat.check()
         held.check()
         save_schema_version(now, metadata, commit.instant_time)
-        _write_metadata_table(commit, now, metadata, updates)
+        write_commit(now, metadata, commit.instant_time, updates)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
@@ -240,26 +232,6 @@ def publish_commit(
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     return completed
-
-
-def _write_metadata_table(
-    commit: OpenCommit, now: HudiTable, metadata: CommitMetadata, updates: IndexUpdates | None
-) -> None:
-    """Write the commit's part of the metadata table, which may be another one than when it began."""
-    kept = find_kept(now)
-    if kept is None and names_metadata_table(now):
-        raise WriteConflictError(
-            f"another writer has made or changed the metadata table of {now.base_path}, and hudisql does not "
-            "keep it in this form",
-            hint="run the statement again, which drops it; the table's other writers make none with "
-            "hoodie.metadata.enable=false",
-        )
-    if kept is None:
-        return
-    if updates is None:
-        updates = prepare_commit(now, metadata, commit.instant_time)
-    if updates is not None:
-        write_deltacommit(now, commit.instant_time, updates)
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:

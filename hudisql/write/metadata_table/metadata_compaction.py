@@ -1,0 +1,258 @@
+"""Compactions of a kept metadata table: the base file and the log files of a file group become a base file.
+
+Follows `HoodieBackedTableMetadataWriter.compactIfNecessary` of Hudi 1.2, which compacts all file groups after
+ten deltacommits. Here a group is compacted when its log files are large beside its base file, so that a small
+commit does not rewrite the statistics of a large table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
+from typing import Any, Final
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.log_file.log_block import BlockType
+from hudisql.format.log_file.log_block_content import decode_delete_records
+from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
+from hudisql.format.metadata_table.metadata_writing import (
+    encode_metadata_file,
+    has_own_schema,
+    merge_file_records,
+    merge_range_records,
+)
+from hudisql.format.paths.file_names import HFILE
+from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, InstantState
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.slicing.committed_blocks import committed_blocks
+from hudisql.table.slicing.completion_slicing import completion_slicing
+from hudisql.table.slicing.file_groups import group_files
+from hudisql.write.metadata_table.column_ranges import merged_ranges
+from hudisql.write.metadata_table.kept_metadata_table import (
+    drop_unless_kept,
+    find_kept,
+    names_metadata_table,
+)
+from hudisql.write.metadata_table.metadata_commit import complete_in_metadata_table, next_time
+
+LEAST_DELTA_COMMITS = 10
+"""Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
+_MOST_LOG_FILES: Final = 100
+_BASE_BYTES_PER_LOG_BYTE: Final = 4
+_OPERATION_TYPE: Final = "COMPACT"
+_WRITE_TOKEN: Final = "0-0-0"
+_PLAN_VERSION: Final = 2
+_KEPT_BASE_FILES: Final = 2
+"""Of the file groups: readers that have opened the one before the last still find it."""
+
+_Layer = dict[bytes, bytes | None]
+"""Records by key, of one base file or log block; None is a deleted key."""
+
+
+def _compact(table: HudiTable) -> bool:
+    """Compact the file groups that are due; True if there were some. Called under the table's lock.
+
+    Nothing is due before ten deltacommits, or while an action of the table is pending that the metadata table
+    has completed. Raises CorruptTableError, StorageError.
+    """
+    metadata = find_kept(table)
+    if metadata is None or not _has_enough(metadata):
+        return False
+    chosen = {
+        index: [each for each in metadata.latest_slices(index) if _is_due(each)] for index in metadata.indexes
+    }
+    layers = {
+        (index, each.file_id): found
+        for index, slices in chosen.items()
+        for each in slices
+        if (found := _read_layers(metadata, each)) is not None
+    }
+    if not layers:
+        return False
+    instant_time = next_time(metadata)
+    stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
+    for (index, file_id), found in layers.items():
+        records = _merged(index, found)
+        stats[index].append(_write_base_file(metadata, index, file_id, instant_time, records))
+    plan = _plan([each for slices in chosen.values() for each in slices])
+    _complete(metadata, instant_time, plan, {index: tuple(found) for index, found in stats.items()})
+    _delete_old_files(table, sorted(stats))
+    return True
+
+
+def prepare_metadata_table(table: HudiTable) -> bool:
+    """Make the metadata table ready for a write: drop one that is not kept, and compact one that is.
+
+    Called under the table's lock. True if one was dropped. Raises UnsupportedTableError while another writer
+    may be active on a table whose metadata table is to be dropped, CorruptTableError, StorageError.
+    """
+    if names_metadata_table(table):
+        _undo_interrupted_compactions(table)
+    if drop_unless_kept(table):
+        return True
+    _compact(table)
+    return False
+
+
+def _undo_interrupted_compactions(table: HudiTable) -> None:
+    """Remove the files of compactions of the metadata table whose process was killed.
+
+    Nothing is done while another writer of the table is active: it may be running them.
+    """
+    is_v2 = table.timeline.layout.has_completion_times
+    if not is_v2 or any(each.state is InstantState.INFLIGHT for each in table.timeline.pending):
+        return
+    try:
+        metadata = open_metadata_table(table)
+    except (CorruptTableError, UnsupportedTableError):
+        return
+    if metadata is None:
+        return
+    own = metadata.own
+    for pending in [each for each in own.timeline.pending if each.action == COMPACTION]:
+        directories = [join(own.base_path, index) for index in metadata.indexes]
+        listed = own.storage.list_directories(directories, missing_ok=True)
+        files = [entry.path for entries in listed for entry in entries]
+        own.storage.delete_files([path for path in files if path.endswith(f"_{pending.timestamp}.{HFILE}")])
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            own.storage.delete_file(own.instant_path(pending.in_state(state)))
+
+
+def _has_enough(metadata: MetadataTable) -> bool:
+    timeline, under_way = metadata.own.timeline, {each.timestamp for each in metadata.table.timeline.pending}
+    compacted = max(
+        (each.completion_time or "" for each in timeline.completed if each.action == COMMIT), default=""
+    )
+    deltas = [each for each in timeline.completed if each.action == DELTA_COMMIT]
+    if any(each.timestamp in under_way for each in deltas):
+        return False
+    return sum((each.completion_time or "") > compacted for each in deltas) >= LEAST_DELTA_COMMITS
+
+
+def _is_due(file_slice: FileSlice) -> bool:
+    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    base_bytes = 0 if file_slice.base_file is None else file_slice.base_file.length
+    is_large = log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes
+    return log_bytes > 0 and (is_large or len(file_slice.log_files) >= _MOST_LOG_FILES)
+
+
+def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:
+    """The records of a slice, the oldest layer first; None if a writer has stored them in another schema."""
+    storage, layers = metadata.own.storage, []
+    if file_slice.base_file is not None:
+        path = file_slice.base_file.path
+        content = storage.read(path)
+        reader = HFileReader(BytesIO(content), len(content), path)
+        if not has_own_schema(reader):
+            return None
+        layers.append(_Layer(reader.entries()))
+    for log_file, block in committed_blocks(storage, file_slice.log_files, metadata.counts):
+        if block.block_type is BlockType.DELETE:
+            keys = decode_delete_records(block.content).record_keys.to_pylist()
+            layers.append(dict.fromkeys(key.encode() for key in keys))
+            continue
+        reader = HFileReader(BytesIO(block.content), len(block.content), log_file.path)
+        if block.block_type is not BlockType.HFILE_DATA or not has_own_schema(reader):
+            return None
+        layers.append(_Layer(reader.entries()))
+    return layers
+
+
+def _merged(index: str, layers: Sequence[_Layer]) -> dict[str, bytes]:
+    """The records of the new base file by key."""
+    merged: _Layer = {}
+    several: dict[bytes, list[bytes]] = {}
+    for layer in layers:
+        for key, record in layer.items():
+            if record is None:
+                merged.pop(key, None)
+                several.pop(key, None)
+                continue
+            older = merged.get(key)
+            if older is not None and index in _COMBINED:
+                several.setdefault(key, [older]).append(record)
+            merged[key] = record
+    for key, records in several.items():
+        merged[key] = _COMBINED[index](records)
+    return {key.decode(): record for key, record in merged.items() if record is not None}
+
+
+_COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
+    FILES: merge_file_records,
+    PARTITION_STATS: partial(merge_range_records, merge=merged_ranges),
+}
+"""How several records of a key are combined; in other indexes the newest one holds."""
+
+
+def _write_base_file(
+    metadata: MetadataTable, index: str, file_id: str, instant_time: str, records: Mapping[str, bytes]
+) -> WriteStat:
+    content = encode_metadata_file(records)
+    name = f"{file_id}_{_WRITE_TOKEN}_{instant_time}.{HFILE}"
+    metadata.own.storage.write(join(metadata.own.base_path, index, name), content)
+    return WriteStat(
+        file_id=file_id,
+        path=f"{index}/{name}",
+        partition_path=index,
+        num_writes=len(records),
+        total_write_bytes=len(content),
+        file_size_in_bytes=len(content),
+    )
+
+
+def _plan(slices: Sequence[FileSlice]) -> bytes:
+    operations: list[dict[str, Any]] = [
+        {
+            "baseInstantTime": each.base_instant_time,
+            "deltaFilePaths": [log_file.path.rpartition("/")[2] for log_file in each.log_files],
+            "dataFilePath": None if each.base_file is None else each.base_file.path.rpartition("/")[2],
+            "fileId": each.file_id,
+            "partitionPath": each.partition_path,
+            "metrics": {},
+            "bootstrapFilePath": None,
+        }
+        for each in slices
+    ]
+    record = {
+        "operations": operations,
+        "extraMetadata": None,
+        "version": _PLAN_VERSION,
+        "strategy": None,
+        "preserveHoodieMetadata": False,
+    }
+    return load_codec("HoodieCompactionPlan").encode(record)
+
+
+def _complete(
+    metadata: MetadataTable, instant_time: str, plan: bytes, stats: Mapping[str, tuple[WriteStat, ...]]
+) -> None:
+    """Put the compaction on the metadata table's timeline; before that its files do not count."""
+    own = metadata.own
+    requested = Instant(instant_time, COMPACTION, InstantState.REQUESTED)
+    inflight = requested.in_state(InstantState.INFLIGHT)
+    own.storage.create(own.instant_path(requested), plan)
+    own.storage.create(own.instant_path(inflight), b"")
+    commit = CommitMetadata(partition_to_write_stats=stats, compacted=True, operation_type=_OPERATION_TYPE)
+    complete_in_metadata_table(metadata, replace(inflight, action=COMMIT), commit)
+
+
+def _delete_old_files(table: HudiTable, indexes: Sequence[str]) -> None:
+    """Delete the files of slices before the last two of each file group."""
+    metadata = find_kept(table)
+    if metadata is None:
+        return
+    own = metadata.own
+    for index in indexes:
+        groups = group_files(own.storage.list_directory(join(own.base_path, index)), HFILE)
+        for versions in completion_slicing(own).slice_partition(index, groups).values():
+            bases = sorted(time for time, version in versions.items() if version.base_files)
+            for time in [each for each in versions if len(bases) >= 2 and each < bases[-_KEPT_BASE_FILES]]:
+                own.storage.delete_files(versions[time].paths)

@@ -1,0 +1,146 @@
+"""Writes and services of tables with a metadata table that hudisql keeps, killed at each of their steps."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.format.metadata_table.column_statistics import column_statistics
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
+from hudisql.services.clean.clean_action import clean_table
+from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
+from hudisql.services.compaction.compaction_action import (
+    CompactionOptions,
+    run_compaction,
+    schedule_compaction,
+)
+from hudisql.storage import Storage
+from hudisql.table.files.listing_comparison import compare_listings
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table.measured_files import measure
+from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.fault_injection import run_and_kill
+from tests.oracle.comparison import our_rows
+from tests.write.crashed_commits import commit_a_file
+
+MOST_STEPS = 80
+
+
+def _commit(table: HudiTable) -> object:
+    return commit_a_file(table.storage, table.base_path)
+
+
+def _overwrite(table: HudiTable) -> object:
+    return commit_a_file(table.storage, table.base_path, overwrites=True)
+
+
+def _compact(table: HudiTable) -> object:
+    pending = sorted(table.timeline.pending_compactions)
+    if not pending:
+        scheduled = schedule_compaction(table, CompactionOptions(max_delta_commits=1), SINGLE_WRITER)
+        pending = [] if scheduled is None else [scheduled.timestamp]
+    return [run_compaction(None, table.reopened(), each, WriteOptions()) for each in pending]
+
+
+def _clean(table: HudiTable) -> object:
+    options = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1)
+    return clean_table(table, options, SINGLE_WRITER)
+
+
+ACTIONS: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
+    "commit": ("v9_cow_upsert_delete", _commit),
+    "overwrite": ("v9_cow_upsert_delete", _overwrite),
+    "clean": ("v9_cow_upsert_delete", _clean),
+    "compaction": ("v9_mor_avro_logs_deletes", _compact),
+}
+
+
+def assert_kept(path: str) -> None:
+    """The metadata table is kept, lists the files of the storage, and has statistics of all live files."""
+    table = open_table(Storage(), path)
+    metadata = find_kept(table)
+    assert metadata is not None
+    assert [found for found in compare_listings(metadata) if found.differs] == []
+    columns = read_index_definitions(table)[COLUMN_STATS].columns
+    known = {
+        (found.file_name, found.column_name)
+        for found in column_statistics(metadata.read_records(COLUMN_STATS))
+    }
+    files = [
+        file
+        for each in load_file_slices(table)
+        for file in (each.base_file, *each.log_files)
+        if file is not None and file.length
+    ]
+    names = {file.path.rpartition("/")[2] for file in files}
+    assert names
+    assert {(name, column) for name in names for column in columns} <= known
+
+
+@pytest.mark.parametrize("action", list(ACTIONS))
+def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
+    golden: Callable[[str], Any], tmp_path: Path, action: str
+) -> None:
+    name, run = ACTIONS[action]
+    original = str(shutil.copytree(golden(name).table, tmp_path / "original"))
+    create_metadata_table(open_table(Storage(), original), measure)
+    assert_kept(original)
+    before = _count(original)
+    path = str(tmp_path / "table")
+    for step in range(MOST_STEPS):
+        shutil.copytree(original, path)
+        is_killed = run_and_kill(path, lambda storage: run(open_table(storage, path)), step)
+        shutil.rmtree(Path(path, ".hoodie/.heartbeat"), ignore_errors=True)
+        table = open_table(Storage(), path)
+        metadata = find_kept(table)
+        assert metadata is not None
+        # What readers plan by it is what they plan by the storage.
+        listed = metadata.list_files()
+        live = {file.path.rpartition("/")[2] for each in load_file_slices(table) for file in _files(each)}
+        assert live <= {found for files in listed.values() for found in files.names.to_pylist()}
+        assert _count(path) == before or action in ("commit", "overwrite")
+        run(open_table(Storage(), path))
+        assert_kept(path)
+        shutil.rmtree(path)
+        if not is_killed:
+            assert step > 5
+            return
+    raise AssertionError("the action never came to its end")
+
+
+def _files(file_slice: Any) -> list[Any]:
+    return [file for file in (file_slice.base_file, *file_slice.log_files) if file is not None]
+
+
+def _count(path: str) -> int:
+    return our_rows(open_table(Storage(), path)).num_rows
+
+
+def test_deltacommits_are_compacted_and_old_files_deleted(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_table(Storage(), path), measure)
+    for number in range(9):
+        (_overwrite if number % 2 else _commit)(open_table(Storage(), path))
+        if number == 5:
+            _clean(open_table(Storage(), path))
+        assert_kept(path)
+    indexes = Path(path, ".hoodie/metadata")
+    for index in ("files", "column_stats", "partition_stats"):
+        bases = {found.name.split("_")[0]: 0 for found in (indexes / index).glob("*.hfile")}
+        for found in (indexes / index).glob("*.hfile"):
+            bases[found.name.split("_")[0]] += 1
+        assert set(bases.values()) == {2}
+        assert len(list((indexes / index).glob(".*.log.*"))) < 12
