@@ -25,6 +25,7 @@ _SPARK_SETTINGS: Final = (
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 )
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
+_VERSION_WITH_STATISTICS: Final = 9
 _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
 _SCHEMA_ON_READ: Final = "hoodie.schema.on.read.enable=true"
 
@@ -116,13 +117,19 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
         return Answer(reader, verdict[0], name, settings, verdict[1])
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
-    if state.has_partition_statistics and state.is_partitioned:
+    if state.has_statistics_of_sources:
+        return Answer(reader, Reads.RIGHT, name, settings)
+    if state.has_own_statistics:
         why = (
-            "the metadata table has column statistics, which know no data column of partitions with"
-            " skeletons: without the setting filtered reads lose rows"
+            "the metadata table has column statistics, which know no data column of skeletons: without the"
+            " setting filtered reads lose rows"
         )
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
-    why = "writers need hoodie.write.table.version=6 and hoodie.metadata.index.column.stats.enable=false"
+    no_statistics = "hoodie.metadata.index.column.stats.enable=false"
+    if state.version == _VERSION_WITH_STATISTICS:
+        why = f"writers need {no_statistics}, or the metadata table of CALL create_metadata_table"
+    else:
+        why = f"writers need hoodie.write.table.version=6 and {no_statistics}"
     return Answer(reader, Reads.RIGHT, name, settings, why)
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from hudisql.bootstrap.source.footers import FileFooter, read_few_footers
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import HudisqlError
+from hudisql.errors import CorruptTableError, HudisqlError, UnsupportedTableError
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.log_file.log_block import BlockType, CorruptBlock, parse_log_blocks
 from hudisql.format.paths.external_file import ExternalFile
@@ -23,6 +23,7 @@ from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.storage import Storage, join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.metadata_table import open_metadata_table
 from hudisql.table.partitions.registered_partitions import registered_partitions
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.instant_files import read_commits
@@ -41,14 +42,16 @@ class ReaderState:
     `version_problem` says why hudisql cannot open the table; everything from the timeline is then empty.
     `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
     `register_only` partitions without a file of Hudi's, `has_column_ids` says that columns were changed by
-    schema-on-read. `entries` are the metastore's entries, the main one
-    first; `looked_at` names the sources of this state.
+    schema-on-read. `has_own_statistics` says that the metadata table has statistics of the skeletons
+    themselves, `has_statistics_of_sources` those of their external files. `entries` are the metastore's
+    entries, the main one first; `looked_at` names the sources of this state.
     """
 
     version: int
     is_merge_on_read: bool
     is_partitioned: bool
-    has_partition_statistics: bool
+    has_own_statistics: bool
+    has_statistics_of_sources: bool = False
     entries: tuple[MetastoreTable, ...] = ()
     version_problem: str | None = None
     bootstrapped: int = 0
@@ -87,7 +90,7 @@ def state_of_properties(
         version=properties.version,
         is_merge_on_read=properties.table_type == "MERGE_ON_READ",
         is_partitioned=bool(properties.partition_fields),
-        has_partition_statistics=_has_statistics(properties),
+        has_own_statistics=_has_statistics(properties),
         entries=tuple(entries),
         version_problem=problem.message,
     )
@@ -97,12 +100,14 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
     """The state of a table. Raises CorruptTableError, StorageError."""
     groups = _groups_of_timeline(table) if not list_archive_files(table) else _groups_of_listing(table)
     source_files = _spread(list(groups.bootstrapped.values()))
+    has_right = _has_statistics_of_sources(table)
     log_files = _spread([path for paths in groups.logs.values() for path in paths])
     return ReaderState(
         version=table.version,
         is_merge_on_read=table.is_merge_on_read,
         is_partitioned=bool(table.partition_columns),
-        has_partition_statistics=_has_statistics(table.properties),
+        has_own_statistics=_has_statistics(table.properties) and not has_right,
+        has_statistics_of_sources=has_right,
         entries=tuple(entries),
         bootstrapped=len(groups.bootstrapped),
         register_only=len(registered_partitions(table).by_path),
@@ -180,6 +185,14 @@ def _groups_of_listing(table: HudiTable) -> _Groups:
         wrote_base,
         "a listing of all partitions, since commits are archived",
     )
+
+
+def _has_statistics_of_sources(table: HudiTable) -> bool:
+    try:
+        metadata = open_metadata_table(table) if _has_statistics(table.properties) else None
+    except (CorruptTableError, UnsupportedTableError):
+        return False
+    return metadata is not None and metadata.has_statistics_of_sources
 
 
 def _has_statistics(properties: TableProperties) -> bool:

@@ -47,8 +47,8 @@ OURS = (
     "UPDATE {t} SET note = NULL, price = -seq WHERE seq IN (4, 31, 78)",
 )
 OURS_OF_PARTITIONS = (
-    "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') SELECT id, seq, total, fare, price, is_even, day, at, "
-    "'ours', place, labels, extra FROM {t} WHERE dt = '2024-03-02' AND seq < 60",
+    "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') SELECT id, seq, total, fare, price, is_even, day, "
+    "at, 'ours', place, labels, extra FROM {t} WHERE dt = '2024-03-02' AND seq < 60",
     "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
 )
 OURS_AFTERWARDS = (

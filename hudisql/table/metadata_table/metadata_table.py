@@ -46,6 +46,8 @@ from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.table.slicing.latest_slice import latest_slice
 
+STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
+"""A property of a metadata table whose statistics of skeletons are those of the external files."""
 _OWN_INSTANT_DIGITS: Final = 20
 _FIRST_INIT_SUFFIX: Final = "010"
 _SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
@@ -78,6 +80,15 @@ class MetadataTable:
             self.own.timeline.is_visible(commit.timestamp) or self._is_compacted(commit)
             for commit in self.table.timeline.commits
         )
+
+    @property
+    def has_statistics_of_sources(self) -> bool:
+        """True if statistics of skeletons are those of their external files: if hudisql made all indexes.
+
+        Another writer that makes one of them has an instant of its own for that.
+        """
+        made = [each for each in self.own.timeline.completed if each.timestamp.startswith(_BEFORE_ALL)]
+        return self.own.properties.get(STATISTICS_OF_SOURCES) == "true" and len(made) <= 1
 
     def list_partitions(self) -> list[str]:
         """The paths of the table's partitions, sorted; "" for a table without partitions.

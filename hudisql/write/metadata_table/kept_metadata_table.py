@@ -2,7 +2,7 @@
 
 Kept are the indexes `files`, `column_stats` and `partition_stats` of tables of version 9. Statistics that
 Apache Hudi made of skeletons lack the columns of the external files: of a bootstrapped table only the
-metadata table that hudisql made is kept (`STATISTICS_OF_SOURCES`).
+metadata table that hudisql made is kept (`MetadataTable.has_statistics_of_sources`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from hudisql.table.properties.table_configuration import (
     has_metadata_table,
 )
 
-STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
-"""A property of a metadata table whose statistics of skeletons are those of the external files."""
 INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS)
 """The indexes that are kept, in the order of the table's property."""
 INDEX_VERSION: Final = "V2"
 KEPT_VERSION: Final = 9
 """The table version whose metadata tables are kept."""
-_MADE_INSTANTS: Final = "0" * 14
 
 
 def find_kept(table: HudiTable) -> MetadataTable | None:
@@ -60,13 +57,7 @@ def _is_sound(metadata: MetadataTable) -> bool:
     definition = read_index_definitions(metadata.table).get(COLUMN_STATS)
     if definition is None or definition.version != INDEX_VERSION:
         return False
-    return not metadata.table.is_bootstrapped or _is_of_sources(metadata)
-
-
-def _is_of_sources(metadata: MetadataTable) -> bool:
-    """True if hudisql made all of its indexes: another writer's has an instant of its own."""
-    made = [each for each in metadata.own.timeline.completed if each.timestamp.startswith(_MADE_INSTANTS)]
-    return metadata.own.properties.get(STATISTICS_OF_SOURCES) == "true" and len(made) <= 1
+    return not metadata.table.is_bootstrapped or metadata.has_statistics_of_sources
 
 
 def drop_unless_kept(table: HudiTable) -> bool:

@@ -50,6 +50,7 @@ from hudisql.table.metadata_table.index_definitions import (
     IndexDefinition,
     render_index_definitions,
 )
+from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     METADATA_PARTITIONS_INFLIGHT,
@@ -60,7 +61,6 @@ from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured
 from hudisql.write.metadata_table.kept_metadata_table import (
     INDEX_VERSION,
     KEPT_VERSION,
-    STATISTICS_OF_SOURCES,
 )
 from hudisql.write.metadata_table.measured_files import Measured
 from hudisql.write.metadata_table.metadata_commit import (

@@ -22,6 +22,8 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
+from hudisql.write.metadata_table.measured_files import measure
+from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 
 
 def _rows(path: str) -> dict[str, dict[str, Any]]:
@@ -72,6 +74,17 @@ def test_statistics_of_1x_on_partitions_with_skeletons_need_a_setting(golden: An
     row = _rows(str(path))["Spark 3.5 + Hudi 1.x bundle"]
     assert row["settings"].endswith("hoodie.enable.data.skipping=false")
     assert "lose rows" in row["why"]
+
+
+def test_statistics_of_the_source_files_need_no_setting(golden: Any, tmp_path: Path) -> None:
+    path = str(shutil.copytree(golden("v9_cow_bootstrap_meta").table, tmp_path / "t"))
+    reader = "Spark 3.5 + Hudi 1.x bundle"
+    assert "create_metadata_table" in _rows(path)[reader]["why"]
+    create_metadata_table(open_table(Storage(), path), measure)
+    row = _rows(path)[reader]
+    assert row["reads"] == "right"
+    assert "skipping" not in row["settings"]
+    assert not row["why"]
 
 
 def test_a_table_of_a_later_version_is_answered_by_its_properties(golden: Any, tmp_path: Path) -> None:
