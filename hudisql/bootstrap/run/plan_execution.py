@@ -131,23 +131,26 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         _discard_if_taken_over(storage, plan, lease)
         record_commit(plan.target_path, None, bootstrap_instant(plan))
         if plan.request.table_version == KEPT_VERSION:
-            _make_metadata_table(context, plan)
+            written += _make_metadata_table(context, plan)
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
 
 
-def _make_metadata_table(context: Context, plan: BootstrapPlan) -> None:
-    """Make the metadata table; Hudi 1.2 would make one with statistics of the skeletons alone."""
+def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
+    """Make the metadata table; Hudi 1.2 would make one with statistics of the skeletons alone.
+
+    Returns the bytes written. The table stands without it, too: an error is a warning.
+    """
     try:
         table = open_table(context.storage, plan.target_path)
-        create_metadata_table(
-            table, partial(measure_in_tasks, lambda: context.spark, console=context.console)
-        )
+        measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
+        return create_metadata_table(table, measure).bytes
     except HudisqlError as error:
         context.console.warning(
             f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; without "
             "it Apache Hudi 1.2 leaves out rows in filtered reads after its own next write: CALL "
             "create_metadata_table makes it"
         )
+        return 0
 
 
 def _await_late_attempts(age: float, closed: float) -> None:

@@ -302,12 +302,15 @@ def _report_rows(report: BootstrapReport) -> Iterator[BootstrapTableRow]:
 
 
 def _warnings_of_report(report: BootstrapReport) -> Iterator[str]:
+    from hudisql.write.metadata_table.kept_metadata_table import KEPT_VERSION
+
     for finding in report.plan.warnings:
         yield str(finding)
     if report.result.resumed_files:
         yield f"{report.result.resumed_files:,} of the files were finished by an earlier run"
     yield from report.notices
-    if report.plan.partition_columns and report.plan.skeleton_partitions:
+    has_statistics = report.plan.request.table_version == KEPT_VERSION
+    if report.plan.partition_columns and report.plan.skeleton_partitions and not has_statistics:
         # See tests/oracle/test_bootstrap_upsert.py.
         yield (
             "Hudi 1.x writers must set hoodie.metadata.index.column.stats.enable=false, or filtered reads of"

@@ -86,11 +86,14 @@ _PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class NewMetadataTable:
-    """What was made: the names of the indexes, the number of files, and of records with statistics."""
+    """What was made: the names of the indexes, the number of files, and of records with statistics, and the
+    bytes of the base files.
+    """
 
     indexes: tuple[str, ...]
     files: int
     statistics: int
+    bytes: int
 
 
 def create_metadata_table(
@@ -112,8 +115,9 @@ def create_metadata_table(
         measure(table, _measured_files(table, fields)), with_partitions=bool(table.partition_columns)
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
-    _write(table, updates, tuple(each.name for each in fields))
-    return NewMetadataTable(tuple(sorted(updates)), sum(map(len, sizes.values())), len(updates[COLUMN_STATS]))
+    written = _write(table, updates, tuple(each.name for each in fields))
+    files = sum(map(len, sizes.values()))
+    return NewMetadataTable(tuple(sorted(updates)), files, len(updates[COLUMN_STATS]), written)
 
 
 _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
@@ -189,8 +193,11 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
-def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns: tuple[str, ...]) -> None:
-    """Write the files of the metadata table, then name it in the table's properties."""
+def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns: tuple[str, ...]) -> int:
+    """Write the files of the metadata table, then name it in the table's properties.
+
+    Returns the bytes of its base files.
+    """
     storage, base_path = table.storage, metadata_table_directory(table.base_path)
     layout, now = table.timeline.layout, datetime.now(UTC)
     for directory in new_table_directories(layout.version):
@@ -214,6 +221,7 @@ def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns
         INDEX_DEFINITIONS_PATH: _DEFINITIONS_FILE,
     }
     update_table_properties(storage, table.base_path, changes)
+    return sum(stat.file_size_in_bytes for stat in commit.write_stats)
 
 
 def _write_index(table: HudiTable, index: str, records: Mapping[str, bytes]) -> Iterator[WriteStat]:
