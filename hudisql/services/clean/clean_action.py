@@ -33,7 +33,7 @@ from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.savepoint_files import savepointed_files
 from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept, has_unkept
-from hudisql.write.metadata_table.metadata_commit import prepare_clean, write_deltacommit
+from hudisql.write.metadata_table.metadata_commit import write_clean
 from hudisql.write.transaction.commit import (
     check_writable,
     complete_interrupted_undoings,
@@ -188,9 +188,7 @@ def _write_metadata_table(
         partition: [path.rpartition("/")[2] for path in some if path not in failed]
         for partition, some in paths.items()
     }
-    updates = prepare_clean(now, deleted, emptied)
-    if updates is not None:
-        write_deltacommit(now, instant.timestamp, updates)
+    write_clean(now, instant.timestamp, deleted, emptied)
 
 
 def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:

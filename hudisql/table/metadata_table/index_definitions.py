@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
@@ -45,8 +45,6 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
     if not relative:
         return {}
     path = join(table.base_path, relative)
-    if table.storage.info(path) is None:
-        return {}
     try:
         definitions = json.loads(table.storage.read(path))["indexDefinitions"]
         return {
@@ -55,6 +53,8 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
             )
             for name, each in definitions.items()
         }
+    except NoSuchPathError:
+        return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the index definitions {path} cannot be read: {error}",

@@ -32,17 +32,21 @@ def find_kept(table: HudiTable) -> MetadataTable | None:
 
     Raises StorageError.
     """
-    if table.version != KEPT_VERSION or not table.properties.metadata_partitions:
-        return None
-    if not set(table.properties.metadata_partitions) <= set(INDEXES):
-        return None
-    if table.properties.get(METADATA_PARTITIONS_INFLIGHT) or table.file_columns is not None:
+    if not has_kept_indexes(table):
         return None
     try:
         metadata = open_metadata_table(table)
         return metadata if metadata is not None and _is_sound(metadata) else None
     except (CorruptTableError, UnsupportedTableError):
         return None
+
+
+def has_kept_indexes(table: HudiTable) -> bool:
+    """True if the table's own properties name a metadata table of the kept kind; no request is sent."""
+    indexes = set(table.properties.metadata_partitions)
+    if table.version != KEPT_VERSION or not indexes or not indexes <= set(INDEXES):
+        return False
+    return not table.properties.get(METADATA_PARTITIONS_INFLIGHT) and table.file_columns is None
 
 
 def _is_sound(metadata: MetadataTable) -> bool:

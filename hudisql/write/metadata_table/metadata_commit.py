@@ -45,12 +45,16 @@ from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured, merged_ranges
-from hudisql.write.metadata_table.kept_metadata_table import find_kept, names_metadata_table
+from hudisql.write.metadata_table.kept_metadata_table import (
+    find_kept,
+    has_kept_indexes,
+    names_metadata_table,
+)
 from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
@@ -71,25 +75,24 @@ IndexUpdates = Mapping[str, IndexUpdate]
 
 
 def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) -> IndexUpdates | None:
-    """What the commit changes in a metadata table that is kept; None if the table has none.
+    """What the commit changes in a metadata table of the kept kind; None if the table has none.
 
     Reads the footers of the new files, and their rows where footers lack statistics. Raises
     CorruptTableError, StorageError.
     """
-    metadata = find_kept(table)
-    if metadata is None:
+    if not has_kept_indexes(table):
         return None
+    indexes = table.properties.metadata_partitions
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
     updates = {FILES: IndexUpdate(file_records({path: _sizes(stats) for path, stats in written.items()}))}
-    if COLUMN_STATS in metadata.indexes:
-        fields = _measured_fields(table, commit)
+    definition = read_index_definitions(table).get(COLUMN_STATS)
+    if COLUMN_STATS in indexes and definition is not None:
+        fields = _measured_fields(table, commit, definition)
         files = {
             path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
             for path, stats in written.items()
         }
-        updates |= statistics_updates(
-            measure(table, files), with_partitions=PARTITION_STATS in metadata.indexes
-        )
+        updates |= statistics_updates(measure(table, files), with_partitions=PARTITION_STATS in indexes)
     return updates
 
 
@@ -101,7 +104,8 @@ def write_commit(
     `updates` are those of `prepare_commit`; another writer may have made the metadata table meanwhile. Raises
     WriteConflictError if it is now one that is not kept, CorruptTableError, StorageError.
     """
-    if find_kept(now) is None:
+    metadata = find_kept(now)
+    if metadata is None:
         if names_metadata_table(now):
             raise WriteConflictError(
                 f"another writer has made or changed the metadata table of {now.base_path}, and hudisql does "
@@ -113,20 +117,20 @@ def write_commit(
     if updates is None:
         updates = prepare_commit(now, commit, instant_time)
     if updates is not None:
-        write_deltacommit(now, instant_time, updates)
+        _write_deltacommit(metadata, instant_time, updates)
 
 
-def prepare_clean(
-    table: HudiTable, deleted: Mapping[str, Sequence[str]], emptied: Iterable[str]
-) -> IndexUpdates | None:
-    """What a clean changes: the names of `deleted` files by partition path, and the partitions that it
-    removes; None if the table has no metadata table that is kept.
+def write_clean(
+    table: HudiTable, instant_time: str, deleted: Mapping[str, Sequence[str]], emptied: Iterable[str]
+) -> None:
+    """Write what a clean changes to a kept metadata table before the clean completes, under its lock.
 
+    `deleted` are the names of the deleted files by partition path, `emptied` the partitions that are gone.
     Raises StorageError.
     """
     metadata = find_kept(table)
     if metadata is None:
-        return None
+        return
     names = {_key(path): tuple(found) for path, found in deleted.items() if found}
     gone = [_key(path) for path in emptied]
     records = {key: encode_file_list({}, deleted=found) for key, found in names.items()}
@@ -142,7 +146,7 @@ def prepare_clean(
             for column in columns.values()
         ]
         updates[COLUMN_STATS] = IndexUpdate(deleted=tuple(keys))
-    return updates
+    _write_deltacommit(metadata, instant_time, updates)
 
 
 def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
@@ -168,9 +172,10 @@ def file_records(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
     return {ALL_PARTITIONS: encode_partition_list([_key(path) for path in sizes]), **records}
 
 
-def _measured_fields(table: HudiTable, commit: CommitMetadata) -> tuple[pa.Field, ...]:
+def _measured_fields(
+    table: HudiTable, commit: CommitMetadata, definition: IndexDefinition
+) -> tuple[pa.Field, ...]:
     """The columns of the index as this commit writes them."""
-    definition = read_index_definitions(table)[COLUMN_STATS]
     schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
     types = {each.name: each for each in (*META_SCHEMA, *schema)}
     found = [types[name] for name in definition.columns if name in types]
@@ -232,14 +237,11 @@ def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str
     return updates
 
 
-def write_deltacommit(table: HudiTable, instant_time: str, updates: IndexUpdates) -> None:
+def _write_deltacommit(metadata: MetadataTable, instant_time: str, updates: IndexUpdates) -> None:
     """Write the updates of the table's action with this instant time, under the caller's lock.
 
-    The metadata table is one that `find_kept` gives. An earlier attempt of the same action is undone first.
-    Raises StorageError.
+    An earlier attempt of the same action is undone first.
     """
-    metadata = find_kept(table)
-    assert metadata is not None  # the caller holds the lock under which it was found
     if _has_instant(metadata, instant_time):
         _undo(metadata, instant_time)
     own = metadata.own

@@ -32,12 +32,12 @@ from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.properties.table_configuration import drop_metadata_table
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import group_files
 from hudisql.write.metadata_table.column_ranges import merged_ranges
 from hudisql.write.metadata_table.kept_metadata_table import (
-    drop_unless_kept,
     find_kept,
     names_metadata_table,
 )
@@ -57,15 +57,14 @@ _Layer = dict[bytes, bytes | None]
 """Records by key, of one base file or log block; None is a deleted key."""
 
 
-def _compact(table: HudiTable) -> bool:
-    """Compact the file groups that are due; True if there were some. Called under the table's lock.
+def _compact(metadata: MetadataTable) -> None:
+    """Compact the file groups that are due.
 
-    Nothing is due before ten deltacommits, or while an action of the table is pending that the metadata table
-    has completed. Raises CorruptTableError, StorageError.
+    None is before ten deltacommits, or while an action of the table is pending that the metadata table has
+    completed.
     """
-    metadata = find_kept(table)
-    if metadata is None or not _has_enough(metadata):
-        return False
+    if not _has_enough(metadata):
+        return
     chosen = {
         index: [each for each in metadata.latest_slices(index) if _is_due(each)] for index in metadata.indexes
     }
@@ -76,7 +75,7 @@ def _compact(table: HudiTable) -> bool:
         if (found := _read_layers(metadata, each)) is not None
     }
     if not layers:
-        return False
+        return
     instant_time = next_time(metadata)
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
@@ -84,8 +83,7 @@ def _compact(table: HudiTable) -> bool:
         stats[index].append(_write_base_file(metadata, index, file_id, instant_time, records))
     plan = _plan([each for slices in chosen.values() for each in slices])
     _complete(metadata, instant_time, plan, {index: tuple(found) for index, found in stats.items()})
-    _delete_old_files(table, sorted(stats))
-    return True
+    _delete_old_files(metadata.table, sorted(stats))
 
 
 def prepare_metadata_table(table: HudiTable) -> bool:
@@ -94,11 +92,13 @@ def prepare_metadata_table(table: HudiTable) -> bool:
     Called under the table's lock. True if one was dropped. Raises UnsupportedTableError while another writer
     may be active on a table whose metadata table is to be dropped, CorruptTableError, StorageError.
     """
-    if names_metadata_table(table):
+    metadata = find_kept(table)
+    if metadata is None and names_metadata_table(table):
         _undo_interrupted_compactions(table)
-    if drop_unless_kept(table):
-        return True
-    _compact(table)
+        metadata = find_kept(table)
+    if metadata is None:
+        return drop_metadata_table(table)
+    _compact(metadata)
     return False
 
 
