@@ -9,11 +9,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import BootstrapBlockedError, InvalidArgumentError, RepeatedKeysError, SourceError
+from hudisql.bootstrap.run import plan_execution
+from hudisql.errors import (
+    BootstrapBlockedError,
+    InvalidArgumentError,
+    RepeatedKeysError,
+    SourceError,
+    StorageError,
+)
 from tests.fault_injection import run_with_fault
 from tests.other_tables import FORMATS, HIVE_CSV, ROWS, other_table
 from tests.procedures.bootstrap.test_resume import check_is_whole, visible_rows
 from tests.procedures.conftest import sql_literal
+from tests.soak import parameters
 from tests.sources import fingerprint
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -24,7 +32,7 @@ def rows_of(session: Any, table: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in session.sql(f"SELECT {columns} FROM {table} ORDER BY id").rows]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", parameters(FORMATS, in_ci=["csv"]))
 def test_the_statement_that_the_error_names_copies_the_rows(
     call: Callable[..., Any], session: Any, tmp_path: Path, name: str, kind: str
 ) -> None:
@@ -48,7 +56,7 @@ def test_the_statement_that_the_error_names_copies_the_rows(
     assert "hoodie.table.recordkey.fields=id" in (tmp_path / "t/.hoodie/hoodie.properties").read_text()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", parameters(FORMATS, in_ci=["orc", "csv"]))
 def test_spark_reads_the_rows_once_and_they_become_base_files(
     call: Callable[..., Any], session: Any, tmp_path: Path, name: str, kind: str
 ) -> None:
@@ -136,7 +144,7 @@ def test_a_csv_directory_keeps_its_nulls_and_leaves_out_header_lines_and_ignored
     assert f"MERGE INTO {name} USING {source}" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("kind", ["orc", "text", "json"])
+@pytest.mark.parametrize("kind", parameters(["orc", "text", "json"], in_ci=["text"]))
 def test_partition_values_that_are_escaped_or_null_and_a_filter(
     rewrite: Callable[..., Any], call: Callable[..., Any], session: Any, tmp_path: Path, name: str, kind: str
 ) -> None:
@@ -184,6 +192,25 @@ def test_repeated_and_missing_keys_stop_the_run_before_the_commit(
     assert session.sql(f"SELECT count(*) FROM {name}").rows[0][0] == 3
 
 
+def test_a_failed_run_is_resumed(
+    rewrite: Callable[..., Any], session: Any, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise StorageError("injected fault")
+
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("id,n\na,1\nb,2\n")
+    source = csv_table(session, name, tmp_path / "csv")
+    with monkeypatch.context() as patched:
+        patched.setattr(plan_execution, "write_table_files", fail)
+        with pytest.raises(StorageError, match="injected fault"):
+            rewrite(source, resume=True)
+    assert (visible_rows(tmp_path / "t"), len(list((tmp_path / "t").glob("*.parquet")))) == (None, 1)
+    rewrite(source, resume=True)
+    check_is_whole(session, name, tmp_path / "t", 2)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("step", [2, 9])
 def test_a_killed_run_is_resumed(
     spark: Any,
