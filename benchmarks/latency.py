@@ -6,18 +6,15 @@ of its own, of the same kind, and syncs the table there after each commit, as bo
 sessions have run one Spark job, and CREATE DATABASE and CREATE TABLE, before the first INSERT is timed.
 
 Seconds by the clock, and CPU seconds of all processes but the metastores, are medians; of the first INSERT of
-a session the one run that there is. For hudisql Spark's jobs and tasks are counted, too. Commands of the
-shell are measured as whole processes. Writes docs/benchmarks-latency.md.
+a session the one run that there is. For hudisql Spark's jobs and tasks are counted, too. Writes a part of
+docs/benchmarks-latency.md; `benchmarks.start_up` measures commands as whole processes.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,13 +50,6 @@ STATEMENTS: Final = {
     "ON t.id = s.id AND t.city = s.city WHEN MATCHED THEN UPDATE SET fare = s.fare, ts = s.ts",
     "DELETE": "DELETE FROM {} WHERE id = {n}1",
     "SELECT": "SELECT count(*), sum(fare) FROM {} WHERE ts < {n}",
-}
-COMMANDS: Final[dict[str, tuple[str, ...]]] = {
-    "hudisql --version": ("--version",),
-    "hudisql config": ("config",),
-    "hudisql -e 'CALL help()'": ("-e", "CALL help()"),
-    "hudisql -e 'SELEC 1' (a syntax error)": ("-e", "SELEC 1"),
-    "hudisql -e 'SELECT 1'": ("-e", "SELECT 1"),
 }
 
 
@@ -150,25 +140,7 @@ def _measure(
     return Latency(wall, cpu, len(made), sum(made.values()))
 
 
-def run_commands(directory: Path) -> Latencies:
-    """Whole `hudisql` processes, each from nothing: no metastore runs before or after."""
-    found = {}
-    for name, arguments in COMMANDS.items():
-        command = [sys.executable, "-m", "hudisql", "--warehouse", str(directory / "commands"), *arguments]
-        seconds = []
-        for _ in range(3):
-            started = time.perf_counter()
-            subprocess.run(command, check=False, capture_output=True, cwd=directory, env=_environment())
-            seconds.append(time.perf_counter() - started)
-        found[name] = Latency(statistics.median(seconds))
-    return found
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-def render_page(options: Options, ours: Latencies, theirs: Latencies, commands: Latencies) -> str:
+def render_page(options: Options, ours: Latencies, theirs: Latencies) -> str:
     """The page of docs/."""
     lines = [
         f"# {TITLE}",
@@ -192,8 +164,6 @@ def render_page(options: Options, ours: Latencies, theirs: Latencies, commands: 
             f"≤ {goal:g}: {'met' if ratio <= goal else '**missed**'} | {mine.cpu:.2f} | "
             f"{theirs[name].cpu:.2f} | {mine.jobs} | {mine.tasks} |"
         )
-    lines += ["", "| command, a process of its own | s |", "|---|---|"]
-    lines += [f"| `{name}` | {taken.seconds:.2f} |" for name, taken in commands.items()]
     return "\n".join([*lines, ""])
 
 
@@ -206,8 +176,7 @@ def main() -> int:
         theirs, their_rows = run_theirs(options, scratch / "theirs")
         if our_rows != their_rows:
             raise UnequalResultsError(f"hudisql's rows {our_rows} and Hudi's {their_rows}")
-        commands = run_commands(scratch)
-    page = render_page(options, ours, theirs, commands)
+    page = render_page(options, ours, theirs)
     replace_part(options.output, TITLE, page)
     print(page)
     return 0

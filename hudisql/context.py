@@ -82,7 +82,7 @@ class Context:
         return made
 
     def start(self) -> None:
-        """Start Spark and the metastore at the same time, unless they are running."""
+        """Start Spark and, if this context needs a catalog, the metastore at the same time."""
         _ = self.spark
 
     @property

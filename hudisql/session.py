@@ -190,7 +190,7 @@ class Session:
         """The text of a statement with the values of its `${variables}`. Raises UndefinedVariableError."""
         self._check_open()
         text = statement.text
-        if "${" in text and self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
+        if "${" in text and self.context.setting("spark.sql.variable.substitute", "true") == "true":
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
         return text
 
@@ -301,21 +301,24 @@ class Session:
 
     def _variables(self) -> Variables:
         settings = self.context.settings
-        configuration = _SparkConfiguration(self.spark, settings.hiveconf)
+        configuration = _SparkConfiguration(self.context)
         # Spark's SET drops the prefix of `hivevar:name`.
         hivevar: Mapping[str, str] = ChainMap(configuration, settings.hivevar)  # type: ignore[arg-type]
         return Variables(hivevar=hivevar, hiveconf=configuration)
 
 
 class _SparkConfiguration(Mapping[str, str]):
-    """Spark's and Hive's current settings (after SET)."""
+    """Spark's and Hive's current settings (after SET). Spark starts for a setting that only it knows."""
 
-    def __init__(self, spark: SparkSession, hiveconf: Mapping[str, str]) -> None:
-        self._spark = spark
-        self._hiveconf = hiveconf
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._hiveconf = context.settings.hiveconf
 
     def __getitem__(self, key: str) -> str:
-        value: Any = self._spark.conf.get(key, None)
+        spark = self._context.started_spark
+        value: Any = self._context.settings.conf.get(key)
+        if spark is not None or (value is None and key.startswith("spark.")):
+            value = self._context.without_catalog().spark.conf.get(key, None)
         return self._hiveconf[key] if value is None else str(value)
 
     def __iter__(self) -> Iterator[str]:

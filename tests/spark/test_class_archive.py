@@ -25,7 +25,7 @@ def _no_options(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    return tmp_path / "cache folder" / "key.jsa"
+    return tmp_path / "cache directory" / "key.jsa"
 
 
 def run_java(archive: Path, *, records: bool = True) -> str:
