@@ -171,11 +171,6 @@ class OwnedParts:
             raise
 
     def _start_with_catalog(self) -> None:
-        from hudisql.catalog.embedded import check_writable_warehouse
-
-        if not self._settings.metastore_uris:
-            # Fail before Spark starts.
-            check_writable_warehouse(self._settings.warehouse)
         opening = self._metastore_opening()
         if self._settings.metastore_uris:
             # Fail before Spark starts if a given metastore does not answer.
@@ -212,6 +207,11 @@ class OwnedParts:
 
     def _metastore_opening(self) -> Future[None]:
         """The running or completed start of the metastore; a new one if the last has failed."""
+        from hudisql.catalog.embedded import check_writable_warehouse
+
+        if not self._settings.metastore_uris:
+            # Fail before anything starts.
+            check_writable_warehouse(self._settings.warehouse)
         opening = self._opening
         if opening is None or (opening.done() and opening.exception() is not None):
             opening = self._opening = _in_background(self._open_metastore)
