@@ -128,11 +128,11 @@ def merge_file_records(records: Sequence[bytes]) -> bytes:
     merged: dict[str, int] = {}
     decoded = [load_codec(_SCHEMA_RECORD).decode_body(record) for record in records]
     for record in decoded:
-        for name, told in record["filesystemMetadata"].items():
-            if told["isDeleted"]:
+        for name, stored in record["filesystemMetadata"].items():
+            if stored["isDeleted"]:
                 merged.pop(name, None)
             else:
-                merged[name] = max(told["size"], merged.get(name, 0))
+                merged[name] = max(stored["size"], merged.get(name, 0))
     listed = {name: {"size": size, "isDeleted": False} for name, size in merged.items()}
     return _encode({"type": decoded[-1]["type"], "filesystemMetadata": listed})
 
@@ -146,27 +146,27 @@ def merge_range_records(
     """
     decoded = [load_codec(_SCHEMA_RECORD).decode_body(record)["ColumnStatsMetadata"] for record in records]
     ranges: list[ColumnRange] = []
-    for told in decoded:
+    for stored in decoded:
         ranges = (
-            [_range_of(told)] if told["isTightBound"] or told["isDeleted"] else [*ranges, _range_of(told)]
+            [_range_of(stored)] if stored["isTightBound"] or stored["isDeleted"] else [*ranges, _range_of(stored)]
         )
     if decoded[-1]["isDeleted"]:
         return records[-1]
     return encode_range(merge(ranges), decoded[-1]["fileName"], of_partition=True)
 
 
-def _range_of(told: Mapping[str, Any]) -> ColumnRange:
-    least, greatest = told["minValue"], told["maxValue"]
+def _range_of(stored: Mapping[str, Any]) -> ColumnRange:
+    least, greatest = stored["minValue"], stored["maxValue"]
     name, _ = least or greatest or (f"{_MODEL}.StringWrapper", None)
     return ColumnRange(
-        told["columnName"],
+        stored["columnName"],
         name.rpartition(".")[2],
-        told["valueType"]["typeOrdinal"],
+        stored["valueType"]["typeOrdinal"],
         None if least is None else least[1]["value"],
         None if greatest is None else greatest[1]["value"],
-        values=told["valueCount"],
-        nulls=told["nullCount"],
-        type_details=told["valueType"]["additionalInfo"],
-        stored_bytes=told["totalSize"],
-        raw_bytes=told["totalUncompressedSize"],
+        values=stored["valueCount"],
+        nulls=stored["nullCount"],
+        type_details=stored["valueType"]["additionalInfo"],
+        stored_bytes=stored["totalSize"],
+        raw_bytes=stored["totalUncompressedSize"],
     )

@@ -112,10 +112,10 @@ def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, Column
             nulls = footer.num_rows if value.as_py() is None else 0
             found[each.name] = _new_range(each, least, least, footer.num_rows, nulls)
         else:
-            told = _range_in_footer(footer if is_meta else of_data, each)
-            if told is not None:
+            known = _range_in_footer(footer if is_meta else of_data, each)
+            if known is not None:
                 is_other = external is not None and not is_meta
-                found[each.name] = replace(told, stored_bytes=0, raw_bytes=0) if is_other else told
+                found[each.name] = replace(known, stored_bytes=0, raw_bytes=0) if is_other else known
     return found
 
 
@@ -130,15 +130,15 @@ def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange |
     least, greatest, nulls, stored, raw = [], [], 0, 0, 0
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(at)
-        told = chunk.statistics if chunk.is_stats_set else None
-        if told is None or not told.has_null_count:
+        known = chunk.statistics if chunk.is_stats_set else None
+        if known is None or not known.has_null_count:
             return None
-        if told.has_min_max:
-            least.append(told.min)
-            greatest.append(told.max)
-        elif told.null_count != footer.row_group(number).num_rows:
+        if known.has_min_max:
+            least.append(known.min)
+            greatest.append(known.max)
+        elif known.null_count != footer.row_group(number).num_rows:
             return None
-        nulls += told.null_count
+        nulls += known.null_count
         stored += chunk.total_compressed_size
         raw += chunk.total_uncompressed_size
     try:
