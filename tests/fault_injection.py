@@ -196,7 +196,8 @@ def _commit_and_archive(table: Any, instants: Sequence[Any]) -> None:
     from hudisql.format.timeline.instant import Instant, InstantState, new_instant_time
     from hudisql.services.archive.archive_action import archive_instants
     from hudisql.services.archive.archive_plan import until_files_are_left
-    from hudisql.write.transaction.timeline_files import now_on_timeline, timeline_files
+    from hudisql.table.properties.timeline_clock import now_on_timeline
+    from hudisql.write.transaction.timeline_files import timeline_files
 
     files = timeline_files(table.timeline.layout)
     time = new_instant_time(table.timeline.latest_time, now_on_timeline(table))

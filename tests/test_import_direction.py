@@ -108,6 +108,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "keygen",
         "handle",
         "index",
+        "metadata_table",
         "transaction",
         "execution",
     ),

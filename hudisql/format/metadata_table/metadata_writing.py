@@ -148,7 +148,9 @@ def merge_range_records(
     ranges: list[ColumnRange] = []
     for stored in decoded:
         ranges = (
-            [_range_of(stored)] if stored["isTightBound"] or stored["isDeleted"] else [*ranges, _range_of(stored)]
+            [_range_of(stored)]
+            if stored["isTightBound"] or stored["isDeleted"]
+            else [*ranges, _range_of(stored)]
         )
     if decoded[-1]["isDeleted"]:
         return records[-1]

@@ -20,7 +20,7 @@ from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
-from hudisql.write.transaction.timeline_files import now_on_timeline
+from hudisql.table.properties.timeline_clock import now_on_timeline
 
 _MOST_LISTED: Final = 1_000
 _ESTIMATE_SECONDS: Final = 600.0

@@ -45,8 +45,8 @@ def run_ttl(context: Context, arguments: RunTtlArguments) -> Iterable[TtlRow]:
     TableLockedError, WriteConflictError, SyncFailedError, StorageError.
     """
     from hudisql.services.partition_ttl import expired_partitions, ttl_options
+    from hudisql.table.properties.timeline_clock import now_on_timeline
     from hudisql.write.transaction.schema_change import commit_without_partitions
-    from hudisql.write.transaction.timeline_files import now_on_timeline
 
     call = open_table_call(
         context,

@@ -58,11 +58,11 @@ from hudisql.services.compaction.compaction_action import compaction_options, is
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.schema_change import commit_schema, with_added_columns
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -31,6 +31,7 @@ from hudisql.services.clean.looked_at import read_looked_at, record_looked_at
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.savepoint_files import savepointed_files
 from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.metadata_table.metadata_commit import write_clean
@@ -43,7 +44,7 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
-from hudisql.write.transaction.timeline_files import completed_instant, now_on_timeline, timeline_files
+from hudisql.write.transaction.timeline_files import completed_instant, timeline_files
 
 _AT_ONCE: Final = 1000
 _MOST_REMEMBERED: Final = 10_000

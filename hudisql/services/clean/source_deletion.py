@@ -29,7 +29,7 @@ from hudisql.services.clean.clean_sources import SourceDeletion
 from hudisql.storage import ancestors_of, join, parent_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import read_registered_record
-from hudisql.write.transaction.timeline_files import now_on_timeline
+from hudisql.table.properties.timeline_clock import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -74,6 +74,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
@@ -88,7 +89,6 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

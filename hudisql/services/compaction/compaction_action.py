@@ -64,6 +64,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
 from hudisql.write.execution.write_context import WrittenFile
@@ -76,7 +77,6 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

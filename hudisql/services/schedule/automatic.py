@@ -44,8 +44,8 @@ from hudisql.services.compaction.compaction_action import (
     schedule_compaction,
 )
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -46,13 +46,13 @@ from hudisql.services.compaction.compaction_action import (
     is_compaction_due,
 )
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.metadata_table.kept_metadata_table import has_unkept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.dead_writers import has_expired, is_silent
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, rollbacks_of_failed_writes
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _MS_PER_HOUR: Final = 3_600_000
 

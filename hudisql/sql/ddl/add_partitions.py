@@ -26,9 +26,9 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition
 from hudisql.table.partitions.non_empty_partitions import choose_non_empty
 from hudisql.table.partitions.table_directories import list_table_directories
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.keygen.key_generator import generates_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from hudisql.console import Console, SilentConsole
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
-from hudisql.spark.task_runner import run_on_files
+from hudisql.spark.task_runner import SILENT, run_on_files
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, measure_file
@@ -35,10 +34,11 @@ def measure(table: HudiTable, files: FilesToMeasure) -> Measured:
     return _by_partition(every, ranges)
 
 
-def measure_in_tasks(
-    spark: Any, table: HudiTable, files: FilesToMeasure, console: Console | None = None
-) -> Measured:
-    """`measure` in Spark tasks if there are many files; `spark` is called for the session."""
+def measure_in_tasks(spark: Any, table: HudiTable, files: FilesToMeasure, console: Any = SILENT) -> Measured:
+    """`measure` in Spark tasks if there are many files; `spark` is called for the session.
+
+    `console` shows the progress.
+    """
     every = [(path, file) for path, found in files.items() for file in found]
     if len(every) <= _FEW_FILES:
         return measure(table, files)
@@ -48,7 +48,7 @@ def measure_in_tasks(
         partial(_measure_group, table.storage),
         weight=lambda _: 1,
         label="Reading statistics",
-        console=console or SilentConsole(),
+        console=console,
     )
     return _by_partition(every, ranges)
 

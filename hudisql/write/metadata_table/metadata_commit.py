@@ -48,6 +48,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured, merged_ranges
 from hudisql.write.metadata_table.kept_metadata_table import (
@@ -56,7 +57,6 @@ from hudisql.write.metadata_table.kept_metadata_table import (
     names_metadata_table,
 )
 from hudisql.write.metadata_table.measured_files import Measured, measure
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"

@@ -57,6 +57,7 @@ from hudisql.table.properties.table_configuration import (
     drop_metadata_table,
     update_table_properties,
 )
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured
 from hudisql.write.metadata_table.kept_metadata_table import (
     INDEX_VERSION,
@@ -68,7 +69,6 @@ from hudisql.write.metadata_table.metadata_commit import (
     partition_values,
     statistics_updates,
 )
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics, as Hudi 1.2 limits it by default."""

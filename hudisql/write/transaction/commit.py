@@ -41,6 +41,7 @@ from hudisql.format.timeline.instant import (
 )
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
@@ -79,7 +80,7 @@ from hudisql.write.transaction.schema_versions import (
     save_schema_version,
     with_internal_schema,
 )
-from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
+from hudisql.write.transaction.timeline_files import completed_path, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
 

@@ -28,6 +28,7 @@ from hudisql.format.timeline.instant import (
 )
 from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
@@ -35,7 +36,7 @@ from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
-from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
+from hudisql.write.transaction.timeline_files import completed_path, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
 

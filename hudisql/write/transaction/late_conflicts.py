@@ -26,8 +26,9 @@ from hudisql.format.timeline.active_timeline import (
 )
 from hudisql.format.timeline.instant import WRITE_ACTIONS, Instant, new_instant_time
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
-from hudisql.write.transaction.timeline_files import CLOCK_SKEW_SECONDS, now_on_timeline
+from hudisql.write.transaction.timeline_files import CLOCK_SKEW_SECONDS
 
 Check = Callable[[HudiTable], None]
 

@@ -23,8 +23,8 @@ from hudisql.format.timeline.instant import SCHEMA_COMMIT, Instant, InstantState
 from hudisql.format.timeline.timeline_layout import schema_directory
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.schema_history import read_schema_history
-from hudisql.write.transaction.timeline_files import now_on_timeline
 
 
 def check_keeps_ids(table: HudiTable) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from hudisql.errors import PathExistsError
@@ -19,6 +18,7 @@ from hudisql.format.timeline.instant import Instant, InstantState, new_instant_t
 from hudisql.format.timeline.timeline_layout import TimelineLayout, instant_path
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.timeline_clock import now_on_timeline
 
 CLOCK_SKEW_SECONDS: Final = 0.2
 """The maximal clock skew between writers: Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`."""
@@ -133,10 +133,3 @@ def completed_path(table: HudiTable, instant: Instant) -> str | None:
     """The path of the action's completed file, or None if it is not complete. Raises StorageError."""
     completed = completed_instant(table, instant)
     return None if completed is None else table.instant_path(completed)
-
-
-def now_on_timeline(table: HudiTable) -> datetime:
-    """The current time in the timeline's time zone, tagged UTC."""
-    if table.properties.timeline_timezone == "UTC":
-        return datetime.now(UTC)
-    return datetime.now().replace(tzinfo=UTC)
