@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 _METADATA_TABLE: Final = (
-    "hudisql keeps no metadata table: readers list directories, and the first write drops one that is there",
-    "CALL it in Apache Hudi, or set hoodie.metadata.enable=false for the table's other writers",
+    "hudisql makes and keeps metadata tables in one form only",
+    "CALL it in Apache Hudi; CALL create_metadata_table makes one here",
 )
 _AUDIT: Final = ("hudisql takes no part in Hudi's audit of storage locks", "CALL it in Apache Hudi")
 
@@ -19,7 +19,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "CALL bootstrap_table takes the files in place; mode => 'full_record' copies them, as does "
             "INSERT INTO table SELECT … FROM parquet.`/path`",
         ),
-        "create_metadata_table": _METADATA_TABLE,
         "init_metadata_table": _METADATA_TABLE,
         "show_metadata_column_stats_overlap": _METADATA_TABLE,
         "set_audit_lock": _AUDIT,

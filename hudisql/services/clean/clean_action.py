@@ -164,8 +164,8 @@ def run_clean(
         milliseconds = round((time.monotonic() - started) * 1000)
         metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
         held.check()
+        _write_metadata_table(table, instant, paths, failed, emptied)
         try:
-            _write_metadata_table(table, instant, paths, failed, emptied)
             files.complete(table, instant, metadata.to_avro(), awaits_clocks=concurrency.names_lock)
         except PathExistsError:
             # Another process has run the same plan.

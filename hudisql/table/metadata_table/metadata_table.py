@@ -47,7 +47,10 @@ from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.table.slicing.latest_slice import latest_slice
 
 STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
-"""A property of a metadata table whose statistics of skeletons are those of the external files."""
+"""A property of the metadata tables that hudisql makes, with the types of their columns when it was made.
+
+Their statistics of skeletons are those of the external files.
+"""
 _OWN_INSTANT_DIGITS: Final = 20
 _FIRST_INIT_SUFFIX: Final = "010"
 _SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
@@ -88,7 +91,7 @@ class MetadataTable:
         Another writer that makes one of them has an instant of its own for that.
         """
         made = [each for each in self.own.timeline.completed if each.timestamp.startswith(_BEFORE_ALL)]
-        return self.own.properties.get(STATISTICS_OF_SOURCES) == "true" and len(made) <= 1
+        return bool(self.own.properties.get(STATISTICS_OF_SOURCES)) and len(made) <= 1
 
     def list_partitions(self) -> list[str]:
         """The paths of the table's partitions, sorted; "" for a table without partitions.

@@ -71,18 +71,28 @@ def drop_metadata_table(table: HudiTable) -> bool:
     """
     if not has_metadata_table(table):
         return False
-    begun = [instant for instant in table.timeline.pending if not _is_only_planned(table, instant)]
-    if begun:
-        pending = begun[-1]
+    pending = begun_action(table)
+    if pending is not None:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} has a metadata table and an unfinished {pending.action} "
             f"{pending.timestamp}: the metadata table cannot be dropped now",
             hint="let the other writer finish, or roll it back, then run the statement again",
         )
+    forget_metadata_table(table)
+    return True
+
+
+def forget_metadata_table(table: HudiTable) -> None:
+    """Drop the metadata table while the caller's own action is pending. Raises StorageError."""
     changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
     update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
-    return True
+
+
+def begun_action(table: HudiTable) -> Instant | None:
+    """The last action that another writer may be working on; None if there is none."""
+    begun = [instant for instant in table.timeline.pending if not _is_only_planned(table, instant)]
+    return begun[-1] if begun else None
 
 
 def _is_only_planned(table: HudiTable, pending: Instant) -> bool:

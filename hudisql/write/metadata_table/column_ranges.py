@@ -7,17 +7,21 @@ counts as null in all rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Context, Decimal
+from math import inf, isnan, nan
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
-from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig
@@ -28,6 +32,11 @@ from hudisql.table.file_slice import FileSlice
 _EPOCH_OF_ONE_CALENDAR: Final = 1900
 """Statistics of dates from this year on are the same in all calendars and time zones' old offsets."""
 _DECIMAL: Final = 10
+_TEXT: Final = "StringWrapper"
+_FIRST_THAT_TELLS_NAN: Final = (1, 10)
+"""The version of parquet-mr; older ones and other libraries leave NaN out of the bounds."""
+_ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
+_ALL_DIGITS: Final = Context(prec=76)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,15 @@ class _Kind:
 def is_measured(kind: pa.DataType) -> bool:
     """True for the types of columns that have statistics: all but nested ones."""
     return _kind_of(kind) is not None
+
+
+def digest_of_types(schema: pa.Schema, columns: Iterable[str]) -> str | None:
+    """A text that is the same as long as the measured columns keep their types; None if one has no ranges."""
+    types = {each.name: each.type for each in (*META_SCHEMA, *schema)}
+    kinds = {name: _kind_of(types[name]) if name in types else None for name in columns}
+    if None in kinds.values():
+        return None
+    return hashlib.md5(repr(sorted(kinds.items())).encode(), usedforsecurity=False).hexdigest()
 
 
 def measure_file(storage: Storage, file: MeasuredFile) -> list[ColumnRange]:
@@ -87,11 +105,28 @@ def merged_ranges(ranges: Sequence[ColumnRange]) -> ColumnRange:
     )
 
 
+def mergeable_range(found: ColumnRange) -> ColumnRange:
+    """A range of texts around this one whose bounds have the same order in UTF-8 and UTF-16.
+
+    Hudi 1.2 merges the ranges of a partition by UTF-16 and compares them with a filter's values by UTF-8.
+    """
+    if found.wrapper != _TEXT:
+        return found
+    least, greatest = found.least, found.greatest
+    if least is not None:
+        least = _ORDERED_OTHERWISE.split(least, maxsplit=1)[0]
+    if greatest is not None:
+        greatest = _ORDERED_OTHERWISE.sub("\U0010ffff", greatest, count=1)
+    return replace(found, least=least, greatest=greatest)
+
+
 def _by_value(found: ColumnRange) -> Any:
     if found.type_ordinal == _DECIMAL:
         return lambda value: int.from_bytes(value, "big", signed=True)
-    if found.wrapper == "StringWrapper":
+    if found.wrapper == _TEXT:
         return str.encode
+    if found.wrapper in ("FloatWrapper", "DoubleWrapper"):
+        return lambda value: (isnan(value), value)
     return lambda value: value
 
 
@@ -134,19 +169,29 @@ def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange |
         if known is None or not known.has_null_count:
             return None
         if known.has_min_max:
-            least.append(known.min)
-            greatest.append(known.max)
+            try:
+                least.append(known.min)
+                greatest.append(known.max)
+            except (OverflowError, UnicodeDecodeError):
+                # Years before 1 and after 9999, bytes that are no text.
+                return None
         elif known.null_count != footer.row_group(number).num_rows:
             return None
         nulls += known.null_count
         stored += chunk.total_compressed_size
         raw += chunk.total_uncompressed_size
+    if footer.schema.column(at).physical_type == "FLOAT":
+        # Hudi 1.2 reads a float as the double with the same digits.
+        least += [float(str(np.float32(value))) for value in least]
+        greatest += [float(str(np.float32(value))) for value in greatest]
     try:
         lower, upper = pa.array(least, column.type), pa.array(greatest, column.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
     if _may_be_rebased(lower) or _has_nan(lower) or _has_nan(upper):
         return None
+    if pa.types.is_floating(column.type) and greatest and not _tells_nan(footer):
+        upper = pa.array([*greatest, nan], column.type)
     found = _new_range(column, lower, upper, footer.num_rows, nulls)
     return replace(found, stored_bytes=stored, raw_bytes=raw)
 
@@ -155,6 +200,12 @@ def _may_be_rebased(least: pa.Array) -> bool:
     if not (pa.types.is_date(least.type) or pa.types.is_timestamp(least.type)):
         return False
     return any(value is not None and value.year < _EPOCH_OF_ONE_CALENDAR for value in least.to_pylist())
+
+
+def _tells_nan(footer: pq.FileMetaData) -> bool:
+    """True if the bounds of columns with NaN are NaN; other writers than these give those of the others."""
+    found = re.match(r"parquet-mr version (\d+)\.(\d+)", footer.created_by or "")
+    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_THAT_TELLS_NAN
 
 
 def _has_nan(values: pa.Array) -> bool:
@@ -181,8 +232,8 @@ def _ranges_of_rows(
         for number, array in enumerate(batch.columns):
             plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
             ends = pc.min_max(plain)
-            bounds[number].append(ends["min"].as_py())
-            tops[number].append(ends["max"].as_py())
+            bounds[number].append(ends["min"])
+            tops[number].append(pa.scalar(nan, plain.type) if _has_nan(plain) else ends["max"])
             nulls[number] += plain.null_count
     return {
         each.name: _new_range(
@@ -200,12 +251,15 @@ def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int,
     kind = _kind_of(column.type)
     assert kind is not None  # columns of other types are not measured
     lower, upper = pc.min_max(least)["min"], pc.min_max(greatest)["max"]
+    if _has_nan(greatest):
+        # Spark takes NaN for greater than all other numbers.
+        upper = pa.scalar(nan, column.type)
     return ColumnRange(
         column.name,
         kind.wrapper,
         kind.ordinal,
-        _stored(lower),
-        _stored(upper),
+        _text(lower) if kind.wrapper == _TEXT else _stored(lower),
+        _text(upper, above="\U0010ffff") if kind.wrapper == _TEXT else _stored(upper),
         values=rows,
         nulls=nulls,
         type_details=kind.details,
@@ -220,12 +274,25 @@ def _stored(value: pa.Scalar) -> Any:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return value.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
     plain = value.as_py()
+    if isinstance(plain, float) and isnan(plain):
+        return inf  # Hudi 1.2 leaves out files and partitions by bounds that are NaN
     return _unscaled(plain, kind.scale) if isinstance(plain, Decimal) else plain
+
+
+def _text(value: pa.Scalar, above: str = "") -> str | None:
+    """The text; of bytes that are no text the part before them, and `above`."""
+    if not value.is_valid:
+        return None
+    content = value.cast(pa.binary()).as_py()
+    try:
+        return str(content, "utf-8")
+    except UnicodeDecodeError as error:
+        return str(content[: error.start], "utf-8") + above
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:
     """The unscaled number as two's complement in as few bytes as it needs, as `BigInteger.toByteArray`."""
-    number = int(value.scaleb(scale))
+    number = int(value.scaleb(scale, _ALL_DIGITS))
     positive = number if number >= 0 else ~number
     return number.to_bytes(positive.bit_length() // 8 + 1, "big", signed=True)
 
@@ -236,7 +303,7 @@ _KINDS: Final = (
     (pa.types.is_int64, _Kind("LongWrapper", 4)),
     (pa.types.is_float32, _Kind("FloatWrapper", 5)),
     (pa.types.is_float64, _Kind("DoubleWrapper", 6)),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), _Kind("StringWrapper", 7)),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), _Kind(_TEXT, 7)),
     (pa.types.is_binary, _Kind("BytesWrapper", 8)),
     (pa.types.is_date32, _Kind("IntWrapper", 12)),
 )

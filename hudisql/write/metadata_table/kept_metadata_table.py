@@ -1,8 +1,8 @@
 """The metadata tables that hudisql's writes keep up to date; other ones are dropped by them.
 
-Kept are the indexes `files`, `column_stats` and `partition_stats` of tables of version 9. Statistics that
-Apache Hudi made of skeletons lack the columns of the external files: of a bootstrapped table only the
-metadata table that hudisql made is kept (`MetadataTable.has_statistics_of_sources`).
+Kept are the indexes `files`, `column_stats` and `partition_stats` of tables of version 9 if hudisql has made
+them: Apache Hudi's statistics of skeletons lack the columns of the external files. If a column changes its
+type, ranges of both types would stand side by side, which Hudi 1.2 cannot compare.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
-from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.metadata_table.metadata_table import (
+    STATISTICS_OF_SOURCES,
+    MetadataTable,
+    open_metadata_table,
+)
 from hudisql.table.properties.table_configuration import (
     METADATA_PARTITIONS_INFLIGHT,
     drop_metadata_table,
     has_metadata_table,
 )
+from hudisql.write.metadata_table.column_ranges import digest_of_types
 
 INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS)
 """The indexes that are kept, in the order of the table's property."""
@@ -56,12 +61,15 @@ def _is_sound(metadata: MetadataTable) -> bool:
         return False
     if not metadata.is_current:
         return False
+    if not metadata.has_statistics_of_sources:
+        return False
     if COLUMN_STATS not in metadata.indexes:
         return PARTITION_STATS not in metadata.indexes
     definition = read_index_definitions(metadata.table).get(COLUMN_STATS)
     if definition is None or definition.version != INDEX_VERSION:
         return False
-    return not metadata.table.is_bootstrapped or metadata.has_statistics_of_sources
+    made_for = metadata.own.properties.get(STATISTICS_OF_SOURCES)
+    return made_for == digest_of_types(metadata.table.schema, definition.columns)
 
 
 def drop_unless_kept(table: HudiTable) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -48,9 +49,16 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
+from hudisql.table.properties.table_configuration import forget_metadata_table
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.handle.log_file import write_log_file
-from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured, merged_ranges
+from hudisql.write.metadata_table.column_ranges import (
+    MeasuredFile,
+    digest_of_types,
+    is_measured,
+    mergeable_range,
+    merged_ranges,
+)
 from hudisql.write.metadata_table.kept_metadata_table import (
     find_kept,
     has_kept_indexes,
@@ -74,6 +82,10 @@ IndexUpdates = Mapping[str, IndexUpdate]
 """The updates of the indexes by their names."""
 
 
+DROPPED: Final[IndexUpdates] = MappingProxyType({})
+"""No updates: the metadata table is dropped with the commit, which changes the type of a measured column."""
+
+
 def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) -> IndexUpdates | None:
     """What the commit changes in a metadata table of the kept kind; None if the table has none.
 
@@ -86,6 +98,10 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
     updates = {FILES: IndexUpdate(file_records({path: _sizes(stats) for path, stats in written.items()}))}
     definition = read_index_definitions(table).get(COLUMN_STATS)
+    if definition is not None and commit.schema:
+        written_types = digest_of_types(arrow_from_avro(commit.schema), definition.columns)
+        if written_types != digest_of_types(table.schema, definition.columns):
+            return DROPPED
     if COLUMN_STATS in indexes and definition is not None:
         fields = _measured_fields(table, commit, definition)
         files = {
@@ -116,7 +132,9 @@ def write_commit(
         return
     if updates is None:
         updates = prepare_commit(now, commit, instant_time)
-    if updates is not None:
+    if updates == DROPPED:
+        forget_metadata_table(now)
+    elif updates is not None:
         _write_deltacommit(metadata, instant_time, updates)
 
 
@@ -230,7 +248,8 @@ def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str
                 by_column[each.column].append(each)
         for column, ranges in by_column.items():
             key = f"{columns[column]}{partition}"
-            of_partitions[key] = encode_range(merged_ranges(ranges), path, of_partition=True)
+            merged = mergeable_range(merged_ranges(ranges))
+            of_partitions[key] = encode_range(merged, path, of_partition=True)
     updates = {COLUMN_STATS: IndexUpdate(of_files)}
     if with_partitions:
         updates[PARTITION_STATS] = IndexUpdate(of_partitions)

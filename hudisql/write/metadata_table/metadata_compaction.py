@@ -76,13 +76,18 @@ def _compact(metadata: MetadataTable) -> None:
     }
     if not layers:
         return
-    instant_time = next_time(metadata)
+    planned = [each for index, slices in chosen.items() for each in slices if (index, each.file_id) in layers]
+    inflight = _begin(metadata, _plan(planned))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
         records = _merged(index, found)
-        stats[index].append(_write_base_file(metadata, index, file_id, instant_time, records))
-    plan = _plan([each for slices in chosen.values() for each in slices])
-    _complete(metadata, instant_time, plan, {index: tuple(found) for index, found in stats.items()})
+        stats[index].append(_write_base_file(metadata, index, file_id, inflight.timestamp, records))
+    commit = CommitMetadata(
+        partition_to_write_stats={index: tuple(found) for index, found in stats.items()},
+        compacted=True,
+        operation_type=_OPERATION_TYPE,
+    )
+    complete_in_metadata_table(metadata, replace(inflight, action=COMMIT), commit)
     _delete_old_files(metadata.table, sorted(stats))
 
 
@@ -216,7 +221,7 @@ def _plan(slices: Sequence[FileSlice]) -> bytes:
             "dataFilePath": None if each.base_file is None else each.base_file.path.rpartition("/")[2],
             "fileId": each.file_id,
             "partitionPath": each.partition_path,
-            "metrics": {},
+            "metrics": _metrics(each),
             "bootstrapFilePath": None,
         }
         for each in slices
@@ -231,17 +236,29 @@ def _plan(slices: Sequence[FileSlice]) -> bytes:
     return load_codec("HoodieCompactionPlan").encode(record)
 
 
-def _complete(
-    metadata: MetadataTable, instant_time: str, plan: bytes, stats: Mapping[str, tuple[WriteStat, ...]]
-) -> None:
-    """Put the compaction on the metadata table's timeline; before that its files do not count."""
+def _metrics(file_slice: FileSlice) -> dict[str, float]:
+    """Hudi 1.2 cannot run a plan without them, which it does if this process is killed."""
+    log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    return {
+        "TOTAL_LOG_FILES": float(len(file_slice.log_files)),
+        "TOTAL_LOG_FILES_SIZE": float(log_bytes),
+        "TOTAL_IO_READ_MB": float(file_slice.length >> 20),
+        "TOTAL_IO_WRITE_MB": float(file_slice.length >> 20),
+        "TOTAL_IO_MB": float(file_slice.length >> 19),
+    }
+
+
+def _begin(metadata: MetadataTable, plan: bytes) -> Instant:
+    """Put the compaction on the metadata table's timeline, before its files are there.
+
+    Hudi 1.2 does not read log files beside a newer base file that belongs to no instant.
+    """
     own = metadata.own
-    requested = Instant(instant_time, COMPACTION, InstantState.REQUESTED)
+    requested = Instant(next_time(metadata), COMPACTION, InstantState.REQUESTED)
     inflight = requested.in_state(InstantState.INFLIGHT)
     own.storage.create(own.instant_path(requested), plan)
     own.storage.create(own.instant_path(inflight), b"")
-    commit = CommitMetadata(partition_to_write_stats=stats, compacted=True, operation_type=_OPERATION_TYPE)
-    complete_in_metadata_table(metadata, replace(inflight, action=COMMIT), commit)
+    return inflight
 
 
 def _delete_old_files(table: HudiTable, indexes: Sequence[str]) -> None:

@@ -54,11 +54,12 @@ from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     METADATA_PARTITIONS_INFLIGHT,
+    begun_action,
     drop_metadata_table,
     update_table_properties,
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
-from hudisql.write.metadata_table.column_ranges import MeasuredFile, is_measured
+from hudisql.write.metadata_table.column_ranges import MeasuredFile, digest_of_types, is_measured
 from hudisql.write.metadata_table.kept_metadata_table import (
     INDEX_VERSION,
     KEPT_VERSION,
@@ -106,13 +107,16 @@ def create_metadata_table(
     CorruptTableError, StorageError.
     """
     _check_served(table)
+    _check_no_writer(table)
     if drop_metadata_table(table):
         table = table.reopened()
     fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
     sizes = _listed_files(table)
     updates: dict[str, Mapping[str, bytes]] = {FILES: file_records(sizes)}
     of_statistics = statistics_updates(
-        measure(table, _measured_files(table, fields)), with_partitions=bool(table.partition_columns)
+        measure(table, _measured_files(table, fields)),
+        # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
+        with_partitions=bool(table.properties.partition_fields),
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
     written = _write(table, updates, tuple(each.name for each in fields))
@@ -134,7 +138,18 @@ def _check_served(table: HudiTable) -> None:
     if reason is not None:
         raise UnsupportedTableError(
             f"hudisql makes no metadata table for the Hudi table at {table.base_path}: {reason}",
-            hint="Apache Hudi makes one at its next write with hoodie.metadata.enable=true",
+            hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one",
+        )
+
+
+def _check_no_writer(table: HudiTable) -> None:
+    """A writer that has begun without a metadata table may complete without writing to the new one."""
+    begun = begun_action(table)
+    if begun is not None:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has an unfinished {begun.action} {begun.timestamp}: its "
+            "metadata table cannot be made now",
+            hint="let the other writer finish, or roll it back, then run the statement again",
         )
 
 
@@ -203,7 +218,7 @@ def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns
     for directory in new_table_directories(layout.version):
         storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
     storage.make_directories(layout.timeline_directory(base_path))
-    properties = render_table_properties(_properties(table), now)
+    properties = render_table_properties(_properties(table, columns), now)
     storage.write(join(base_path, PROPERTIES_FILE), properties)
     stats = {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
     commit = CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
@@ -250,8 +265,8 @@ def _write_index(table: HudiTable, index: str, records: Mapping[str, bytes]) -> 
         )
 
 
-def _properties(table: HudiTable) -> dict[str, str]:
-    """The properties of the metadata table itself, as Hudi 1.2 writes them."""
+def _properties(table: HudiTable, columns: tuple[str, ...]) -> dict[str, str]:
+    """The properties of the metadata table itself, as Hudi 1.2 writes them, and hudisql's own."""
     return {
         NAME: f"{table.name}_metadata",
         "hoodie.table.type": "MERGE_ON_READ",
@@ -269,5 +284,5 @@ def _properties(table: HudiTable) -> dict[str, str]:
         "hoodie.record.merge.mode": "CUSTOM",
         "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
         "hoodie.datasource.write.drop.partition.columns": "false",
-        STATISTICS_OF_SOURCES: "true",
+        STATISTICS_OF_SOURCES: digest_of_types(table.schema, columns) or "",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.column_statistics import column_statistics
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
 from hudisql.services.compaction.compaction_action import (
@@ -18,6 +20,7 @@ from hudisql.services.compaction.compaction_action import (
     run_compaction,
     schedule_compaction,
 )
+from hudisql.services.compaction.compaction_plan import parse_compaction_plan
 from hudisql.storage import Storage
 from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
@@ -144,3 +147,77 @@ def test_deltacommits_are_compacted_and_old_files_deleted(
             bases[found.name.split("_")[0]] += 1
         assert set(bases.values()) == {2}
         assert len(list((indexes / index).glob(".*.log.*"))) < 12
+
+
+def test_none_is_made_while_another_writer_may_be_active(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """One that has begun without a metadata table need not write to the new one."""
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    timeline = Path(path, ".hoodie/timeline")
+    for state in ("commit.requested", "inflight"):
+        (timeline / f"20991124160300180.{state}").touch()
+    with pytest.raises(UnsupportedTableError, match="unfinished commit 20991124160300180"):
+        create_metadata_table(open_table(Storage(), path), measure)
+    assert not Path(path, ".hoodie/metadata").exists()
+
+
+def test_an_index_of_a_column_that_is_not_measured_is_not_kept(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """Readers would leave out new files, which have statistics of the other columns only."""
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_table(Storage(), path), measure)
+    assert_kept(path)
+    definitions = Path(path, ".hoodie/.index_defs/index.json")
+    document = json.loads(definitions.read_text())
+    document["indexDefinitions"][COLUMN_STATS]["sourceFields"].append("place.city")
+    definitions.write_text(json.dumps(document))
+    assert find_kept(open_table(Storage(), path)) is None
+    _commit(open_table(Storage(), path))
+    assert open_table(Storage(), path).properties.metadata_partitions == ()
+
+
+def test_partitions_named_by_a_key_generator_have_statistics(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """Hudi 1.2 would make those that are missing, of a bootstrapped table without the external files."""
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    properties = Path(path, ".hoodie/hoodie.properties")
+    properties.write_text(properties.read_text().replace("type=SIMPLE", "type=TIMESTAMP"))
+    table = open_table(Storage(), path)
+    assert table.partition_columns == ()
+    assert PARTITION_STATS in create_metadata_table(table, measure).indexes
+    assert_kept(path)
+
+
+def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi 1.2 reads no log files beside a newer base file of no instant, and runs a plan that is there."""
+    original = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "original"))
+    create_metadata_table(open_table(Storage(), original), measure)
+    _commit(open_table(Storage(), original))
+    path = str(tmp_path / "table")
+    for step in range(MOST_STEPS):
+        monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 1)
+        shutil.copytree(original, path)
+        is_killed = run_and_kill(
+            path, lambda storage: metadata_compaction.prepare_metadata_table(open_table(storage, path)), step
+        )
+        metadata = Path(path, ".hoodie/metadata")
+        bases = {found.stem.rpartition("_")[2] for found in metadata.glob("*/*.hfile")} - {"0" * 17}
+        timeline = metadata / ".hoodie/timeline"
+        plans = [found for found in timeline.glob("*.compaction.requested") if found.name[0] != "."]
+        assert bases <= {found.name.partition(".")[0] for found in plans}
+        for plan in plans:
+            operations = parse_compaction_plan(plan.read_bytes(), str(plan)).operations
+            assert all(each.metrics["TOTAL_LOG_FILES_SIZE"] > 0 for each in operations)
+        monkeypatch.undo()
+        _commit(open_table(Storage(), path))
+        assert_kept(path)
+        shutil.rmtree(path)
+        if not is_killed:
+            assert bases
+            return
+    raise AssertionError("the compaction never came to its end")
