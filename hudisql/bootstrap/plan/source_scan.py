@@ -132,7 +132,7 @@ def _check_rows(
     context: Context, request: BootstrapRequest, table: MetastoreTable, source: BootstrapSource
 ) -> Iterator[Finding]:
     """Blockers for a table that Spark reads by name: one without files, and one that it reads wrongly."""
-    if not source.partitions:
+    if not source.partitions and request.partition_filter is None:
         yield blocker(
             f"the source {table.full_name} has no rows",
             hint=f"this makes a table of its columns: {_create_table_as(context, request, table)}",

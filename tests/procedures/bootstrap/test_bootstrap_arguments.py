@@ -32,6 +32,7 @@ _CHANGED: dict[str, object] = {
     "on_unsafe_type": "warn",
     "on_partition_mismatch": "warn",
     "partition_filter": "dt > 1",
+    "ignore": "*.csv",
     "key_check": "NONE",
     "on_schema_drift": " Widen ",
     "protect_source": True,
