@@ -113,7 +113,8 @@ def render(found: dict[str, list[Taken]]) -> str:
         f"{os.cpu_count()} cores, the median of {ROUNDS} runs. CPU seconds are those of all processes but "
         "the embedded metastore, which runs already. *Before*: hudisql without the archive of Spark's "
         "classes ([settings](settings.md#other-environment-variables)), when SHOW, DESCRIBE and CALL started "
-        "Spark.",
+        "Spark. Compare CPU seconds: those by the clock depend on what else runs on the machine, whose load "
+        f"average was {os.getloadavg()[2]:.0f}.",
         "",
         "| command | CPU s | s by the clock | CPU s before | s before |",
         "|---|---|---|---|---|",
