@@ -31,6 +31,7 @@ from hudisql.write.metadata_table import metadata_compaction
 from hudisql.write.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill
 from tests.oracle.comparison import our_rows
@@ -221,3 +222,17 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
             assert bases
             return
     raise AssertionError("the compaction never came to its end")
+
+
+def test_two_writers_at_once_keep_the_metadata_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    create_metadata_table(open_table(Storage(), path), measure)
+
+    def meanwhile(_: OpenCommit) -> dict[str, str]:
+        commit_a_file(Storage(), path, is_shared=True)
+        assert find_kept(open_table(Storage(), path)) is not None
+        return {}
+
+    commit_a_file(Storage(), path, is_shared=True, begun=meanwhile)
+    assert_kept(path)
+    assert len(open_table(Storage(), path).timeline.pending) == 0
