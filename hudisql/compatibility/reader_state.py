@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from hudisql.bootstrap.source.footers import FileFooter, read_few_footers
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import CorruptTableError, HudisqlError, UnsupportedTableError
+from hudisql.errors import HudisqlError
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.log_file.log_block import BlockType, CorruptBlock, parse_log_blocks
 from hudisql.format.paths.external_file import ExternalFile
@@ -23,7 +23,7 @@ from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.storage import Storage, join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.metadata_table import open_metadata_table
+from hudisql.table.metadata_table.metadata_table import readable_metadata_table
 from hudisql.table.partitions.registered_partitions import registered_partitions
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.instant_files import read_commits
@@ -188,10 +188,7 @@ def _groups_of_listing(table: HudiTable) -> _Groups:
 
 
 def _has_statistics_of_sources(table: HudiTable) -> bool:
-    try:
-        metadata = open_metadata_table(table) if _has_statistics(table.properties) else None
-    except (CorruptTableError, UnsupportedTableError):
-        return False
+    metadata = readable_metadata_table(table) if _has_statistics(table.properties) else None
     return metadata is not None and metadata.has_statistics_of_sources
 
 

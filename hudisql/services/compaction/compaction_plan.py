@@ -19,6 +19,7 @@ from hudisql.errors import CorruptTableError, SettingsError
 from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.timeline.compaction_plan_avro import render_compaction_plan
 from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
@@ -30,7 +31,6 @@ Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
 PartitionStrategy = Literal["day_based", "bounded_partitions", "unbounded_partitions"]
 Strategy = Order | PartitionStrategy
 
-_PLAN_VERSION: Final = 2
 _MEGABYTE: Final = 1 << 20
 _DEFAULT_BASE_FILE_BYTES: Final = 120 * _MEGABYTE
 
@@ -75,14 +75,7 @@ class CompactionPlan:
             }
             for operation in self.operations
         ]
-        record = {
-            "operations": operations,
-            "extraMetadata": None,
-            "version": _PLAN_VERSION,
-            "strategy": None,
-            "preserveHoodieMetadata": False,
-        }
-        return load_codec("HoodieCompactionPlan").encode(record)
+        return render_compaction_plan(operations)
 
 
 def read_compaction_plan(table: HudiTable, instant_time: str) -> CompactionPlan:

@@ -237,6 +237,14 @@ def open_metadata_table(table: HudiTable) -> MetadataTable | None:
     return MetadataTable(table, HudiTable(base_path, properties, timeline, table.storage))
 
 
+def readable_metadata_table(table: HudiTable) -> MetadataTable | None:
+    """`open_metadata_table`; None also if it is missing or cannot be read. Raises StorageError."""
+    try:
+        return open_metadata_table(table)
+    except (CorruptTableError, UnsupportedTableError):
+        return None
+
+
 def find_metadata_table(table: HudiTable) -> MetadataTable:
     """`open_metadata_table` of a table that has one. Raises InvalidArgumentError if it has none."""
     metadata = open_metadata_table(table)

@@ -57,9 +57,13 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
 
 def has_metadata_table(table: HudiTable) -> bool:
     """True if readers of Apache Hudi might trust a metadata table that hudisql does not keep."""
+    return names_metadata_table(table) or table.storage.exists(metadata_table_directory(table.base_path))
+
+
+def names_metadata_table(table: HudiTable) -> bool:
+    """True if the table's properties name a metadata table, or one that is being made."""
     inflight = table.properties.get(METADATA_PARTITIONS_INFLIGHT)
-    directory = metadata_table_directory(table.base_path)
-    return bool(table.properties.metadata_partitions or inflight or table.storage.exists(directory))
+    return bool(table.properties.metadata_partitions or inflight)
 
 
 def drop_metadata_table(table: HudiTable) -> bool:

@@ -16,7 +16,7 @@ from hudisql.table.metadata_table.index_definitions import read_index_definition
 from hudisql.table.metadata_table.metadata_table import (
     STATISTICS_OF_SOURCES,
     MetadataTable,
-    open_metadata_table,
+    readable_metadata_table,
 )
 from hudisql.table.properties.table_configuration import (
     METADATA_PARTITIONS_INFLIGHT,
@@ -39,8 +39,8 @@ def find_kept(table: HudiTable) -> MetadataTable | None:
     """
     if not has_kept_indexes(table):
         return None
+    metadata = readable_metadata_table(table)
     try:
-        metadata = open_metadata_table(table)
         return metadata if metadata is not None and _is_sound(metadata) else None
     except (CorruptTableError, UnsupportedTableError):
         return None
@@ -77,17 +77,9 @@ def drop_unless_kept(table: HudiTable) -> bool:
 
     Raises UnsupportedTableError while another writer may be active, StorageError.
     """
-    if not has_metadata_table(table) or find_kept(table) is not None:
-        return False
-    return drop_metadata_table(table)
+    return find_kept(table) is None and drop_metadata_table(table)
 
 
 def has_unkept(table: HudiTable) -> bool:
     """True if the table has a metadata table that a write drops. Raises StorageError."""
     return has_metadata_table(table) and find_kept(table) is None
-
-
-def names_metadata_table(table: HudiTable) -> bool:
-    """True if the table's properties name a metadata table, or one that is being made."""
-    inflight = table.properties.get(METADATA_PARTITIONS_INFLIGHT)
-    return bool(table.properties.metadata_partitions or inflight)

@@ -8,14 +8,14 @@ lock. Readers ignore it while that action is pending.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import WriteConflictError
 from hudisql.format.metadata_table.metadata_keys import (
     file_groups_of,
     file_key_part,
@@ -32,24 +32,29 @@ from hudisql.format.metadata_table.metadata_records import (
 from hudisql.format.metadata_table.metadata_writing import (
     ColumnRange,
     encode_file_list,
+    encode_metadata_file,
     encode_partition_list,
     encode_range,
     metadata_blocks,
 )
-from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.file_names import (
+    HFILE,
+    parse_base_file_name,
+    parse_log_file_name,
+)
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
-from hudisql.storage import join
+from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
-from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
+from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
-from hudisql.table.properties.table_configuration import forget_metadata_table
+from hudisql.table.properties.table_configuration import forget_metadata_table, names_metadata_table
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import (
@@ -62,7 +67,6 @@ from hudisql.write.metadata_table.column_ranges import (
 from hudisql.write.metadata_table.kept_metadata_table import (
     find_kept,
     has_kept_indexes,
-    names_metadata_table,
 )
 from hudisql.write.metadata_table.measured_files import Measured, measure
 
@@ -221,7 +225,7 @@ def partition_values(table: HudiTable, path: str) -> dict[str, object]:
 
 def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSlice:
     """A slice of one base file or log file alone."""
-    whole = join(table.base_path, path, name) if path else join(table.base_path, name)
+    whole = join(table.base_path, path, name)
     base = parse_base_file_name(name)
     if base is not None:
         file = BaseFile(whole, length, base.file_id, base.write_token, base.instant_time)
@@ -311,6 +315,36 @@ def _write_index(
         )
 
 
+def write_base_file(
+    storage: Storage,
+    base_path: str,
+    index: str,
+    file_id: str,
+    instant_time: str,
+    records: Mapping[str, bytes],
+) -> WriteStat:
+    """Write the base file of a file group of the metadata table at `base_path`. Raises StorageError."""
+    content = encode_metadata_file(records)
+    name = f"{file_id}_{_WRITE_TOKEN}_{instant_time}.{HFILE}"
+    storage.write(join(base_path, index, name), content)
+    return WriteStat(
+        file_id=file_id,
+        path=f"{index}/{name}",
+        partition_path=index,
+        num_writes=len(records),
+        total_write_bytes=len(content),
+        file_size_in_bytes=len(content),
+    )
+
+
+def delete_index_files(metadata: MetadataTable, is_chosen: Callable[[str], bool]) -> None:
+    """Delete the files of all indexes whose names are chosen. Raises StorageError."""
+    own = metadata.own
+    directories = [join(own.base_path, index) for index in metadata.indexes]
+    listed = own.storage.list_directories(directories, missing_ok=True)
+    own.storage.delete_files([entry.path for found in listed for entry in found if is_chosen(entry.name)])
+
+
 def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
     """The file ids of an index, sorted: those of all files, committed or not."""
     entries = metadata.own.storage.list_directory(join(metadata.own.base_path, index))
@@ -342,10 +376,7 @@ def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
     """
     if not table.timeline.layout.has_completion_times:
         return
-    try:
-        metadata = open_metadata_table(table)
-    except (CorruptTableError, UnsupportedTableError):
-        return
+    metadata = readable_metadata_table(table)
     if metadata is not None and _has_instant(metadata, instant_time):
         _undo(metadata, instant_time)
 
@@ -356,11 +387,7 @@ def _has_instant(metadata: MetadataTable, instant_time: str) -> bool:
 
 def _undo(metadata: MetadataTable, instant_time: str) -> None:
     own = metadata.own
-    directories = [join(own.base_path, index) for index in metadata.indexes]
-    listed = own.storage.list_directories(directories, missing_ok=True)
-    own.storage.delete_files(
-        [entry.path for entries in listed for entry in entries if _is_log_of(entry.name, instant_time)]
-    )
+    delete_index_files(metadata, lambda name: _is_log_of(name, instant_time))
     instants = [each for each in own.timeline.instants if each.timestamp == instant_time]
     for instant in sorted(instants, key=lambda each: each.state, reverse=True):
         own.storage.delete_file(own.instant_path(instant))

@@ -11,45 +11,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from typing import Any, Final
+from typing import Final
 
-from hudisql.errors import CorruptTableError, UnsupportedTableError
-from hudisql.format.avro.avro_container import load_codec
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
 from hudisql.format.metadata_table.metadata_writing import (
-    encode_metadata_file,
     has_own_schema,
     merge_file_records,
     merge_range_records,
 )
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.compaction_plan_avro import render_compaction_plan
 from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, InstantState
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.metadata_table import MetadataTable, open_metadata_table
-from hudisql.table.properties.table_configuration import drop_metadata_table
+from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
+from hudisql.table.properties.table_configuration import drop_metadata_table, names_metadata_table
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import group_files
 from hudisql.write.metadata_table.column_ranges import merged_ranges
-from hudisql.write.metadata_table.kept_metadata_table import (
-    find_kept,
-    names_metadata_table,
+from hudisql.write.metadata_table.kept_metadata_table import find_kept
+from hudisql.write.metadata_table.metadata_commit import (
+    complete_in_metadata_table,
+    delete_index_files,
+    next_time,
+    write_base_file,
 )
-from hudisql.write.metadata_table.metadata_commit import complete_in_metadata_table, next_time
 
 LEAST_DELTA_COMMITS = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
 _MOST_LOG_FILES: Final = 100
 _BASE_BYTES_PER_LOG_BYTE: Final = 4
 _OPERATION_TYPE: Final = "COMPACT"
-_WRITE_TOKEN: Final = "0-0-0"
-_PLAN_VERSION: Final = 2
 _KEPT_BASE_FILES: Final = 2
 """Of the file groups: readers that have opened the one before the last still find it."""
 
@@ -81,7 +79,11 @@ def _compact(metadata: MetadataTable) -> None:
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
         records = _merged(index, found)
-        stats[index].append(_write_base_file(metadata, index, file_id, inflight.timestamp, records))
+        stats[index].append(
+            write_base_file(
+                metadata.own.storage, metadata.own.base_path, index, file_id, inflight.timestamp, records
+            )
+        )
     commit = CommitMetadata(
         partition_to_write_stats={index: tuple(found) for index, found in stats.items()},
         compacted=True,
@@ -115,20 +117,19 @@ def _undo_interrupted_compactions(table: HudiTable) -> None:
     is_v2 = table.timeline.layout.has_completion_times
     if not is_v2 or any(each.state is InstantState.INFLIGHT for each in table.timeline.pending):
         return
-    try:
-        metadata = open_metadata_table(table)
-    except (CorruptTableError, UnsupportedTableError):
-        return
+    metadata = readable_metadata_table(table)
     if metadata is None:
         return
-    own = metadata.own
-    for pending in [each for each in own.timeline.pending if each.action == COMPACTION]:
-        directories = [join(own.base_path, index) for index in metadata.indexes]
-        listed = own.storage.list_directories(directories, missing_ok=True)
-        files = [entry.path for entries in listed for entry in entries]
-        own.storage.delete_files([path for path in files if path.endswith(f"_{pending.timestamp}.{HFILE}")])
-        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-            own.storage.delete_file(own.instant_path(pending.in_state(state)))
+    for pending in metadata.own.timeline.pending:
+        if pending.action == COMPACTION:
+            _undo_compaction(metadata, pending)
+
+
+def _undo_compaction(metadata: MetadataTable, pending: Instant) -> None:
+    ending = f"_{pending.timestamp}.{HFILE}"
+    delete_index_files(metadata, lambda name: name.endswith(ending))
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        metadata.own.storage.delete_file(metadata.own.instant_path(pending.in_state(state)))
 
 
 def _has_enough(metadata: MetadataTable) -> bool:
@@ -197,43 +198,21 @@ _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
 """How several records of a key are combined; in other indexes the newest one holds."""
 
 
-def _write_base_file(
-    metadata: MetadataTable, index: str, file_id: str, instant_time: str, records: Mapping[str, bytes]
-) -> WriteStat:
-    content = encode_metadata_file(records)
-    name = f"{file_id}_{_WRITE_TOKEN}_{instant_time}.{HFILE}"
-    metadata.own.storage.write(join(metadata.own.base_path, index, name), content)
-    return WriteStat(
-        file_id=file_id,
-        path=f"{index}/{name}",
-        partition_path=index,
-        num_writes=len(records),
-        total_write_bytes=len(content),
-        file_size_in_bytes=len(content),
-    )
-
-
 def _plan(slices: Sequence[FileSlice]) -> bytes:
-    operations: list[dict[str, Any]] = [
-        {
-            "baseInstantTime": each.base_instant_time,
-            "deltaFilePaths": [log_file.path.rpartition("/")[2] for log_file in each.log_files],
-            "dataFilePath": None if each.base_file is None else each.base_file.path.rpartition("/")[2],
-            "fileId": each.file_id,
-            "partitionPath": each.partition_path,
-            "metrics": _metrics(each),
-            "bootstrapFilePath": None,
-        }
-        for each in slices
-    ]
-    record = {
-        "operations": operations,
-        "extraMetadata": None,
-        "version": _PLAN_VERSION,
-        "strategy": None,
-        "preserveHoodieMetadata": False,
-    }
-    return load_codec("HoodieCompactionPlan").encode(record)
+    return render_compaction_plan(
+        [
+            {
+                "baseInstantTime": each.base_instant_time,
+                "deltaFilePaths": [log_file.path.rpartition("/")[2] for log_file in each.log_files],
+                "dataFilePath": None if each.base_file is None else each.base_file.path.rpartition("/")[2],
+                "fileId": each.file_id,
+                "partitionPath": each.partition_path,
+                "metrics": _metrics(each),
+                "bootstrapFilePath": None,
+            }
+            for each in slices
+        ]
+    )
 
 
 def _metrics(file_slice: FileSlice) -> dict[str, float]:

@@ -17,8 +17,7 @@ import pyarrow as pa
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
-from hudisql.format.metadata_table.metadata_writing import encode_metadata_file
-from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
@@ -69,13 +68,13 @@ from hudisql.write.metadata_table.metadata_commit import (
     file_records,
     partition_values,
     statistics_updates,
+    write_base_file,
 )
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics, as Hudi 1.2 limits it by default."""
 _FIRST_INSTANT: Final = "0" * 17
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
-_WRITE_TOKEN: Final = "0-0-0"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
 _PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
     FILES: ("files", 1),
@@ -160,7 +159,7 @@ def _indexed_columns(table: HudiTable) -> list[pa.Field]:
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
     """The bytes of all committed files by partition path and name."""
     paths = list_partition_paths(table)
-    listings = table.storage.list_directories([_directory(table, path) for path in paths])
+    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
     return {
         path: {
             entry.name: entry.length
@@ -169,10 +168,6 @@ def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
         }
         for path, entries in zip(paths, listings, strict=True)
     }
-
-
-def _directory(table: HudiTable, path: str) -> str:
-    return join(table.base_path, path) if path else table.base_path
 
 
 def _is_committed(table: HudiTable, name: str) -> bool:
@@ -251,18 +246,8 @@ def _write_index(table: HudiTable, index: str, records: Mapping[str, bytes]) -> 
     for group in range(groups):
         own = {key: records[key] for key, number in zip(keys, numbers, strict=True) if number == group}
         file_id = f"{prefix}-{group:04}-0"
-        name = f"{file_id}_{_WRITE_TOKEN}_{_FIRST_INSTANT}.{HFILE}"
-        content = encode_metadata_file(own)
-        storage.write(join(directory, name), content)
-        yield WriteStat(
-            file_id=file_id,
-            path=f"{index}/{name}",
-            partition_path=index,
-            num_writes=len(own),
-            num_inserts=len(own),
-            total_write_bytes=len(content),
-            file_size_in_bytes=len(content),
-        )
+        stat = write_base_file(storage, base_path, index, file_id, _FIRST_INSTANT, own)
+        yield replace(stat, num_inserts=stat.num_writes)
 
 
 def _properties(table: HudiTable, columns: tuple[str, ...]) -> dict[str, str]:
