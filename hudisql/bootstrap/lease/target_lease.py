@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import socket
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -34,6 +32,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, join
 from hudisql.write.transaction.heartbeat import start_heartbeat
+from hudisql.write.transaction.process_identity import this_process
 
 _HEARTBEAT_MS: Final = 60_000
 _LONGEST_TRUST_SECONDS: Final = 2.0
@@ -155,7 +154,7 @@ def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: b
             )
         fencing_epoch = held.fencing_epoch + 1
     lease = Lease(base_path, fencing_epoch, uuid.uuid4().hex)
-    content = {"table": table, "host": socket.gethostname(), "process": os.getpid()}
+    content = {"table": table, **this_process().to_json()}
     try:
         storage.create(lease.path, json.dumps(content).encode())
     except PathExistsError as error:

@@ -7,13 +7,10 @@ rollback marker a removal that has begun. Reads only.
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import time
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final
 
 from hudisql.bootstrap.lease.skeleton_checkpoint import REQUEST_FILE
@@ -22,13 +19,13 @@ from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_F
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, TimelineLayoutV2, metadata_directory
 from hudisql.storage import FileInfo, Storage, join
+from hudisql.write.transaction.process_identity import ProcessIdentity, parse_identity
 
 LEASE_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-bootstrap"
 HEARTBEAT_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-alive"
 ROLLBACK_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-rollback"
 
 _LEASE_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
-_CLOCK_SLACK_SECONDS: Final = 5.0
 # Ten missed heartbeats; the clocks of hosts and stores may differ a little.
 LEASE_TIMEOUT_MS: Final = 600_000
 
@@ -51,21 +48,21 @@ class LeaseRecord:
     """
 
     table: str | None
-    host: str | None
-    process: int | None
+    holder: ProcessIdentity | None
     written_ms: int
     heartbeat_ms: int = 0
     fencing_epoch: int = 0
 
     @property
     def is_expired(self) -> bool:
-        """True if the process (on this host) has ended, or sent no heartbeat for ten minutes."""
-        if self.host == socket.gethostname() and self.process is not None:
-            return not _is_running_since(self.process, self.written_ms / 1000)
+        """True if the process has ended, or, where that is not visible, sent no heartbeat for ten minutes."""
+        has_ended = None if self.holder is None else self.holder.has_ended
+        if has_ended is not None:
+            return has_ended
         return time.time() * 1000 - max(self.written_ms, self.heartbeat_ms) > LEASE_TIMEOUT_MS
 
     def __str__(self) -> str:
-        return f"process {self.process or 'unknown'} on {self.host or 'an unknown host'}"
+        return "an unknown process" if self.holder is None else str(self.holder)
 
 
 def lease_path(base_path: str, fencing_epoch: int) -> str:
@@ -110,11 +107,10 @@ def read_lease(storage: Storage, base_path: str) -> LeaseRecord | None:
         content = {}
     if not isinstance(content, dict):
         content = {}
-    table, host, process = content.get("table"), content.get("host"), content.get("process")
+    table = content.get("table")
     return LeaseRecord(
         table if isinstance(table, str) else None,
-        host if isinstance(host, str) else None,
-        process if isinstance(process, int) else None,
+        parse_identity(content),
         info.modification_time_ms,
         0 if heartbeat is None else heartbeat.modification_time_ms,
         fencing_epochs[-1],
@@ -151,34 +147,3 @@ def _files_of_timelines(storage: Storage, base_path: str) -> list[FileInfo]:
 def _is_of_bootstrap(name: str) -> bool:
     instant = TimelineLayoutV2().parse_file_name(name)
     return instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
-
-
-def _is_running_since(process: int, acquired_at: float) -> bool:
-    """True if the process runs and can have created a lease at that time (epoch seconds)."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    except (OverflowError, ValueError):
-        return False
-    started = _start_of(process)
-    # Process ids are reused, soon so in containers: a process that started later is another one.
-    return started is None or started <= acquired_at + _CLOCK_SLACK_SECONDS
-
-
-def _start_of(process: int) -> float | None:
-    """When the process started (epoch seconds), None if the system does not report it; a zombie has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        booted = next(
-            int(line.split()[1])
-            for line in Path("/proc/stat").read_text().splitlines()
-            if line.startswith("btime")
-        )
-        if fields[0] == "Z":
-            return float("inf")
-        return booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None

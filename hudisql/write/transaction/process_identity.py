@@ -27,6 +27,9 @@ class ProcessIdentity:
     process: int
     start: str | None
 
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
     def to_json(self) -> dict[str, Any]:
         """The values as they stand in files."""
         return {

@@ -3,15 +3,21 @@ work.
 """
 
 import json
-import os
-import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hudisql.bootstrap.lease.target_state import LeaseRecord, TargetState, read_lease, read_target_state
+from hudisql.bootstrap.lease.target_state import (
+    LEASE_TIMEOUT_MS,
+    LeaseRecord,
+    TargetState,
+    read_lease,
+    read_target_state,
+)
 from hudisql.storage import Storage
+from hudisql.write.transaction.process_identity import this_process
 
 INDEX = ".aux/.bootstrap/.partitions/00000000-0000-0000-0000-000000000000-0_1-0-1_00000000000001.hfile"
 
@@ -50,12 +56,15 @@ def test_the_marks_in_a_directory_say_what_it_holds(tmp_path: Path, files, state
 
 def test_only_an_ended_process_of_this_host_is_known_to_be_gone() -> None:
     now = int(time.time() * 1000)
-    host = socket.gethostname()
-    assert not LeaseRecord("db.t", host, os.getpid(), now).is_expired
-    assert LeaseRecord("db.t", host, os.getpid(), 1000).is_expired  # another process had this number then
-    assert LeaseRecord("db.t", host, 2**22 + 1, now).is_expired
-    assert not LeaseRecord("db.t", "elsewhere", 2**22 + 1, now).is_expired
-    assert not LeaseRecord("db.t", host, None, now).is_expired
+    this = this_process()
+    assert not LeaseRecord("db.t", this, 1000).is_expired
+    # The number is reused: another process had it when the lease was written.
+    assert LeaseRecord("db.t", replace(this, start="1"), now).is_expired
+    gone = replace(this, process=2**22 + 1)
+    assert LeaseRecord("db.t", gone, now).is_expired
+    assert not LeaseRecord("db.t", replace(gone, host="elsewhere"), now).is_expired
+    assert LeaseRecord("db.t", replace(gone, host="elsewhere"), now - LEASE_TIMEOUT_MS - 1).is_expired
+    assert not LeaseRecord("db.t", None, now).is_expired
 
 
 def test_a_claim_that_was_cut_short_tells_nothing_but_is_one(tmp_path: Path) -> None:
@@ -66,5 +75,5 @@ def test_a_claim_that_was_cut_short_tells_nothing_but_is_one(tmp_path: Path) -> 
         path.write_text(content)
         lease = read_lease(Storage(), str(tmp_path))
         assert lease is not None
-        assert (lease.table, lease.host, lease.process, lease.is_expired) == (None, None, None, False)
-        assert str(lease) == "process unknown on an unknown host"
+        assert (lease.table, lease.holder, lease.is_expired) == (None, None, False)
+        assert str(lease) == "an unknown process"

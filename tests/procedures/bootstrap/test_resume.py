@@ -204,8 +204,8 @@ def test_a_run_that_may_be_at_work_is_not_taken_over_and_of_two_that_take_over_o
 ):
     failed_run()
     lease = tmp_path / "t/.hoodie/.hudisql-bootstrap"
-    told = {"table": name, "host": "another-host", "process": 7}
-    lease.write_text(json.dumps(told))
+    holder = {"host": "another-host", "processes": "its boot", "process": 7, "process_start": "1"}
+    lease.write_text(json.dumps({"table": name, **holder}))
     with pytest.raises(TableExistsError, match="may still be running: process 7 on another-host"):
         bootstrap(resume=True)
     alive = lease.with_name(".hudisql-alive")
@@ -234,8 +234,9 @@ def test_a_run_that_was_taken_over_makes_nothing_visible_and_removes_nothing(
             bootstrap(resume=True)
     assert visible_rows(tmp_path / "t") is None
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 4
-    os.utime(tmp_path / "t/.hoodie/.hudisql-bootstrap-1", (1, 1))
-    # The process number in it is this one's, which is younger than the lease.
+    lease = tmp_path / "t/.hoodie/.hudisql-bootstrap-1"
+    # Another process had this one's number.
+    lease.write_text(json.dumps({**json.loads(lease.read_text()), "process_start": "1"}))
     assert "4 of the files" in bootstrap(resume=True)[-1]["warnings"]
     check_is_whole(session, name, tmp_path / "t")
 

@@ -184,9 +184,9 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     rows = call("rollback_bootstrap", path=tmp_path / "t")
     assert (rows[-1]["kind"], rows[-1]["files"]) == ("a bootstrap that did not finish", 4)
     assert not (tmp_path / "t").exists()
-    # Process numbers are given again: a process younger than the lease did not make it.
+    # Process numbers are reused: a process that started at another time did not create the lease.
     lease = killed_run()
-    os.utime(lease, (1, 1))
+    lease.write_text(json.dumps({**told, "process_start": "1"}))
     call("rollback_bootstrap", path=tmp_path / "t")
     assert not (tmp_path / "t").exists()
     assert bootstrap()[-1]["rows"] == 80
