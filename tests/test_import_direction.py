@@ -18,7 +18,7 @@ FACE = {"console", "config", "java_runtime"}
 FORMAT = GROUND | {"format"}
 TABLE = FORMAT | {"table"}
 WORK = TABLE | FACE | {"context", "spark", "read", "write", "catalog"}
-CALLS = WORK | {"bootstrap", "services", "ingest", "options", "compatibility"}
+CALLS = WORK | {"bootstrap", "services", "ingest", "iceberg", "options", "compatibility"}
 
 # What each part may import at run time, itself left out. Nothing is allowed that is not listed.
 ALLOWED: dict[str, set[str]] = {
@@ -40,9 +40,10 @@ ALLOWED: dict[str, set[str]] = {
     "bootstrap": WORK,
     "services": WORK,
     "ingest": TABLE | FACE | {"context", "read", "write", "catalog", "services"},
+    "iceberg": TABLE | {"config", "read"},
     "options": WORK,
     "compatibility": TABLE | {"bootstrap", "catalog"},
-    "service_process": CALLS - {"bootstrap", "compatibility"},
+    "service_process": CALLS - {"bootstrap", "compatibility", "iceberg"},
     "procedures": CALLS | {"service_process"},
     "sql": WORK | {"bootstrap", "services", "options", "procedures", "result"},
     "startup": WORK,
@@ -101,6 +102,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "history",
         "properties",
     ),
+    "iceberg": ("iceberg_schema", "data_file", "manifest_files", "published_files", "publication"),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (
         "changes",

@@ -59,6 +59,8 @@ _CHANGED = f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
 _EVENTS = f"""CREATE TABLE lake.events ({_TRIPS}) USING hudi PARTITIONED BY (dt)
   TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hoodie.compact.inline.max.delta.commits' = '1');
 {_ROWS.replace("trips", "events")}; DELETE FROM lake.events WHERE id = 1"""
+_PLAIN = """CREATE TABLE lake.t (id BIGINT, fare DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id');
+INSERT INTO lake.t VALUES (1, 5.0)"""
 
 PAGES = (
     Page(
@@ -117,6 +119,7 @@ PAGES = (
             INSERT INTO legacy.orders SELECT 900L, 4.5D, 3L, '2024-03-01'"""
         },
     ),
+    Page("docs/iceberg.md", {1: _PLAIN}),
     Page("docs/warehouse.md"),
     Page("docs/functions.md"),
     Page("docs/upgrading.md"),

@@ -106,6 +106,7 @@ HUDIS_PROCEDURES = [
     "create_metadata_table",
     "init_metadata_table",
     "delete_metadata_table",
+    "sync_iceberg",
     "show_metadata_table_files",
     "show_metadata_table_partitions",
     "show_metadata_table_stats",

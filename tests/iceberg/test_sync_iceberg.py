@@ -1,0 +1,165 @@
+"""DuckDB and PyIceberg read a published table as hudisql reads the Hudi table, after each kind of change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.errors import HudisqlError, SourceChangedError, UnsupportedTableError
+from tests.iceberg.readers import duckdb_rows, hudisql_rows, pyiceberg_rows
+from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
+from tests.sources import orders
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+FILTERS = (
+    "seq >= 30",
+    "id = 'k000014'",
+    "total > 100000000000",
+    "day > '2024-02-01'",
+    "is_even = true",
+    "note IS NULL",
+    "city = 'a/b=c%20ü'",
+    "city IS NULL",
+    "city IS NOT NULL AND city <> 'x' AND seq < 20",
+)
+CHANGES = (
+    "UPDATE {t} SET note = 'ours', price = -1.5 WHERE seq IN (3, 14, 40)",
+    "DELETE FROM {t} WHERE seq IN (20, 21)",
+    "INSERT INTO {t} SELECT 'new', 900, total, fare, price, is_even, day, at, note, place, labels, extra, "
+    "'x' FROM {t} WHERE seq = 5",
+    "MERGE INTO {t} AS t USING (SELECT * FROM {t} WHERE seq = 6) AS s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET note = 'merged'",
+    "ALTER TABLE {t} ADD COLUMNS (extra_note STRING)",
+    "UPDATE {t} SET extra_note = 'there' WHERE seq = 7",
+    "CALL run_clustering(table => '{t}')",
+    "ALTER TABLE {t} DROP PARTITION (city = 'x')",
+)
+
+
+def _publish(session: Any, name: str, more: str = "") -> dict[str, Any]:
+    return dict(session.sql(f"CALL sync_iceberg(table => '{name}'{more})").rows[0].asDict())
+
+
+def _check(session: Any, name: str, filters: tuple[str, ...] = ()) -> dict[str, Any]:
+    published = _publish(session, name)
+    file, expected = published["metadata_file"], hudisql_rows(session, name)
+    assert duckdb_rows(file) == expected
+    assert pyiceberg_rows(file) == expected
+    for where in filters:
+        chosen = hudisql_rows(session, name, where)
+        assert duckdb_rows(file, where) == chosen, where
+        assert pyiceberg_rows(file, where) == chosen, where
+    return published
+
+
+def test_readers_of_iceberg_follow_every_change(session: Any, tmp_path: Path) -> None:
+    cities = ("a%2Fb%3Dc%2520ü", "x", "__HIVE_DEFAULT_PARTITION__")
+    shape = Shape("iceberg", rows=60, files=1, partition_columns={"city": lambda n: cities[n % 3]})
+    table = bootstrap_shape(session, shape, tmp_path)
+    name = "oracle.iceberg"
+    first = _check(session, name, FILTERS)
+    assert (first["result"], first["source_files"], first["base_files"], first["rows"]) == (
+        "published",
+        3,
+        0,
+        60,
+    )
+    for change in CHANGES:
+        session.sql(change.format(t=name))
+        published = _check(session, name, FILTERS if "clustering" in change else ())
+    assert published["source_files"] == 0
+    again = _publish(session, name)
+    assert again == {**published, "result": "already published"}
+    assert Path(table.path, ".hoodie/iceberg/metadata/version-hint.text").read_text() == "9"
+
+
+def _bootstrap(session: Any, directory: Path, rows: pa.Table, **more: str) -> str:
+    """Bootstrap one source file with these rows; `more` is added to the CALL."""
+    source = directory / "source"
+    source.mkdir()
+    pq.write_table(rows, source / "part-0.parquet")
+    given = {"source": str(source), "record_key": "id", "target_path": str(directory / "t"), **more}
+    call_bootstrap(session, {"table": "oracle.refused", **given})
+    return "oracle.refused"
+
+
+def test_a_killed_publication_and_another_engine_are_noticed(session: Any, tmp_path: Path) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    assert _publish(session, name, ", dry_run => true")["result"] == "would be published"
+    directory = tmp_path / "t/.hoodie/iceberg/metadata"
+    assert not directory.exists()
+    first = _check(session, name)
+    (directory / "version-hint.text").unlink()
+    assert _publish(session, name)["metadata_file"] == first["metadata_file"]
+    assert (directory / "version-hint.text").read_text() == "1"
+    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
+    (directory / "v2.metadata.json.staged").write_text("{")
+    _check(session, name)
+    (directory / "00003-5d9.metadata.json").write_text("{}")
+    with pytest.raises(UnsupportedTableError, match="another engine has written"):
+        _publish(session, name)
+    (directory / "00003-5d9.metadata.json").unlink()
+    text = (directory / "v1.metadata.json").read_text().replace("hudi.state", "other")
+    (directory / "v3.metadata.json").write_text(text)
+    with pytest.raises(UnsupportedTableError, match="another engine has written"):
+        _publish(session, name)
+    (directory / "v3.metadata.json").write_text("[]")
+    with pytest.raises(HudisqlError, match="is not the metadata of an Iceberg table"):
+        _publish(session, name)
+
+
+def _with_ids(rows: pa.Table) -> pa.Table:
+    fields = [
+        field.with_metadata({"PARQUET:field_id": str(place + 7)}) for place, field in enumerate(rows.schema)
+    ]
+    return rows.cast(pa.schema(fields))
+
+
+MILLISECONDS = pa.array([86_400_000] * 20, pa.timestamp("ms", "UTC"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (orders(at=MILLISECONDS), r"column at is timestamp\[ms.* do not read as"),
+        (_with_ids(orders()), "column id has a field id"),
+    ],
+    ids=["milliseconds", "field_ids"],
+)
+def test_files_that_readers_misread_are_refused_until_they_are_rewritten(
+    session: Any, tmp_path: Path, rows: pa.Table, problem: str
+) -> None:
+    name = _bootstrap(session, tmp_path, rows, on_unsafe_type="warn")
+    for more in ("", ", dry_run => true"):
+        with pytest.raises(UnsupportedTableError, match=problem) as error:
+            _publish(session, name, more)
+    assert str(tmp_path / "source/part-0.parquet") in str(error.value)
+    assert "rewrite_bootstrap_files" in str(error.value.hint)
+    assert not (tmp_path / "t/.hoodie/iceberg").exists()
+    session.sql(f"CALL rewrite_bootstrap_files(table => '{name}', only_unsafe => false)")
+    _check(session, name)
+
+
+def test_log_files_are_refused_until_a_compaction(session: Any, tmp_path: Path) -> None:
+    name = _bootstrap(session, tmp_path, orders(), table_type="MERGE_ON_READ", precombine="seq")
+    _check(session, name)
+    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
+    with pytest.raises(UnsupportedTableError, match="has the log file"):
+        _publish(session, name)
+    session.sql(
+        f"CALL run_compaction(op => 'scheduleandexecute', table => '{name}', "
+        "options => 'hoodie.compact.inline.max.delta.commits=1')"
+    )
+    _check(session, name)
+
+
+def test_a_changed_source_is_refused(session: Any, tmp_path: Path) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    pq.write_table(orders(7), tmp_path / "source/part-0.parquet")
+    with pytest.raises(SourceChangedError, match=r"part-0\.parquet"):
+        _publish(session, name)

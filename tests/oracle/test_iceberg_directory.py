@@ -1,0 +1,37 @@
+"""Apache Hudi goes on with a table whose directory holds Iceberg metadata, which then has its rows, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from tests.iceberg.readers import duckdb_rows, hudisql_rows
+from tests.oracle.client import HudiOracle
+from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
+
+
+@pytest.mark.parametrize("version", ["0.15", "1.2"])
+def test_hudi_goes_on_with_a_published_table(
+    session: Any, request: pytest.FixtureRequest, tmp_path: Path, version: str
+) -> None:
+    oracle: HudiOracle = request.getfixturevalue("oracle" if version == "0.15" else "oracle_120")
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPES[0], name="iceberg_" + version.replace(".", "_"))
+    made = bootstrap_shape(session, shape, tmp_path)
+    name = f"oracle.{shape.name}"
+    session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq IN (3, 14)")
+    session.sql(f"CALL sync_iceberg(table => '{name}')")
+    options = {"hoodie.write.table.version": "6", "hoodie.metadata.enable": "false"}
+    given = {**shape.write_options(), **(options if version == "1.2" else {})}
+    oracle.upsert(noted_rows(shape, 115, 125, "theirs"), made.path, given)
+    rows = oracle.read(made.path)
+    assert (rows.num_rows, pc.sum(pc.equal(rows["note"], "ours")).as_py()) == (125, 2)
+    published = session.sql(f"CALL sync_iceberg(table => '{name}')").rows[0]
+    assert published.rows == 125
+    assert duckdb_rows(published.metadata_file) == hudisql_rows(session, name)
