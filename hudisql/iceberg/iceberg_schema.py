@@ -111,8 +111,8 @@ def _type(path: str, data_type: pa.DataType, ids: Mapping[str, int]) -> Any:
 def name_mapping(ids: Mapping[str, int]) -> list[dict[str, Any]]:
     """The name mapping of all paths with ids.
 
-    A column that is in a file and not in the mapping makes DuckDB give NULL for the whole file, so spare ids
-    name also the columns that are in no schema, such as Hudi's meta columns.
+    A column that is in a file and not in the mapping makes DuckDB give NULL for the whole file, so ids are
+    given also to the columns that are in no schema, such as Hudi's meta columns.
     """
     roots: list[dict[str, Any]] = []
     at: dict[str, dict[str, Any]] = {}
