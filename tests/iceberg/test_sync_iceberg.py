@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import HudisqlError, SourceChangedError, UnsupportedTableError
+from hudisql.iceberg import publication
 from tests.iceberg.readers import duckdb_rows, hudisql_rows, pyiceberg_rows
 from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
 from tests.sources import orders
@@ -163,3 +164,42 @@ def test_a_changed_source_is_refused(session: Any, tmp_path: Path) -> None:
     pq.write_table(orders(7), tmp_path / "source/part-0.parquet")
     with pytest.raises(SourceChangedError, match=r"part-0\.parquet"):
         _publish(session, name)
+
+
+def test_an_empty_table_is_published_and_the_metadata_goes_with_the_table(
+    session: Any, tmp_path: Path
+) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    session.sql(f"DELETE FROM {name}")
+    published = _check(session, name)
+    assert published["rows"] == 0
+    session.sql(f"CALL rollback_bootstrap(table => '{name}', force => true)")
+    assert not (tmp_path / "t").exists()
+    assert (tmp_path / "source/part-0.parquet").exists()
+    session.sql(
+        "CREATE TABLE oracle.managed (id BIGINT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql("INSERT INTO oracle.managed VALUES (1, 'a')")
+    metadata_file = Path(_check(session, "oracle.managed")["metadata_file"].removeprefix("file:"))
+    session.sql("DROP TABLE oracle.managed")
+    assert not metadata_file.parents[2].exists()
+
+
+def test_a_publication_that_fails_before_its_commit_leaves_the_state_before(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    first = _check(session, name)
+    before = duckdb_rows(first["metadata_file"])
+    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
+    with monkeypatch.context() as patched:
+        patched.setattr(publication, "_metadata_document", _fail)
+        with pytest.raises(KeyboardInterrupt):
+            _publish(session, name)
+    assert duckdb_rows(first["metadata_file"]) == before
+    assert _check(session, name)["metadata_file"].endswith("/v2.metadata.json")
+
+
+def _fail(*_arguments: object) -> None:
+    raise KeyboardInterrupt
