@@ -142,7 +142,7 @@ def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Foote
     problems = [
         (file, problem)
         for file, footer in zip(files, footers, strict=True)
-        if (problem := misread(footer, table.schema)) is not None
+        if (problem := misread(footer, table.schema) or _partition_column_inside(table, file, footer))
     ]
     if problems:
         file, problem = problems[0]
@@ -153,6 +153,14 @@ def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Foote
             hint=_REWRITE if file.is_source else "rewrite its rows, for instance by CALL run_clustering",
         )
     return footers
+
+
+def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Footer) -> str | None:
+    """A problem if a source file holds a partition column, where the directory's value may be another."""
+    for column in table.partition_columns:
+        if file.is_source and column.name in footer.schema.names:
+            return f"partition column {column.name} is also a column, whose values readers may take"
+    return None
 
 
 def _footer(storage: Storage, file: PublishedFile) -> Footer:

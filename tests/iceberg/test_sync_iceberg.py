@@ -146,6 +146,18 @@ def test_files_that_readers_misread_are_refused_until_they_are_rewritten(
     _check(session, name)
 
 
+def test_partition_columns_inside_of_source_files_are_refused(session: Any, tmp_path: Path) -> None:
+    source = tmp_path / "source/dt=a"
+    source.mkdir(parents=True)
+    pq.write_table(orders(dt=pa.array(["b"] * 20)), source / "part-0.parquet")
+    given = {"source": str(source.parent), "record_key": "id", "target_path": str(tmp_path / "t")}
+    call_bootstrap(session, {"table": "oracle.refused", **given, "on_partition_mismatch": "warn"})
+    with pytest.raises(UnsupportedTableError, match="partition column dt is also a column"):
+        _publish(session, "oracle.refused")
+    session.sql("CALL rewrite_bootstrap_files(table => 'oracle.refused', only_unsafe => false)")
+    _check(session, "oracle.refused", ("dt = 'a'",))
+
+
 def test_log_files_are_refused_until_a_compaction(session: Any, tmp_path: Path) -> None:
     name = _bootstrap(session, tmp_path, orders(), table_type="MERGE_ON_READ", precombine="seq")
     _check(session, name)
