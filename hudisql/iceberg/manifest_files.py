@@ -14,6 +14,9 @@ from typing import Any, Final
 import fastavro
 
 FORMAT_VERSION: Final = 2
+EXISTING: Final = 0
+ADDED: Final = 1
+"""The statuses of manifest entries."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,16 @@ class PartitionField:
         return {**identity, "source-id": self.source_id, "field-id": self.field_id}
 
 
+def added_entry(data_file: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:
+    """The manifest entry of a data file that the snapshot adds; its sequence numbers are the manifest's."""
+    numbers = {"sequence_number": None, "file_sequence_number": None}
+    return {"status": ADDED, "snapshot_id": snapshot_id, **numbers, "data_file": data_file}
+
+
 def write_manifest(
-    entries: Iterable[Mapping[str, Any]],
-    schema: Mapping[str, Any],
-    partition: Sequence[PartitionField],
-    snapshot_id: int,
+    entries: Iterable[Mapping[str, Any]], schema: Mapping[str, Any], partition: Sequence[PartitionField]
 ) -> bytes:
-    """A data manifest of these data files (the spec's `data_file`), all added by the snapshot."""
+    """A data manifest of these entries."""
     metadata = {
         "schema": json.dumps(schema),
         "schema-id": str(schema["schema-id"]),
@@ -46,17 +52,7 @@ def write_manifest(
         "format-version": str(FORMAT_VERSION),
         "content": "data",
     }
-    records = (
-        {
-            "status": 1,
-            "snapshot_id": snapshot_id,
-            "sequence_number": None,
-            "file_sequence_number": None,
-            "data_file": entry,
-        }
-        for entry in entries
-    )
-    return _avro(_entry_schema(partition), records, metadata)
+    return _avro(_entry_schema(partition), entries, metadata)
 
 
 def write_manifest_list(
@@ -70,6 +66,14 @@ def write_manifest_list(
         "format-version": str(FORMAT_VERSION),
     }
     return _avro(_LIST_SCHEMA, manifests, metadata)
+
+
+def read_records(content: bytes) -> list[dict[str, Any]]:
+    """The records of a manifest or a manifest list, as they are written. Raises ValueError."""
+    try:
+        return [record for record in fastavro.reader(io.BytesIO(content)) if isinstance(record, dict)]
+    except (EOFError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(repr(error)) from error
 
 
 def _avro(schema: Any, records: Iterable[Any], metadata: Mapping[str, str]) -> bytes:

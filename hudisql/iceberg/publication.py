@@ -2,8 +2,9 @@
 
 Follows the Iceberg spec, "Table Metadata" and "File System Tables": the commit is the creation of
 `v<n+1>.metadata.json`, in which one writer succeeds; `version-hint.text` is a pointer that may be late. The
-metadata has one snapshot, the latest: earlier ones name base files that cleans delete. It lies below
-`.hoodie`, where Hudi does not look for files of the table.
+metadata has one snapshot, the latest: earlier ones name base files that cleans delete. What readers of the
+last publications may still have open stays. It lies below `.hoodie`, where Hudi does not look for files of
+the table.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError, StorageError, UnsupportedTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.iceberg.data_file import Footer, metrics, single_value
+from hudisql.iceberg.earlier_manifests import EarlierManifests, read_earlier_manifests
 from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
 from hudisql.iceberg.manifest_files import (
+    ADDED,
     FORMAT_VERSION,
     PartitionField,
+    added_entry,
     write_manifest,
     write_manifest_list,
 )
@@ -35,9 +39,14 @@ from hudisql.table.hudi_table import HudiTable
 _IDS: Final = "hudisql.column-ids"
 _INSTANT: Final = "hudi.instant"
 _STATE: Final = "hudi.state"
+_ROWS: Final = "total-records"
+_DROPPED: Final = "hudisql.dropped-manifests"
 _FIRST_PARTITION_FIELD: Final = 1000
 _ENTRIES_OF_A_MANIFEST: Final = 250
+_LEAST_ENTRIES: Final = 100
+_KEPT_PUBLICATIONS: Final = 10
 _METADATA_FILE: Final = re.compile(r"v(\d+)\.metadata\.json")
+_SNAPSHOT_FILE: Final = re.compile(r"(?:snap-)?(\d+)-v(\d+)(?:-m\d+)?\.avro")
 _EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
 
 
@@ -65,23 +74,28 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
     Raises UnsupportedTableError for states that Iceberg readers would misread and if another engine has
     written to the Iceberg table, SourceChangedError, CorruptTableError, StorageError.
     """
-    version, previous = _latest_metadata(table)
+    last = _latest_metadata(table)
     files = table_files(table)
-    footers = read_footers(table, files.files)
-    snapshot_id = int(files.digest[:15], 16)
-    path = _metadata_path(table, version)
-    is_new = previous is None or previous["current-snapshot-id"] != snapshot_id
-    if is_new:
-        path = _metadata_path(table, version + 1)
-        if not dry_run:
-            _write(table, _Snapshot(files, footers, snapshot_id, version + 1), previous)
-    if not dry_run:
-        hint = str(version + 1 if is_new else version).encode()
-        table.storage.write(join(_metadata_directory(table), "version-hint.text"), hint)
     sources = sum(file.is_source for file in files.files)
-    rows = sum(footer.metadata.num_rows for footer in footers)
-    uri = reader_uri(table, path)
-    return Publication(uri, snapshot_id, files.instant, sources, len(files.files) - sources, rows, is_new)
+    bases = len(files.files) - sources
+    snapshot_id = int(files.digest[:15], 16)
+    if last.document is not None and last.document["current-snapshot-id"] == snapshot_id:
+        if not dry_run:
+            _write_hint(table, last.version)
+        rows = int(last.summary[_ROWS])
+        uri = reader_uri(table, _metadata_path(table, last.version))
+        return Publication(uri, snapshot_id, files.instant, sources, bases, rows, is_new=False)
+    earlier = _earlier_manifests(table, last, files)
+    known = earlier.files
+    new = tuple(file for file in files.files if reader_uri(table, file.path) not in known)
+    footers = read_footers(table, new)
+    rows = earlier.rows + sum(footer.metadata.num_rows for footer in footers)
+    snapshot = _Snapshot(files, new, footers, earlier, snapshot_id, last.version + 1, rows)
+    if not dry_run:
+        _write(table, snapshot, last)
+        _write_hint(table, snapshot.version)
+    uri = reader_uri(table, _metadata_path(table, snapshot.version))
+    return Publication(uri, snapshot_id, files.instant, sources, bases, rows, is_new=True)
 
 
 def reader_uri(table: HudiTable, path: str) -> str:
@@ -97,23 +111,33 @@ def _metadata_path(table: HudiTable, version: int) -> str:
     return join(_metadata_directory(table), f"v{version}.metadata.json")
 
 
-def _latest_metadata(table: HudiTable) -> tuple[int, dict[str, Any] | None]:
-    """The newest metadata and its version, whatever the hint says; 0 and None if there is none."""
+@dataclass(frozen=True)
+class _LastMetadata:
+    """The newest metadata and its version, 0 and None if there is none; `names` are all metadata files."""
+
+    version: int = 0
+    document: dict[str, Any] | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+    names: Sequence[str] = ()
+
+
+def _latest_metadata(table: HudiTable) -> _LastMetadata:
+    """The newest metadata, whatever the hint says."""
     names: list[str] = []
     with suppress(NoSuchPathError):
         names = table.storage.list_file_names(_metadata_directory(table))
     documents = [name for name in names if name.endswith(".metadata.json")]
     foreign = [name for name in documents if not _METADATA_FILE.fullmatch(name)]
-    versions = [int(found[1]) for name in names if (found := _METADATA_FILE.fullmatch(name))]
+    versions = [int(matched[1]) for name in names if (matched := _METADATA_FILE.fullmatch(name))]
     if foreign:
         raise _written_by_others(table, foreign[0])
     if not versions:
-        return 0, None
+        return _LastMetadata(names=names)
     path = _metadata_path(table, max(versions))
     try:
         metadata: dict[str, Any] = json.loads(table.storage.read(path))
         current = metadata["current-snapshot-id"]
-        summaries = {each["snapshot-id"]: each["summary"] for each in metadata["snapshots"]}
+        summaries = {snapshot["snapshot-id"]: snapshot["summary"] for snapshot in metadata["snapshots"]}
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(
             f"{path} is not the metadata of an Iceberg table: {error!r}",
@@ -121,7 +145,27 @@ def _latest_metadata(table: HudiTable) -> tuple[int, dict[str, Any] | None]:
         ) from error
     if _STATE not in summaries.get(current, {}):
         raise _written_by_others(table, path)
-    return max(versions), metadata
+    return _LastMetadata(max(versions), metadata, summaries[current], names)
+
+
+def _write_hint(table: HudiTable, version: int) -> None:
+    table.storage.write(join(_metadata_directory(table), "version-hint.text"), str(version).encode())
+
+
+def _earlier_manifests(table: HudiTable, last: _LastMetadata, files: TableFiles) -> EarlierManifests:
+    """What is kept of the last publication; no file, if the columns have changed since."""
+    if last.document is None:
+        return EarlierManifests()
+    ids = assign_ids(json.loads(last.document["properties"][_IDS]), [table.schema])
+    fields = iceberg_fields(table.schema, ids)
+    schemas = {schema["schema-id"]: schema["fields"] for schema in last.document["schemas"]}
+    is_same = schemas[last.document["current-schema-id"]] == fields
+    lengths = {reader_uri(table, file.path): file.length for file in files.files} if is_same else {}
+    [current] = last.document["snapshots"]
+    list_name = current["manifest-list"].rsplit("/", 1)[-1]
+    return read_earlier_manifests(
+        table.storage, _metadata_directory(table), list_name, lengths, _LEAST_ENTRIES
+    )
 
 
 def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
@@ -135,16 +179,25 @@ def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What one publication writes; `version` is that of its metadata file."""
+    """What one publication writes; `version` is that of its metadata file, `footers` are those of `new`."""
 
     files: TableFiles
+    new: Sequence[PublishedFile]
     footers: Sequence[Footer]
+    earlier: EarlierManifests
     snapshot_id: int
     version: int
+    rows: int
+
+    @property
+    def start(self) -> str:
+        """The beginning of the names of its files."""
+        return f"{self.snapshot_id}-v{self.version}"
 
 
-def _write(table: HudiTable, snapshot: _Snapshot, previous: Mapping[str, Any] | None) -> None:
+def _write(table: HudiTable, snapshot: _Snapshot, last: _LastMetadata) -> None:
     """Manifests, then their list, then the metadata, whose creation is the commit."""
+    previous = last.document
     known = json.loads(previous["properties"][_IDS]) if previous else {}
     ids = assign_ids(known, [table.schema, META_SCHEMA, *(footer.schema for footer in snapshot.footers)])
     schema = _schema_document(iceberg_fields(table.schema, ids), previous)
@@ -157,11 +210,35 @@ def _write(table: HudiTable, snapshot: _Snapshot, previous: Mapping[str, Any] | 
         )
         for place, column in enumerate(table.partition_columns)
     ]
-    sequence = (previous["last-sequence-number"] if previous else 0) + 1
-    list_path = _write_manifests(table, snapshot, (ids, schema, partition, sequence))
-    metadata = _metadata_document(table, snapshot, previous, (ids, schema, partition, sequence), list_path)
+    layout = (ids, schema, partition, (previous["last-sequence-number"] if previous else 0) + 1)
+    list_path = _write_manifests(table, snapshot, layout)
+    dropped = json.loads(previous["properties"].get(_DROPPED, "[]")) if previous else []
+    dropped += [[snapshot.version, name] for name in snapshot.earlier.dropped]
+    oldest = snapshot.version - _KEPT_PUBLICATIONS
+    metadata = _metadata_document(table, snapshot, previous, layout, list_path)
+    metadata["properties"][_DROPPED] = json.dumps([pair for pair in dropped if pair[0] > oldest])
     text = json.dumps(metadata, indent=1, ensure_ascii=False)
     table.storage.create(_metadata_path(table, snapshot.version), text.encode())
+    outdated = {name for version, name in dropped if version <= oldest}
+    outdated |= {name for name in last.names if _is_outdated(name, snapshot, oldest)}
+    # Files that cannot be deleted are harmless: no metadata names them.
+    with suppress(StorageError):
+        table.storage.delete_files([join(_metadata_directory(table), name) for name in sorted(outdated)])
+
+
+def _is_outdated(name: str, snapshot: _Snapshot, oldest: int) -> bool:
+    """True for metadata and manifest lists up to version `oldest`, and for the files of a killed publication.
+
+    A killed publication has the version of the one that succeeded, and another snapshot.
+    """
+    if matched := _METADATA_FILE.fullmatch(name):
+        return int(matched[1]) <= oldest
+    matched = _SNAPSHOT_FILE.fullmatch(name)
+    if matched is None:
+        return False
+    if int(matched[2]) == snapshot.version:
+        return int(matched[1]) != snapshot.snapshot_id
+    return name.startswith("snap-") and int(matched[2]) <= oldest
 
 
 _Layout = tuple[dict[str, int], dict[str, Any], list[PartitionField], int]
@@ -179,20 +256,18 @@ def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] |
 def _write_manifests(table: HudiTable, snapshot: _Snapshot, layout: _Layout) -> str:
     """Write the manifests and their list; the list's path. Files of a killed publication are replaced."""
     ids, schema, partition, sequence = layout
-    pairs = [
-        pair for pair in zip(snapshot.files.files, snapshot.footers, strict=True) if pair[1].metadata.num_rows
+    added = [
+        added_entry(_data_file(table, file, footer, ids, partition), snapshot.snapshot_id)
+        for file, footer in zip(snapshot.new, snapshot.footers, strict=True)
+        if footer.metadata.num_rows
     ]
-    manifests: list[dict[str, Any]] = []
-    start = f"{snapshot.snapshot_id}-v{snapshot.version}"
-    for first in range(0, len(pairs), _ENTRIES_OF_A_MANIFEST):
-        some = pairs[first : first + _ENTRIES_OF_A_MANIFEST]
-        entries = [_entry(table, file, footer, ids, partition) for file, footer in some]
-        content = write_manifest(entries, schema, partition, snapshot.snapshot_id)
-        path = join(_metadata_directory(table), f"{start}-m{len(manifests)}.avro")
+    entries = sorted([*snapshot.earlier.entries, *added], key=lambda entry: entry["data_file"]["file_path"])
+    manifests = list(snapshot.earlier.manifests)
+    for number, first in enumerate(range(0, len(entries), _ENTRIES_OF_A_MANIFEST)):
+        some = entries[first : first + _ENTRIES_OF_A_MANIFEST]
+        content = write_manifest(some, schema, partition)
+        path = join(_metadata_directory(table), f"{snapshot.start}-m{number}.avro")
         table.storage.write(path, content)
-        counts = {"added_files_count": len(some), "existing_files_count": 0, "deleted_files_count": 0}
-        rows = sum(footer.metadata.num_rows for _, footer in some)
-        counts |= {"added_rows_count": rows, "existing_rows_count": 0, "deleted_rows_count": 0}
         manifests.append(
             {
                 "manifest_path": reader_uri(table, path),
@@ -200,18 +275,29 @@ def _write_manifests(table: HudiTable, snapshot: _Snapshot, layout: _Layout) -> 
                 "partition_spec_id": 0,
                 "content": 0,
                 "sequence_number": sequence,
-                "min_sequence_number": sequence,
+                "min_sequence_number": min(entry["sequence_number"] or sequence for entry in some),
                 "added_snapshot_id": snapshot.snapshot_id,
-                **counts,
-                "partitions": _partition_summaries([file for file, _ in some], partition),
+                **_manifest_counts(some),
+                "partitions": _partition_summaries(some, partition),
             }
         )
-    path = join(_metadata_directory(table), f"snap-{start}.avro")
+    path = join(_metadata_directory(table), f"snap-{snapshot.start}.avro")
     table.storage.write(path, write_manifest_list(manifests, snapshot.snapshot_id, sequence))
     return reader_uri(table, path)
 
 
-def _entry(
+def _manifest_counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    rows = [
+        sum(entry["data_file"]["record_count"] for entry in entries if (entry["status"] == ADDED) is is_added)
+        for is_added in (True, False)
+    ]
+    added = sum(entry["status"] == ADDED for entry in entries)
+    files = {"added_files_count": added, "existing_files_count": len(entries) - added}
+    counted = {"added_rows_count": rows[0], "existing_rows_count": rows[1]}
+    return {**files, **counted, "deleted_files_count": 0, "deleted_rows_count": 0}
+
+
+def _data_file(
     table: HudiTable,
     file: PublishedFile,
     footer: Footer,
@@ -225,17 +311,18 @@ def _entry(
 
 
 def _partition_summaries(
-    files: Sequence[PublishedFile], partition: Sequence[PartitionField]
+    entries: Sequence[Mapping[str, Any]], partition: Sequence[PartitionField]
 ) -> list[dict[str, Any]]:
     """For each partition field whether values are null, and the least and greatest of them."""
     summaries = []
-    for place, field in enumerate(partition):
-        values: list[Any] = [file.values[place] for file in files if file.values[place] is not None]
-        summary: dict[str, Any] = {"contains_null": len(values) < len(files), "contains_nan": False}
+    for column in partition:
+        values = [entry["data_file"]["partition"][column.name] for entry in entries]
+        present: list[Any] = [value for value in values if value is not None]
+        summary: dict[str, Any] = {"contains_null": len(present) < len(values), "contains_nan": False}
         summary |= {"lower_bound": None, "upper_bound": None}
-        if values:
-            summary["lower_bound"] = _partition_value(min(values), field.type)
-            summary["upper_bound"] = _partition_value(max(values), field.type)
+        if present:
+            summary["lower_bound"] = _partition_value(min(present), column.type)
+            summary["upper_bound"] = _partition_value(max(present), column.type)
         summaries.append(summary)
     return summaries
 
@@ -291,6 +378,7 @@ def _metadata_document(
                     "operation": "overwrite",
                     _INSTANT: snapshot.files.instant,
                     _STATE: snapshot.files.digest,
+                    _ROWS: str(snapshot.rows),
                 },
             }
         ],

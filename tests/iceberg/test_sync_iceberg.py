@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import HudisqlError, SourceChangedError, UnsupportedTableError
-from hudisql.iceberg import publication
+from hudisql.errors import CorruptTableError, HudisqlError, SourceChangedError, UnsupportedTableError
+from hudisql.iceberg import data_file, publication, published_files
+from hudisql.iceberg.manifest_files import read_records
 from tests.iceberg.readers import duckdb_rows, hudisql_rows, pyiceberg_rows
 from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
 from tests.sources import orders
@@ -58,7 +59,12 @@ def _check(session: Any, name: str, filters: tuple[str, ...] = ()) -> dict[str, 
     return published
 
 
-def test_readers_of_iceberg_follow_every_change(session: Any, tmp_path: Path) -> None:
+def test_readers_of_iceberg_follow_every_change(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publication, "_ENTRIES_OF_A_MANIFEST", 2)
+    monkeypatch.setattr(publication, "_LEAST_ENTRIES", 1)
+    monkeypatch.setattr(publication, "_KEPT_PUBLICATIONS", 2)
     cities = ("a%2Fb%3Dc%2520ü", "x", "__HIVE_DEFAULT_PARTITION__")
     shape = Shape("iceberg", rows=60, files=1, partition_columns={"city": lambda n: cities[n % 3]})
     table = bootstrap_shape(session, shape, tmp_path)
@@ -76,7 +82,63 @@ def test_readers_of_iceberg_follow_every_change(session: Any, tmp_path: Path) ->
     assert published["source_files"] == 0
     again = _publish(session, name)
     assert again == {**published, "result": "already published"}
-    assert Path(table.path, ".hoodie/iceberg/metadata/version-hint.text").read_text() == "9"
+    directory = Path(table.path, ".hoodie/iceberg/metadata")
+    assert (directory / "version-hint.text").read_text() == "9"
+    names = {file.name for file in directory.iterdir()}
+    assert {name for name in names if name.startswith("v")} == {
+        *("v8.metadata.json", "v9.metadata.json", "version-hint.text")
+    }
+    assert len([name for name in names if name.startswith("snap-")]) == 2
+    assert not [name for name in names if "-v1-" in name or "-v2-" in name]
+
+
+def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = Shape("kept", rows=60, files=1, partition_columns={"city": lambda n: f"c{n % 6}"})
+    table = bootstrap_shape(session, shape, tmp_path)
+    directory = Path(table.path, ".hoodie/iceberg/metadata")
+    read: list[str] = []
+    real = data_file.read_footer
+
+    def read_footer(storage: Any, path: str, length: int) -> Any:
+        read.append(path)
+        return real(storage, path, length)
+
+    monkeypatch.setattr(published_files, "read_footer", read_footer)
+    monkeypatch.setattr(publication, "_ENTRIES_OF_A_MANIFEST", 2)
+    monkeypatch.setattr(publication, "_LEAST_ENTRIES", 2)
+    _check(session, "oracle.kept")
+    assert len(read) == 6
+    first = {path.name: path.read_bytes() for path in directory.glob("*-m*.avro")}
+    assert len(first) == 3
+    session.sql("UPDATE oracle.kept SET price = 0 WHERE seq = 3")
+    read.clear()
+    assert _check(session, "oracle.kept", ("seq < 9", "city = 'c3'"))["rows"] == 60
+    assert len(read) == 1
+    assert len({path.name for path in directory.glob("*-m*.avro")} - first.keys()) == 1
+    entries = [
+        entry for path in sorted(directory.glob("*-v2-m*.avro")) for entry in read_records(path.read_bytes())
+    ]
+    assert sorted((entry["status"], entry["sequence_number"]) for entry in entries) == [(0, 1), (1, None)]
+    read.clear()
+    assert _publish(session, "oracle.kept")["result"] == "already published"
+    assert read == []
+    (directory / next(iter(first))).write_bytes(b"cut short")
+    session.sql("DELETE FROM oracle.kept WHERE seq = 4")
+    with pytest.raises(CorruptTableError, match="is not a manifest"):
+        _publish(session, "oracle.kept")
+
+
+def test_the_files_of_a_killed_publication_go_with_the_next(session: Any, tmp_path: Path) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    _check(session, name)
+    directory = tmp_path / "t/.hoodie/iceberg/metadata"
+    for stray in ("snap-77-v2.avro", "77-v2-m0.avro"):
+        (directory / stray).write_bytes(b"")
+    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
+    _check(session, name)
+    assert not list(directory.glob("*77-v2*"))
 
 
 def _bootstrap(session: Any, directory: Path, rows: pa.Table, **more: str) -> str:
