@@ -252,6 +252,29 @@ def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) 
             assert results == [[]]
 
 
+@needs_spark("4.0", "the data source")
+def test_the_quick_start_of_the_readme_runs(session: Session, tmp_path: Path) -> None:
+    blocks = [block["text"] for block in _BLOCK.finditer((ROOT / "README.md").read_text())]
+    (text,) = [block for block in blocks if 'df.write.format("hudi")' in block]
+    trips = [
+        (1695159649087, "334e26e9", "rider-A", 19.1, "san_francisco"),
+        (1695091554788, "e96c4396", "rider-C", 27.7, "san_francisco"),
+        (1695046462179, "9909a8b1", "rider-D", 33.9, "san_francisco"),
+        (1695516137016, "e3cf430c", "rider-F", 34.15, "sao_paulo"),
+    ]
+    df = session.spark.createDataFrame(
+        trips, "ts BIGINT, uuid STRING, rider STRING, fare DOUBLE, city STRING"
+    )
+    exec(text.replace("/data/trips", f"{tmp_path}/trips"), {"df": df, "spark": session.spark})
+    rows = session.spark.read.format("hudi").load(f"{tmp_path}/trips").select("rider", "fare").collect()
+    assert sorted(map(tuple, rows)) == [
+        ("rider-A", 19.1),
+        ("rider-C", 27.7),
+        ("rider-D", 339.0),
+        ("rider-F", 34.15),
+    ]
+
+
 def test_every_page_with_sql_is_run() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with_sql = {str(path.relative_to(ROOT)) for path in pages if "```sql" in path.read_text()}
