@@ -10,7 +10,7 @@ commits, which looks up the keys and writes the file slices: for as many rows as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from hudisql.write.execution.write_context import WrittenFile, make_write_contex
 from hudisql.write.keygen.new_row_keys import null_key_error
 from hudisql.write.overwrite import bulk_insert_operation_type
 from hudisql.write.transaction.commit import begin_commit, rollback_commit
+from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
 from pyspark_hudisql.metastore_sync import run_sync
 from pyspark_hudisql.new_tables import remove_made_table
 from pyspark_hudisql.prepared_write import (
@@ -43,14 +44,26 @@ from pyspark_hudisql.rows_by_stored_key import refuse_unknown_rows, with_stored_
 # Rows come in any order: the number of table partitions that are written at the same time.
 _MOST_OPEN: Final = 8
 # The most bytes that a task may send: Spark pickles them several times.
-_MOST_BYTES: Final = 256 << 20
+MOST_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True)
 class SentRows(WriterCommitMessage):
-    """The rows of one task with their keys and partitions, as a compressed Arrow stream."""
+    """The rows of one task as a compressed Arrow stream; empty without rows."""
 
     stream: bytes
+
+
+def compressed_rows(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """The batches as a compressed Arrow stream; empty without batches."""
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 class CommittingWriter(DataSourceArrowWriter):
@@ -64,13 +77,22 @@ class CommittingWriter(DataSourceArrowWriter):
             prepared.operation.upper() if prepared.by_key else bulk_insert_operation_type(overwrite),
             replaces=overwrite is not None,
             concurrency=prepared.options.concurrency,
+            checkpoint=prepared.options.checkpoint,
         )
         self._schema = prepared.table.schema
         self._commit = replace(commit, table=commit.table.with_schema(self._schema))
 
-    def _rows_of(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of one task with the table's columns and types."""
-        for batch in complete_input(iterator):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write or send the rows of one of Spark's tasks. Raises StorageError if they were cut short."""
+        return self.write_rows(complete_input(iterator))
+
+    def write_rows(self, batches: Iterable[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write or send rows, in a task or in the process that commits."""
+        raise NotImplementedError
+
+    def _rows_of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows with the table's columns and types."""
+        for batch in batches:
             rows = conform_batch(table_rows(batch, self._prepared.columns, self._schema), self._schema)
             yield self._prepared.without_marked(rows)
 
@@ -119,23 +141,17 @@ class HudiUpsertWriter(CommittingWriter):
             )
         super().__init__(prepared)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write_rows(self, batches: Iterable[pa.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of one task, the newest row of each key. Raises WriteRefusedError."""
-        keyed = [self._with_keys(batch) for batch in complete_input(iterator) if batch.num_rows]
-        sink = pa.BufferOutputStream()
-        if keyed:
-            rows = self._newest(pa.Table.from_batches(keyed))
-            options = pa.ipc.IpcWriteOptions(compression="zstd")
-            with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
-                stream.write_table(rows)
-        sent = sink.getvalue()
-        if sent.size > _MOST_BYTES:
+        keyed = [self._with_keys(batch) for batch in batches if batch.num_rows]
+        sent = compressed_rows(self._newest(pa.Table.from_batches(keyed)).to_batches() if keyed else [])
+        if len(sent) > MOST_BYTES:
             raise WriteRefusedError(
-                f"df.write.format('hudi') looks keys up on Spark's driver, and one task has {sent.size} "
-                f"bytes of rows, more than {_MOST_BYTES}; nothing was written",
+                f"df.write.format('hudi') looks keys up on Spark's driver, and one task has {len(sent)} "
+                f"bytes of rows, more than {MOST_BYTES}; nothing was written",
                 hint=f"hudisql.write_table(df, 'db.table', '{self._prepared.operation}') spreads the work",
             )
-        return SentRows(sent.to_pybytes())
+        return SentRows(sent)
 
     def _newest(self, rows: pa.Table) -> pa.Table:
         """The newest row of each key. Raises WriteRefusedError for several if no column orders them."""
@@ -205,7 +221,7 @@ class HudiWriter(CommittingWriter):
             self._commit, prepared.options, self._schema, DEFAULT_CALENDARS
         )
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write_rows(self, batches: Iterable[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""
         from pyspark import TaskContext
 
@@ -216,7 +232,7 @@ class HudiWriter(CommittingWriter):
             self._prepared.paths,
             number,
             int(attempt),
-            self._rows_of(iterator),
+            self._rows_of(batches),
             most_open=_MOST_OPEN,
         )
         return WrittenFiles(tuple(files))
@@ -228,11 +244,16 @@ class HudiWriter(CommittingWriter):
 
 
 def make_writer(
-    storage: Storage, options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> DataSourceArrowWriter:
-    """The writer of one `save`. Raises HudisqlError."""
+    storage: Storage,
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,
+    checkpoint: CommitCheckpoint | None = None,
+) -> CommittingWriter:
+    """The writer of one `save`, or of a stream's batch with its checkpoint. Raises HudisqlError."""
     try:
         prepared = prepare_write(storage, options, schema, overwrite=overwrite)
+        prepared = replace(prepared, options=replace(prepared.options, checkpoint=checkpoint))
         in_tasks = not (prepared.by_key or prepared.upserts or prepared.options.combines)
         try:
             return HudiWriter(prepared) if in_tasks else HudiUpsertWriter(prepared)

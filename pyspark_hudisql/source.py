@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
@@ -90,14 +91,19 @@ class DefaultSource(DataSource):
         with plain_errors():
             return make_writer(storage_of(options), options, schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802
-        """A Hudi table is not the sink of a stream. Raises HudisqlError with the alternative as hint."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """A writer of micro batches, with PySpark 4.1 and later. Raises HudisqlError."""
         with plain_errors():
-            raise HudisqlError(
-                "a Hudi table cannot be the sink of a stream (writeStream): nothing was written",
-                hint="write each micro batch: writeStream.foreachBatch(lambda rows, _: session.write(rows, "
-                "'db.name'))",
-            )
+            try:
+                from pyspark_hudisql.stream_sink import HudiStreamWriter
+            except ImportError:
+                raise HudisqlError(
+                    "a Hudi table is the sink of a stream (writeStream) with PySpark 4.1 and later: nothing "
+                    "was written",
+                    hint="write each micro batch: writeStream.foreachBatch(lambda rows, _: "
+                    "session.write(rows, 'db.name'))",
+                ) from None
+            return HudiStreamWriter(dict(self.options), schema, overwrite)
 
 
 class HudiReader(DataSourceReader):

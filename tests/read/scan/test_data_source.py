@@ -132,15 +132,6 @@ def test_what_cannot_be_read_right_is_refused(
         assert "Traceback" not in str(caught.value)
 
 
-def test_the_sink_of_a_stream_is_refused_in_one_line(spark: Any, tmp_path: Path) -> None:
-    rows = spark.readStream.format("rate").load()
-    writer = rows.writeStream.format("hudi").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    with pytest.raises(PySparkException, match="cannot be the sink of a stream") as caught:
-        writer.start(str(tmp_path / "table")).awaitTermination()
-    assert "foreachBatch" in str(caught.value)
-    assert "Traceback" not in str(caught.value)
-
-
 def test_an_incremental_query_has_the_rows_of_a_window(spark: Any, golden: Callable[[str], Any]) -> None:
     expected = golden("cow_bootstrap_then_upsert_delete")
     begin = "hoodie.datasource.read.begin.instanttime"
