@@ -94,6 +94,16 @@ class Oracle:
         writer.trigger(availableNow=True).start(path).awaitTermination()
         return {}
 
+    def stream_files(
+        self, source: str, columns: str, path: str, checkpoint: str, options: dict[str, str]
+    ) -> dict[str, Any]:
+        """Write the JSON files of a directory by a stream, a file for each batch."""
+        rows = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(source)
+        writer = rows.writeStream.format("hudi").options(**{**self.write_defaults, **options})
+        writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
+        writer.trigger(availableNow=True).start(path).awaitTermination()
+        return {}
+
     def view(self, name: str, path: str, options: dict[str, str], format: str = "hudi") -> dict[str, Any]:
         self.spark.read.format(format).options(**options).load(path).createOrReplaceTempView(name)
         return {}
