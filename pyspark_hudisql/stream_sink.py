@@ -1,6 +1,6 @@
 """A Hudi table as the sink of a stream: each micro batch is one commit, written exactly once.
 
-Follows PySpark's `DataSourceStreamArrowWriter`. Spark makes the writer anew in the process that commits, so
+Follows PySpark's `DataSourceStreamArrowWriter`. Spark makes another writer in the process that commits, so
 tasks only send their rows; that process looks up the batch among the table's commits and writes it as
 `df.write.format("hudi")` does. What is killed before the commit leaves at most files that the next write
 rolls back; after it the batch is known and not written again.

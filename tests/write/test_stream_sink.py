@@ -162,3 +162,15 @@ def test_what_the_sink_does_not_follow_is_refused(
     with pytest.raises(PySparkException, match=message):
         trips.run(mode, **options)
     assert not Path(trips.table).exists()
+
+
+def test_a_stream_into_a_table_by_name_is_refused(trips: Trips) -> None:
+    trips.add("1.json", (1, 1, 5.0, "lima"))
+    rows = trips.spark.readStream.schema(COLUMNS).json(str(trips.source))
+    writer = rows.writeStream.format("hudi").options(**KEYED)
+    with pytest.raises(PySparkException, match="the option path of a stream into a Hudi table is not set"):
+        writer.option("checkpointLocation", str(trips.checkpoint)).toTable(
+            "streamed_by_name"
+        ).awaitTermination()
+    # Spark makes its entry before it asks for a writer.
+    trips.spark.sql("DROP TABLE IF EXISTS streamed_by_name")
