@@ -50,7 +50,7 @@ def _stream(spark: Any, directory: Path, path: str) -> None:
 
 
 def test_hudis_sink_and_ours_do_not_write_the_batches_of_each_other_again(
-    oracle_015: HudiOracle, session: Any, tmp_path: Path
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
     ours, theirs, path = tmp_path / "ours", tmp_path / "theirs", str(tmp_path / "trips")
     ours.mkdir()
@@ -71,5 +71,6 @@ def test_hudis_sink_and_ours_do_not_write_the_batches_of_each_other_again(
     expected = [(0, "ours"), (1, "hudi"), (2, "ours")]
     read = session.spark.read.format("hudi").load(path).select("id", "writer").collect()
     assert sorted(map(tuple, read)) == expected
-    rows = oracle_015.read(path, columns=["id", "writer"]).to_pylist()
-    assert sorted((row["id"], row["writer"]) for row in rows) == expected
+    for oracle in (oracle_015, oracle_120):
+        rows = oracle.read(path, columns=["id", "writer"]).to_pylist()
+        assert sorted((row["id"], row["writer"]) for row in rows) == expected
