@@ -133,11 +133,13 @@ def _completion_times(table: HudiTable) -> dict[Instant, str]:
 
 
 def _read_completion_times(table: HudiTable) -> dict[Instant, str]:
-    layout = table.timeline.layout
+    layout, commits = table.timeline.layout, table.timeline.commits
+    if all(commit.completion_time for commit in commits):
+        return {commit: commit.completion_time for commit in commits if commit.completion_time}
     entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}
     return {
         commit: commit.completion_time or instant_time_of_millis(table, by_name[layout.file_name(commit)])
-        for commit in table.timeline.commits
+        for commit in commits
         if layout.file_name(commit) in by_name
     }

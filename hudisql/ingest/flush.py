@@ -88,6 +88,7 @@ def commit_rows(
         concurrency=options.concurrency,
         checkpoint=OffsetsCheckpoint(previous, reached),
         begun=lambda commit: index.begin(commit.table, paths_of(rows)),
+        has_task_attempts=False,
     )
     for commit, files in written:
         index.learn(commit.table, files, commit.instant.in_state(InstantState.COMPLETED))

@@ -229,12 +229,14 @@ class HudiTable(TableMetaClient):
         for commit in reversed(self.timeline.commits_until(as_of)):
             if commit not in self.schema_texts:
                 (extra_metadata,) = read_extra_metadata(self, [commit])
-                self.schema_texts[commit] = {
-                    key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)
-                }
+                self.keep_schema_text(commit, extra_metadata)
             if self.schema_texts[commit][SCHEMA_KEY]:
                 return self.schema_texts[commit]
         return {}
+
+    def keep_schema_text(self, commit: Instant, extra_metadata: Mapping[str, str | None]) -> None:
+        """Cache the schemas of a commit from its extra metadata, also for the table as it is reopened."""
+        self.schema_texts[commit] = {key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)}
 
     def _schema_text(self, as_of: str | None) -> str:
         if text := self._schema_metadata(as_of).get(SCHEMA_KEY):

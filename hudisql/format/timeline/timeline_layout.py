@@ -29,6 +29,10 @@ from hudisql.format.timeline.instant import (
 from hudisql.storage import join
 
 METADATA_DIRECTORY: Final = ".hoodie"
+TEMPORARY_NAME: Final = ".temp"
+SCHEMA_NAME: Final = ".schema"
+HEARTBEAT_NAME: Final = ".heartbeat"
+METADATA_TABLE_NAME: Final = "metadata"
 """The directory for everything of a table except its data (Hudi's `METAFOLDER_NAME`)."""
 ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
@@ -47,17 +51,17 @@ def metadata_directory(base_path: str) -> str:
 
 def temporary_directory(base_path: str) -> str:
     """Temporary files of writers: markers, a directory for each instant."""
-    return join(base_path, METADATA_DIRECTORY, ".temp")
+    return join(base_path, METADATA_DIRECTORY, TEMPORARY_NAME)
 
 
 def schema_directory(base_path: str) -> str:
     """The versions of the internal schema, a file for each commit since the first change by ids."""
-    return join(base_path, METADATA_DIRECTORY, ".schema")
+    return join(base_path, METADATA_DIRECTORY, SCHEMA_NAME)
 
 
 def heartbeat_directory(base_path: str) -> str:
     """The heartbeats of writers, a file for each instant."""
-    return join(base_path, METADATA_DIRECTORY, ".heartbeat")
+    return join(base_path, METADATA_DIRECTORY, HEARTBEAT_NAME)
 
 
 def auxiliary_directory(base_path: str) -> str:
@@ -67,7 +71,7 @@ def auxiliary_directory(base_path: str) -> str:
 
 def metadata_table_directory(base_path: str) -> str:
     """The base path of the table's metadata table."""
-    return join(base_path, METADATA_DIRECTORY, "metadata")
+    return join(base_path, METADATA_DIRECTORY, METADATA_TABLE_NAME)
 
 
 def new_table_directories(layout_version: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
@@ -40,7 +41,7 @@ def after_commit(
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     try:
-        fresh = _serviced(context, entry, _opened(context, table), settings)
+        fresh = _serviced(context, entry, replace(table, listing=None).reopened(), settings)
     except HudisqlError as error:
         context.console.warning(
             f"{entry.full_name}: committed, but the table cannot be opened for its services and its sync: "
@@ -49,10 +50,6 @@ def after_commit(
         return
     if syncs:
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
-
-
-def _opened(context: Context, table: HudiTable) -> HudiTable:
-    return open_session_table(context, table.base_path)
 
 
 def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:

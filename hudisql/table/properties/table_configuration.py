@@ -27,7 +27,7 @@ from hudisql.format.timeline.instant import (
     Instant,
     InstantState,
 )
-from hudisql.format.timeline.timeline_layout import metadata_table_directory
+from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, metadata_table_directory
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
 
@@ -53,6 +53,12 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
     storage.delete_file(properties)
     storage.write(properties, content)
     storage.delete_file(backup)
+
+
+def metadata_entry_names(table: HudiTable) -> frozenset[str]:
+    """The names of the files and directories in `.hoodie`, by one listing. Raises StorageError."""
+    entries = table.storage.list_directory(join(table.base_path, METADATA_DIRECTORY))
+    return frozenset(entry.name for entry in entries)
 
 
 def has_metadata_table(table: HudiTable) -> bool:

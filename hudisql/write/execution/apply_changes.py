@@ -104,6 +104,7 @@ def apply_changes(
         changed=counted.changed,
         checkpoint=options.checkpoint,
         begun=begun,
+        has_task_attempts=False,
     )
     return replace(result, combined=result.combined + counted.combined)
 

@@ -70,12 +70,14 @@ def commit_files(
     changed: Collection[FileGroup] = (),
     checkpoint: CommitCheckpoint | None = None,
     begun: Begun | None = None,
+    has_task_attempts: bool = True,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. After any error
-    the commit is rolled back. Raises WriteConflictError, UnsupportedTableError, StorageError.
+    files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. Without
+    `has_task_attempts` `write` creates all files in this process. After any error the commit is rolled back.
+    Raises WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
         table,
@@ -84,6 +86,7 @@ def commit_files(
         concurrency=concurrency,
         changed=changed,
         checkpoint=checkpoint,
+        has_task_attempts=has_task_attempts,
     )
     try:
         extra_metadata = {} if begun is None else begun(commit)

@@ -91,7 +91,8 @@ def create_file_marker(write_context: WriteContext, task: WriteTask, name: str, 
     marker = Marker(task.file_naming.partition_path, name, kind)
     create_marker(write_context.storage, write_context.base_path, write_context.instant_time, marker)
     # After the marker: if the commit completes after this check, the driver finds the file by its marker.
-    check_commit_is_open(write_context)
+    if write_context.has_task_attempts:
+        check_commit_is_open(write_context)
 
 
 def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:

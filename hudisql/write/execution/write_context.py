@@ -59,7 +59,7 @@ class WriteContext:
 
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
     `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
-    `unique_new_keys` the results name the keys of several new rows.
+    `unique_new_keys` the results name the keys of several new rows. `has_task_attempts`: see `OpenCommit`.
     """
 
     storage: Storage
@@ -81,6 +81,7 @@ class WriteContext:
     merges_bootstrapped: bool = False
     log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     unique_new_keys: bool = False
+    has_task_attempts: bool = True
 
     def row_keys(self, task: int) -> NewRowKeys:
         """Makes the record keys of the new rows of one task, by its number."""
@@ -165,6 +166,7 @@ def make_write_context(
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         log_file_config=options.log_file_config,
         unique_new_keys=options.unique_new_keys,
+        has_task_attempts=commit.has_task_attempts,
     )
 
 

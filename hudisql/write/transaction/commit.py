@@ -39,8 +39,10 @@ from hudisql.format.timeline.instant import (
     InstantState,
     new_instant_time,
 )
+from hudisql.format.timeline.timeline_layout import METADATA_TABLE_NAME, SCHEMA_NAME
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
+from hudisql.table.properties.table_configuration import metadata_entry_names, names_metadata_table
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
@@ -99,7 +101,8 @@ class OpenCommit:
 
     `dropped_metadata_table` is true if the table had a metadata table that hudisql does not keep.
     `heartbeat` is None if the table's writers use no heartbeats, `checkpoint` is None unless the commit
-    writes a pull's rows.
+    writes a pull's rows. `has_task_attempts` is false if this process alone writes the files: none of them
+    can come later.
     """
 
     table: HudiTable
@@ -109,6 +112,7 @@ class OpenCommit:
     concurrency: Concurrency = SINGLE_WRITER
     heartbeat: Heartbeat | None = None
     checkpoint: CommitCheckpoint | None = None
+    has_task_attempts: bool = True
 
     @property
     def instant_time(self) -> str:
@@ -124,6 +128,7 @@ def begin_commit(
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
     checkpoint: CommitCheckpoint | None = None,
+    has_task_attempts: bool = True,
 ) -> OpenCommit:
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
@@ -142,7 +147,6 @@ def begin_commit(
     try:
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
-            check_keeps_ids(table)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             content = render_requested_replace() if replaces else b""
             requested, heartbeat = request_instant(table, action, content, concurrency, operation_type)
@@ -154,13 +158,15 @@ def begin_commit(
         # A commit with a live heartbeat is never rolled back.
         _stop_heartbeat(heartbeat)
         raise
-    return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat, checkpoint)
+    return OpenCommit(
+        table, inflight, operation_type, dropped, concurrency, heartbeat, checkpoint, has_task_attempts
+    )
 
 
 def _prepare_table(
     opened: HudiTable, concurrency: Concurrency, changed: Collection[FileGroup]
 ) -> tuple[HudiTable, bool]:
-    """Roll back failed writes, delete stale files and the metadata table; check for conflicts.
+    """Roll back failed writes, delete stale files and the metadata table; check for conflicts and column ids.
 
     `opened` is the table as the statement has read it. Returns the table as it is now, and whether a metadata
     table was dropped.
@@ -170,8 +176,15 @@ def _prepare_table(
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
     _check_no_conflict(opened, table.timeline, changed, concurrency)
-    delete_stale_files(table, concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None)
+    # One listing in place of a request for each of these directories, most of which are missing.
+    entries = metadata_entry_names(table)
+    tolerance_ms = concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None
+    delete_stale_files(table, tolerance_ms, entries)
     check_not_clustered(table, changed)
+    if SCHEMA_NAME in entries:
+        check_keeps_ids(table)
+    if METADATA_TABLE_NAME not in entries and not names_metadata_table(table):
+        return table, False
     dropped = _prepare_metadata_table(table, concurrency)
     return (table.reopened() if dropped else table), dropped
 
@@ -222,6 +235,7 @@ def publish_commit(
         write_commit(now, metadata, commit.instant_time, updates)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
+        table.keep_schema_text(completed, metadata.extra_metadata)
         withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
     latest = table.timeline.latest_commit
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
@@ -229,7 +243,9 @@ def publish_commit(
     with suppress(StorageError, CorruptTableError):
         # A task attempt may have started a file since the last check. If its writer dies before its own
         # check, the next commit finds the file by its marker.
-        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout):
+        if not commit.has_task_attempts or delete_unnamed_files(
+            storage, table.base_path, commit.instant_time, named, table.timeline.layout
+        ):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     return completed

@@ -9,6 +9,7 @@ rolled back.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +17,7 @@ from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.format.timeline.active_timeline import Timeline, load_timeline
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.format.timeline.instant import Instant, InstantState
+from hudisql.format.timeline.timeline_layout import HEARTBEAT_NAME, TEMPORARY_NAME
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, heartbeat_path, is_alive
 from hudisql.write.transaction.markers import delete_markers, marked_instants, marker_directory
@@ -26,20 +28,23 @@ from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, na
 _STAGED_FOR_LONG_MS: Final = 3_600_000
 
 
-def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> None:
+def delete_stale_files(
+    table: HudiTable, heartbeat_tolerance_ms: int | None, entries: Collection[str]
+) -> None:
     """Delete the markers and expired heartbeats of instants that are neither pending nor being rolled back.
 
     Files that killed writers have staged in the timeline's directory are deleted, too. Without a tolerance
-    the table's writers use no heartbeats. Active writers create their instant before their markers and renew
+    the table's writers use no heartbeats. `entries` are those of `.hoodie`: directories that it lacks are not
+    listed. Active writers create their instant before their markers and renew
     their heartbeat; files that cannot be deleted are harmless.
     """
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
         timeline_directory = table.timeline.layout.timeline_directory(base_path)
         storage.delete_staged(timeline_directory, int(time.time() * 1000) - _STAGED_FOR_LONG_MS)
-        marked = marked_instants(storage, base_path)
+        marked = marked_instants(storage, base_path) if TEMPORARY_NAME in entries else []
         silent: list[str] = []
-        if heartbeat_tolerance_ms is not None:
+        if heartbeat_tolerance_ms is not None and HEARTBEAT_NAME in entries:
             silent = [
                 instant
                 for instant in heartbeat_instants(storage, base_path)

@@ -96,10 +96,11 @@ class TimelineFilesV2(TimelineFiles):
         A writer whose clock is behind by less than the wait then requests a later instant.
         """
         storage, base_path = table.storage, table.base_path
-        if self.states(storage, base_path, instant).completed is not None:
+        timeline = load_timeline(storage, base_path, self.layout)
+        own = (instant.timestamp, instant.completed_action)
+        if any((each.timestamp, each.completed_action) == own for each in timeline.completed):
             raise PathExistsError(f"{instant.action} {instant.timestamp} of {base_path} is complete already")
-        latest = load_timeline(storage, base_path, self.layout).latest_time
-        completion_time = new_instant_time(latest, now_on_timeline(table))
+        completion_time = new_instant_time(timeline.latest_time, now_on_timeline(table))
         time.sleep(CLOCK_SKEW_SECONDS if awaits_clocks else _LEAST_SECONDS)
         completed = replace(instant.in_state(InstantState.COMPLETED), completion_time=completion_time)
         storage.create(table.instant_path(completed), content)
