@@ -38,12 +38,12 @@ class RowRange:
     stop: int
 
 
-def read_footer(storage: Storage, path: str) -> pq.FileMetaData:
-    """The footer of a parquet file.
+def read_footer(storage: Storage, path: str, length: int | None = None) -> pq.FileMetaData:
+    """The footer of a parquet file; `length`: see `Storage.open_input`.
 
     Raises NoSuchPathError, StorageError, and ArrowInvalid for a file that is not parquet.
     """
-    with storage.open_input(path) as stream:
+    with storage.open_input(path, length) as stream:
         return pq.read_metadata(stream)
 
 

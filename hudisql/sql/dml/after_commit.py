@@ -32,16 +32,19 @@ def after_commit(
     *,
     syncs: bool,
     dropped_metadata_table: bool,
+    committed: HudiTable | None = None,
 ) -> None:
     """Warn if the metadata table is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
 
-    `table` may be the one from before the commit, `settings` are those of its writes. A failed service is a
-    warning, and so is a table that can no longer be opened. Raises SyncFailedError (the commit stands).
+    `table` may be the one from before the commit, `committed` is as it left it; without it the table is
+    opened again. `settings` are those of its writes. A failed service is a warning, and so is a table that
+    can no longer be opened. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     try:
-        fresh = _serviced(context, entry, replace(table, listing=None).reopened(), settings)
+        committed = committed or replace(table, listing=None).reopened()
+        fresh = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(
             f"{entry.full_name}: committed, but the table cannot be opened for its services and its sync: "

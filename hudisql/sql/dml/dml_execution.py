@@ -86,6 +86,7 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
                 scope.settings,
                 syncs=syncs,
                 dropped_metadata_table=result.dropped_metadata_table,
+                committed=result.table,
             )
     return result
 

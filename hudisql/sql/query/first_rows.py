@@ -53,7 +53,8 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
             if file_slice.base_file is None or file_slice.has_log_files:
                 continue
             footers += 1
-            missing -= read_footer(table.storage, file_slice.base_file.path).num_rows
+            base_file = file_slice.base_file
+            missing -= read_footer(table.storage, base_file.path, base_file.length).num_rows
             if missing <= 0:
                 return found
             if footers == _MOST_FOOTERS:

@@ -6,7 +6,7 @@ Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the com
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -44,7 +44,8 @@ class WriteResult:
     """The result of a commit; `instant_time` is None if nothing was committed.
 
     `skipped_late` counts incoming rows that were older than the stored ones, `combined` those that newer rows
-    of their key replaced. `dropped_metadata_table`: see `OpenCommit`.
+    of their key replaced. `dropped_metadata_table`: see `OpenCommit`. `table` is the table as the
+    commit left it, None if it must be opened again.
     """
 
     instant_time: str | None
@@ -57,6 +58,7 @@ class WriteResult:
     files: int = 0
     bytes: int = 0
     dropped_metadata_table: bool = False
+    table: HudiTable | None = field(default=None, compare=False, repr=False)
 
 
 def commit_files(
@@ -117,7 +119,7 @@ def finish_commit(
         end_registration(
             commit.table, commit.instant_time, overwritten_registered(commit.table, overwrite, touched)
         )
-    complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
+    table = complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
     return WriteResult(
         commit.instant_time,
         inserted=sum(file.inserted - file.moved_in for file in files),
@@ -129,6 +131,7 @@ def finish_commit(
         files=len(files),
         bytes=sum(file.bytes for file in files),
         dropped_metadata_table=commit.dropped_metadata_table,
+        table=table,
     )
 
 

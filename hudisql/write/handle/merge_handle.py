@@ -257,7 +257,7 @@ def _file_group_text(task: MergeTask) -> str:
 def _stored_footer(storage: Storage, task: MergeTask) -> pq.FileMetaData | None:
     """The footer of the slice's base file, which may be a skeleton; None without one."""
     base_file = task.file_slice.base_file
-    return None if base_file is None else read_footer(storage, base_file.path)
+    return None if base_file is None else read_footer(storage, base_file.path, base_file.length)
 
 
 def _codec(storage: Storage, task: MergeTask, footer: pq.FileMetaData | None) -> str:

@@ -136,7 +136,7 @@ def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, Column
     assert base_file is not None
     if file.file_slice.columns is not None:
         return {}
-    footer = read_footer(storage, base_file.path)
+    footer = read_footer(storage, base_file.path, base_file.length)
     of_data = footer if external is None else read_footer(storage, external.path)
     found = {}
     for each in file.fields:

@@ -46,7 +46,7 @@ from hudisql.table.properties.table_configuration import metadata_entry_names, n
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
+from hudisql.write.metadata_table.metadata_commit import DROPPED, prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -199,8 +199,8 @@ def _prepare_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
         raise WriteConflictError(error.message, hint=error.hint) from error
 
 
-def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
-    """Make the commit visible and delete its markers.
+def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> HudiTable | None:
+    """Make the commit visible and delete its markers; returns the table as `publish_commit` does.
 
     Files that the metadata does not name, written by discarded task attempts, are deleted. Raises
     WriteConflictError if another writer has rolled the commit back, a conflicting commit has completed or the
@@ -212,11 +212,12 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
 
 def publish_commit(
     commit: OpenCommit, metadata: CommitMetadata, check: Callable[[HudiTable], None]
-) -> Instant:
+) -> HudiTable | None:
     """Complete the instant under the lock; `check` gets the table as it is now and raises to prevent it.
 
-    `check` is called again after the completion if other writers have changed the timeline. Raises
-    WriteConflictError, TableLockedError, StorageError.
+    `check` is called again after the completion if other writers have changed the timeline. Returns the table
+    as the completion left it; None if that is unknown. Raises WriteConflictError, TableLockedError,
+    StorageError.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
@@ -236,7 +237,9 @@ def publish_commit(
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         table.keep_schema_text(completed, metadata.extra_metadata)
-        withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
+        timeline = withdraw_if_in_conflict(
+            now, commit.instant, completed, check, is_locked=held.lock is not None
+        )
     latest = table.timeline.latest_commit
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
     # The commit is complete: markers that cannot be deleted are harmless.
@@ -248,7 +251,8 @@ def publish_commit(
         ):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
-    return completed
+    # Dropping the metadata table changes the properties.
+    return None if timeline is None or updates == DROPPED else replace(now, timeline=timeline, listing=None)
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:

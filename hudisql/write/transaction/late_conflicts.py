@@ -35,19 +35,20 @@ Check = Callable[[HudiTable], None]
 
 def withdraw_if_in_conflict(
     seen: HudiTable, instant: Instant, completed: Instant, check: Check, *, is_locked: bool
-) -> None:
+) -> Timeline | None:
     """Delete the completed instant and raise if another writer has committed concurrently.
 
     `seen` is the table as it was when `check` accepted the inflight `instant`. If the timeline has changed,
     `check` is called again with the table without the completed instant. Commits that were requested after
-    the completion are ignored: their writers have seen it. Raises WriteConflictError; without a lock also
+    the completion are ignored: their writers have seen it. Returns the timeline with the completed instant,
+    None if it could not be listed. Raises WriteConflictError; without a lock also
     StorageError and CorruptTableError: the commit then stands, since it is unknown whether another one is in
     conflict with it.
     """
     # Before the check: writers that request an instant later find the completed instant.
     after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))
     try:
-        _look(seen, instant, completed, check, after_completion)
+        return _look(seen, instant, completed, check, after_completion)
     except (WriteConflictError, UnsupportedTableError, RegisterOnlyError):
         # Before StorageError: TimelineChangedError is a WriteConflictError and a StorageError.
         seen.storage.delete_file(seen.instant_path(completed))
@@ -59,9 +60,12 @@ def withdraw_if_in_conflict(
                 f"checked for concurrent commits: {error.message}",
                 hint="look at the rows before running the statement again: it has changed them",
             ) from error
+        return None
 
 
-def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str) -> None:
+def _look(
+    seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str
+) -> Timeline:
     layout = seen.timeline.layout
     names = timeline_file_names(seen.storage, seen.base_path, layout)
     timeline = timeline_of_names(names, layout)
@@ -85,6 +89,7 @@ def _look(seen: HudiTable, instant: Instant, completed: Instant, check: Check, a
         ]
         now = timeline_of([*relevant, instant], timeline.layout)
         check(replace(seen.reopened(), timeline=now, listing=None))
+    return timeline
 
 
 def _others(timeline: Timeline, own: Instant) -> list[Instant]:

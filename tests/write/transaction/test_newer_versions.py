@@ -79,7 +79,9 @@ def test_a_commit_completes_by_a_time_after_all_others(table: HudiTable) -> None
     assert requested > max(each.completion_time for each in table.timeline.completed)
     assert _names(table, requested) == [f"{requested}.commit.requested", f"{requested}.inflight"]
     stray = _marked_file(table, requested)
-    completed = complete_commit(commit, replace(EMPTY, partition_to_write_stats={"dt=1": (STAT,)}))
+    committed = complete_commit(commit, replace(EMPTY, partition_to_write_stats={"dt=1": (STAT,)}))
+    assert committed is not None
+    completed = committed.timeline.instants[-1]
     assert completed.completion_time > requested
     assert f"{requested}_{completed.completion_time}.commit" in _names(table, requested)
     path = table.instant_path(completed)
