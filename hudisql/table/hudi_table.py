@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.errors import (
     CorruptTableError,
+    NoSuchPathError,
     NoSuchTableError,
     StorageError,
     UnsupportedTableError,
@@ -28,6 +29,7 @@ from hudisql.format.schema.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.table_properties import (
     COPY_ON_WRITE,
     HFILE_BOOTSTRAP_INDEX,
+    INDEX_DEFINITIONS_PATH,
     MERGE_ON_READ,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
@@ -249,6 +251,21 @@ class HudiTable(TableMetaClient):
             f"{metadata_directory(self.base_path)}; a "
             "table without commits gets its schema with the first commit",
         )
+
+    @cached_property
+    def index_definitions_file(self) -> tuple[str, bytes] | None:
+        """The path and the content of the file of index definitions, read once; None if there is none.
+
+        Raises StorageError.
+        """
+        relative = self.properties.get(INDEX_DEFINITIONS_PATH)
+        if not relative:
+            return None
+        path = join(self.base_path, relative)
+        try:
+            return path, self.storage.read(path)
+        except NoSuchPathError:
+            return None
 
     @property
     def _partition_values_in_path(self) -> bool:

@@ -11,12 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hudisql.errors import CorruptTableError, NoSuchPathError
-from hudisql.storage import join
+from hudisql.errors import CorruptTableError
 from hudisql.table.hudi_table import HudiTable
 
-INDEX_DEFINITIONS_PATH: Final = "hoodie.table.index.defs.path"
-"""The property of a table that names the file, relative to the base path."""
 # Of the indexes that CREATE INDEX makes.
 _NAMED_PREFIXES: Final = ("secondary_index_", "expr_index_")
 
@@ -41,20 +38,18 @@ class IndexDefinition:
 
 def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
     """The definitions by name; empty if the table has none. Raises CorruptTableError, StorageError."""
-    relative = table.properties.get(INDEX_DEFINITIONS_PATH)
-    if not relative:
+    file = table.index_definitions_file
+    if file is None:
         return {}
-    path = join(table.base_path, relative)
+    path, content = file
     try:
-        definitions = json.loads(table.storage.read(path))["indexDefinitions"]
+        definitions = json.loads(content)["indexDefinitions"]
         return {
             name: IndexDefinition(
                 name, each["indexType"], tuple(each["sourceFields"]), each.get("version") or ""
             )
             for name, each in definitions.items()
         }
-    except NoSuchPathError:
-        return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the index definitions {path} cannot be read: {error}",

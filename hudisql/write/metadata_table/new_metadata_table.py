@@ -25,6 +25,7 @@ from hudisql.format.paths.partition_metadata import (
 )
 from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH, RECORD_KEY
 from hudisql.format.table_properties import (
+    INDEX_DEFINITIONS_PATH,
     METADATA_PARTITIONS,
     NAME,
     PROPERTIES_FILE,
@@ -45,7 +46,6 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import (
-    INDEX_DEFINITIONS_PATH,
     IndexDefinition,
     render_index_definitions,
 )
