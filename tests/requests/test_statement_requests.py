@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.requests.counted_requests import A_FEW, LISTINGS, LOOKS
@@ -15,12 +18,16 @@ MOST_OF_A_CHANGE = 44
 """Reading the row: properties, timeline, schema, the table's directory, the partition's, a file or two.
 
 Beginning: the lock (created, read, deleted), properties and timeline again under it, staged files (not on an
-object store), the entries of `.hoodie`, leftover markers and heartbeats, the own heartbeat, the requested and
+object store), the entries of `.hoodie`, stale markers and heartbeats, the own heartbeat, the requested and
 the inflight instant, and whether its time is taken. Writing a file: its marker, the stored footer and rows,
 the new file, and twice a look whether the commit is still open. Completing: the lock (created, read twice,
 deleted), properties and timeline, markers, the completed instant, and the timeline once more for commits
 beside it; then the markers and the heartbeat go. Sync: the completion times and the commit.
 """
+
+MOST_OF_A_METADATA_TABLE = 18
+"""Its properties, its timeline and the index definitions at the beginning and at the end; three instants; a
+listing and one or two log files of each of three indexes."""
 
 
 @pytest.mark.parametrize(
@@ -84,3 +91,28 @@ def test_an_update_by_key_alone_opens_no_footers_on_the_driver(
         assert len(requests.below(table.path, *LISTINGS)) <= table.partitions + 30
         opened.append(len(requests.below(table.path, "open_input")))
     assert opened[1] <= 10
+
+
+def test_a_change_of_a_kept_metadata_table_writes_the_records_of_its_partition(
+    session: Any, tmp_path: Path
+) -> None:
+    counts = []
+    for days in (3, 30):
+        name = f"kept_{days}"
+        session.sql(
+            f"CREATE TABLE {name} (id STRING, seq BIGINT, price DOUBLE, dt STRING) USING hudi"
+            " PARTITIONED BY (dt) TBLPROPERTIES (primaryKey='id', preCombineField='seq',"
+            f" 'hoodie.write.table.version'='9') LOCATION '{tmp_path / name}'"
+        )
+        session.sql(
+            f"INSERT INTO {name} SELECT concat('k', id) AS id, id AS seq, 1.0D AS price,"
+            f" cast(date_add(date'2015-01-01', cast(id as int)) as string) AS dt FROM range({days})"
+        )
+        session.sql(f"CALL create_metadata_table(table => '{name}')")
+        table = WideTable(session, name, str(tmp_path / name), str(tmp_path / name), days)
+        requests, _ = table.requests("UPDATE {t} SET price = 2 WHERE dt = '2015-01-02' AND id = 'k1'")
+        counts.append(len(requests))
+        assert len(requests.below(f"{table.path}/.hoodie/.index_defs", "read")) == 2
+        session.sql(f"DROP TABLE {name}")
+    assert abs(counts[0] - counts[1]) <= A_FEW
+    assert counts[1] <= MOST_OF_A_CHANGE + MOST_OF_A_METADATA_TABLE

@@ -31,6 +31,7 @@ from hudisql.write.execution.write_tasks import BUCKET, write_buckets
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit, begin_commit
+from hudisql.write.transaction.instant_rollback import roll_back_instant
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 
 _before_opening: list[Callable[[], None]] = []
@@ -145,6 +146,19 @@ def test_an_attempt_that_ends_after_the_commit_deletes_its_files(
     with pytest.raises(WriteConflictError, match="completed without this task attempt"):
         job.attempt(1)
     assert job.contents() == committed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_this_process_alone_writes_goes_if_its_commit_is_rolled_back_meanwhile(
+    begin: Callable[[str], Job], kind: str
+) -> None:
+    job = begin(kind)
+    job = replace(job, write_context=replace(job.write_context, has_task_attempts=False))
+    before = job.contents()
+    _before_opening.append(lambda: roll_back_instant(job.table, job.commit.instant))
+    with pytest.raises(WriteConflictError, match="was rolled back while it was being written"):
+        job.attempt(0)
+    assert job.contents() == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
