@@ -14,8 +14,8 @@ import pytest
 
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
-from hudisql.write.metadata_table.kept_metadata_table import find_kept
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 from tests.oracle.sources import write_readable

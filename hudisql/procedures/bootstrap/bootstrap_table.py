@@ -302,7 +302,7 @@ def _report_rows(report: BootstrapReport) -> Iterator[BootstrapTableRow]:
 
 
 def _warnings_of_report(report: BootstrapReport) -> Iterator[str]:
-    from hudisql.write.metadata_table.kept_metadata_table import KEPT_VERSION
+    from hudisql.table.metadata_table.kept_metadata_table import KEPT_VERSION
 
     for finding in report.plan.warnings:
         yield str(finding)

@@ -33,7 +33,7 @@ from hudisql.table.properties.written_versions import ARCHIVE
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_instants
-from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept
+from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock

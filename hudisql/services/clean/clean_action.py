@@ -33,8 +33,8 @@ from hudisql.table.files.snapshot import list_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.savepoint_files import savepointed_files
-from hudisql.write.metadata_table.kept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.metadata_table.metadata_commit import write_clean
+from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import (
     check_writable,
     complete_interrupted_undoings,

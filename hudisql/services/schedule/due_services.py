@@ -48,7 +48,7 @@ from hudisql.services.compaction.compaction_action import (
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.metadata_table.kept_metadata_table import has_unkept
+from hudisql.write.metadata_table.unkept_metadata_table import has_unkept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.dead_writers import has_expired, is_silent

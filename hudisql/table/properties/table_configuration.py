@@ -13,6 +13,7 @@ from typing import Final
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.table_properties import (
     METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
     read_table_properties,
@@ -31,7 +32,6 @@ from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, metadata
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
 
-METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 

@@ -7,9 +7,8 @@ counts as null in all rows.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from math import inf, isnan, nan
@@ -21,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
-from hudisql.format.schema.meta_columns import META_COLUMNS, META_SCHEMA
+from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, value_kind
+from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig
@@ -31,8 +31,6 @@ from hudisql.table.file_slice import FileSlice
 
 _EPOCH_OF_ONE_CALENDAR: Final = 1900
 """Statistics of dates from this year on are the same in all calendars and time zones' old offsets."""
-_DECIMAL: Final = 10
-_TEXT: Final = "StringWrapper"
 _FIRST_THAT_TELLS_NAN: Final = (1, 10)
 """The version of parquet-mr; older ones and other libraries leave NaN out of the bounds."""
 _ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
@@ -53,27 +51,6 @@ class MeasuredFile:
     partition_values: Mapping[str, object] = field(default_factory=dict)
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    wrapper: str
-    ordinal: int
-    details: str | None = None
-
-
-def is_measured(kind: pa.DataType) -> bool:
-    """True for the types of columns that have statistics: all but nested ones."""
-    return _kind_of(kind) is not None
-
-
-def digest_of_types(schema: pa.Schema, columns: Iterable[str]) -> str | None:
-    """A text that is the same as long as the measured columns keep their types; None if one has no ranges."""
-    types = {each.name: each.type for each in (*META_SCHEMA, *schema)}
-    kinds = {name: _kind_of(types[name]) if name in types else None for name in columns}
-    if None in kinds.values():
-        return None
-    return hashlib.md5(repr(sorted(kinds.items())).encode(), usedforsecurity=False).hexdigest()
 
 
 def measure_file(storage: Storage, file: MeasuredFile) -> list[ColumnRange]:
@@ -110,7 +87,7 @@ def mergeable_range(found: ColumnRange) -> ColumnRange:
 
     Hudi 1.2 merges the ranges of a partition by UTF-16 and compares them with a filter's values by UTF-8.
     """
-    if found.wrapper != _TEXT:
+    if found.wrapper != TEXT_WRAPPER:
         return found
     least, greatest = found.least, found.greatest
     if least is not None:
@@ -121,9 +98,9 @@ def mergeable_range(found: ColumnRange) -> ColumnRange:
 
 
 def _by_value(found: ColumnRange) -> Any:
-    if found.type_ordinal == _DECIMAL:
+    if found.type_ordinal == DECIMAL_ORDINAL:
         return lambda value: int.from_bytes(value, "big", signed=True)
-    if found.wrapper == _TEXT:
+    if found.wrapper == TEXT_WRAPPER:
         return str.encode
     if found.wrapper in ("FloatWrapper", "DoubleWrapper"):
         return lambda value: (isnan(value), value)
@@ -248,7 +225,7 @@ def _ranges_of_rows(
 
 
 def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int, nulls: int) -> ColumnRange:
-    kind = _kind_of(column.type)
+    kind = value_kind(column.type)
     assert kind is not None  # columns of other types are not measured
     lower, upper = pc.min_max(least)["min"], pc.min_max(greatest)["max"]
     if _has_nan(greatest):
@@ -258,8 +235,8 @@ def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int,
         column.name,
         kind.wrapper,
         kind.ordinal,
-        _text(lower) if kind.wrapper == _TEXT else _stored(lower),
-        _text(upper, above="\U0010ffff") if kind.wrapper == _TEXT else _stored(upper),
+        _text(lower) if kind.wrapper == TEXT_WRAPPER else _stored(lower),
+        _text(upper, above="\U0010ffff") if kind.wrapper == TEXT_WRAPPER else _stored(upper),
         values=rows,
         nulls=nulls,
         type_details=kind.details,
@@ -295,27 +272,3 @@ def _unscaled(value: Decimal, scale: int) -> bytes:
     number = int(value.scaleb(scale, _ALL_DIGITS))
     positive = number if number >= 0 else ~number
     return number.to_bytes(positive.bit_length() // 8 + 1, "big", signed=True)
-
-
-_KINDS: Final = (
-    (pa.types.is_boolean, _Kind("BooleanWrapper", 2)),
-    (lambda kind: pa.types.is_integer(kind) and kind.bit_width <= 32, _Kind("IntWrapper", 3)),
-    (pa.types.is_int64, _Kind("LongWrapper", 4)),
-    (pa.types.is_float32, _Kind("FloatWrapper", 5)),
-    (pa.types.is_float64, _Kind("DoubleWrapper", 6)),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), _Kind(_TEXT, 7)),
-    (pa.types.is_binary, _Kind("BytesWrapper", 8)),
-    (pa.types.is_date32, _Kind("IntWrapper", 12)),
-)
-_TIMESTAMPS: Final = {"ms": 15, "us": 16}
-_LOCAL: Final = 3
-"""The distance of the ordinals of timestamps without a time zone."""
-
-
-def _kind_of(kind: pa.DataType) -> _Kind | None:
-    if pa.types.is_decimal(kind):
-        return _Kind("BytesWrapper", _DECIMAL, f"{kind.precision},{kind.scale}")
-    if pa.types.is_timestamp(kind):
-        ordinal = _TIMESTAMPS.get(kind.unit)
-        return None if ordinal is None else _Kind("LongWrapper", ordinal + (0 if kind.tz else _LOCAL))
-    return next((found for is_kind, found in _KINDS if is_kind(kind)), None)

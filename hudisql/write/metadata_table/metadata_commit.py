@@ -37,6 +37,7 @@ from hudisql.format.metadata_table.metadata_writing import (
     encode_range,
     metadata_blocks,
 )
+from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
 from hudisql.format.paths.file_names import (
     HFILE,
     parse_base_file_name,
@@ -52,6 +53,10 @@ from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
+from hudisql.table.metadata_table.kept_metadata_table import (
+    find_kept,
+    has_kept_indexes,
+)
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.properties.table_configuration import forget_metadata_table, names_metadata_table
@@ -59,14 +64,8 @@ from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
-    digest_of_types,
-    is_measured,
     mergeable_range,
     merged_ranges,
-)
-from hudisql.write.metadata_table.kept_metadata_table import (
-    find_kept,
-    has_kept_indexes,
 )
 from hudisql.write.metadata_table.measured_files import Measured, measure
 

@@ -29,13 +29,13 @@ from hudisql.format.timeline.instant import COMMIT, COMPACTION, DELTA_COMMIT, In
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.properties.table_configuration import drop_metadata_table, names_metadata_table
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
 from hudisql.table.slicing.file_groups import group_files
 from hudisql.write.metadata_table.column_ranges import merged_ranges
-from hudisql.write.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table.metadata_commit import (
     complete_in_metadata_table,
     delete_index_files,

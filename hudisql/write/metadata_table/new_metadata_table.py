@@ -17,6 +17,7 @@ import pyarrow as pa
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
@@ -27,6 +28,7 @@ from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITI
 from hudisql.format.table_properties import (
     INDEX_DEFINITIONS_PATH,
     METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
     NAME,
     PROPERTIES_FILE,
     render_table_properties,
@@ -49,20 +51,19 @@ from hudisql.table.metadata_table.index_definitions import (
     IndexDefinition,
     render_index_definitions,
 )
+from hudisql.table.metadata_table.kept_metadata_table import (
+    INDEX_VERSION,
+    KEPT_VERSION,
+)
 from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
-    METADATA_PARTITIONS_INFLIGHT,
     begun_action,
     drop_metadata_table,
     update_table_properties,
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
-from hudisql.write.metadata_table.column_ranges import MeasuredFile, digest_of_types, is_measured
-from hudisql.write.metadata_table.kept_metadata_table import (
-    INDEX_VERSION,
-    KEPT_VERSION,
-)
+from hudisql.write.metadata_table.column_ranges import MeasuredFile
 from hudisql.write.metadata_table.measured_files import Measured
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,

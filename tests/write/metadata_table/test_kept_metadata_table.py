@@ -26,9 +26,9 @@ from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import metadata_compaction
-from hudisql.write.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction.commit import OpenCommit

@@ -11,6 +11,8 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.format.metadata_table.value_types import digest_of_types
+from hudisql.format.table_properties import METADATA_PARTITIONS_INFLIGHT
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
 from hudisql.table.metadata_table.metadata_table import (
@@ -18,12 +20,6 @@ from hudisql.table.metadata_table.metadata_table import (
     MetadataTable,
     readable_metadata_table,
 )
-from hudisql.table.properties.table_configuration import (
-    METADATA_PARTITIONS_INFLIGHT,
-    drop_metadata_table,
-    has_metadata_table,
-)
-from hudisql.write.metadata_table.column_ranges import digest_of_types
 
 INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS)
 """The indexes that are kept, in the order of the table's property."""
@@ -70,16 +66,3 @@ def _is_sound(metadata: MetadataTable) -> bool:
         return False
     made_for = metadata.own.properties.get(STATISTICS_OF_SOURCES)
     return made_for == digest_of_types(metadata.table.schema, definition.columns)
-
-
-def drop_unless_kept(table: HudiTable) -> bool:
-    """Drop a metadata table that is not kept; True if one was dropped.
-
-    Raises UnsupportedTableError while another writer may be active, StorageError.
-    """
-    return find_kept(table) is None and drop_metadata_table(table)
-
-
-def has_unkept(table: HudiTable) -> bool:
-    """True if the table has a metadata table that a write drops. Raises StorageError."""
-    return has_metadata_table(table) and find_kept(table) is None
