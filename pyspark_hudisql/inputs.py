@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from hudisql.config.config_key import HudiConfig
 from hudisql.options.unserved_settings import query_type_of_options
 from hudisql.read.changes.change_capture import (
     CAPTURED_TEXTS,
@@ -23,6 +24,7 @@ from hudisql.read.files.predicates import Predicate
 from hudisql.read.files.splits import ScanTask
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.scan.arrow_scan import read_task
+from hudisql.read.scan.data_skipping import skips_by_statistics
 from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.storage import Storage
@@ -67,6 +69,7 @@ def scan_inputs(
             changes=state.changes,
             below=below,
             read_optimized=query_type_of_options(options) == "read_optimized",
+            skips_by_statistics=skips_by_statistics(HudiConfig(options.get)),
         )
     )
     return [ScanInput(task, plan.columns, plan.predicate, plan.log_merge_config) for task in plan.tasks]

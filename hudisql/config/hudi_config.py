@@ -284,6 +284,13 @@ METADATA_ENABLE: Final = flag_key(
     "queries list the files of a table by its metadata table, if it has one. A write drops it",
     READS,
 )
+DATA_SKIPPING: Final = flag_key(
+    "hoodie.enable.data.skipping",
+    "true",
+    "scans skip partitions and files by the statistics of a metadata table that hudisql keeps; not with an "
+    "explicit `hoodie.metadata.enable=false`",
+    READS,
+)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
     "fail \\| warn",

@@ -57,13 +57,23 @@ class MetadataRecords:
 
 
 def read_metadata_records(
-    reader: HFileReader, index: str, name: str, keys: Collection[str] | None = None
+    reader: HFileReader,
+    index: str,
+    name: str,
+    keys: Collection[str] | None = None,
+    *,
+    are_prefixes: bool = False,
 ) -> MetadataRecords:
     """The records of an HFile of a partition of the metadata table; only those of `keys` if given.
 
-    `name` stands in errors. Raises CorruptTableError, UnsupportedTableError.
+    `keys` may also be what the keys begin with. `name` stands in errors. Raises CorruptTableError,
+    UnsupportedTableError.
     """
-    found = list(reader.entries() if keys is None else reader.find([key.encode() for key in keys]))
+    if keys is None:
+        found = list(reader.entries())
+    else:
+        find = reader.find_prefixes if are_prefixes else reader.find
+        found = list(find([key.encode() for key in keys]))
     schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
     try:
         values = _decode(schema_text, _FIELD_OF_INDEX[index], [value for _, value in found])

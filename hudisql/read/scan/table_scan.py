@@ -28,6 +28,7 @@ from hudisql.read.files.splits import (
     plan_splits,
 )
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
+from hudisql.read.scan.data_skipping import DataSkipping, data_skipping
 from hudisql.read.scan.incremental import IncrementalRead
 from hudisql.read.scan.partition_pruning import (
     DirectoryPruning,
@@ -73,7 +74,8 @@ class ScanRequest:
     partition path that bounds the scan, `read_optimized` ignores log files (Hudi's `_ro` tables), `count_all`
     also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path, file id) are known
     to hold nothing that the query looks for. A few slices of together at most `driver_bytes` are read on the
-    driver, all columns, if meta columns are wanted or Spark's scan cannot read them.
+    driver, all columns, if meta columns are wanted or Spark's scan cannot read them. With
+    `skips_by_statistics` the metadata table tells which partitions and slices hold no matching row.
     """
 
     table: HudiTable
@@ -91,6 +93,7 @@ class ScanRequest:
     count_all: bool = False
     pruned_slices: Collection[tuple[str, str]] = ()
     driver_bytes: int = 0
+    skips_by_statistics: bool = False
 
     @property
     def state_instant(self) -> str | None:
@@ -114,7 +117,7 @@ class ScanPlan:
     applies all of its filters. In `native` mode each slice is read by the method that `scan_methods` gives,
     in `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read
     row by row. With `on_driver` the slice reader runs on the driver when the query is built, unless there are
-    too many rows.
+    too many rows. The skipped partitions and slices are those that statistics exclude.
     """
 
     base_path: str
@@ -136,6 +139,8 @@ class ScanPlan:
     log_merge_config: LogMergeConfig | None = None
     is_vectorized: bool = True
     on_driver: bool = False
+    partitions_skipped: int = 0
+    slices_skipped: int = 0
 
     def _described_history(self) -> tuple[tuple[str, str], ...]:
         if self.changes is not None:
@@ -143,6 +148,12 @@ class ScanPlan:
             found = f"{len(window.commits)} commits after {window.begin} up to {window.as_of}"
             return (("changes", found),)
         return (("as of", self.as_of),) if self.as_of is not None else ()
+
+    def _described_skipping(self) -> tuple[tuple[str, str], ...]:
+        if not self.partitions_skipped and not self.slices_skipped:
+            return ()
+        skipped = f"{self.partitions_skipped} partitions, then {self.slices_skipped} file slices"
+        return (("skipped by statistics", skipped),)
 
     @property
     def needs_data(self) -> bool:
@@ -197,6 +208,7 @@ class ScanPlan:
                 "file slices",
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
+            *self._described_skipping(),
             ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
             ("columns", ", ".join(_column_text(column) for column in self.columns) or "(none)"),
             ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
@@ -221,8 +233,11 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     row_parts, partition_parts = _assign(request.all_predicates, columns, pa.schema(table.partition_columns))
     pruning = _Pruning(request, _registered_partitions(request), tuple(row_parts), tuple(partition_parts))
     partitions = pruning.listed_partitions()
-    pruned = pruning.prune(partitions)
-    slices = tuple(each for each in pruning.slices_of(pruned) if not _is_pruned(each[0], request))
+    possible = pruning.prune(partitions)
+    skipping = _data_skipping(request, row_parts, columns)
+    pruned = _without_skipped_partitions(possible, skipping)
+    unpruned = tuple(each for each in pruning.slices_of(pruned) if not _is_pruned(each[0], request))
+    slices = _without_skipped_slices(unpruned, skipping)
     warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
     plan = ScanPlan(
         base_path=table.base_path,
@@ -243,6 +258,8 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
         changes=request.changes,
         log_merge_config=_log_merge_config(request, slices),
         is_vectorized=can_vectorize(table),
+        partitions_skipped=len(possible) - len(pruned),
+        slices_skipped=len(unpruned) - len(slices),
     )
     plan = _with_reader(plan, request)
     plan = replace(plan, tasks=_split(plan.slices, plan, request))
@@ -340,6 +357,33 @@ def _is_pruned(file_slice: FileSlice, request: ScanRequest) -> bool:
     return (file_slice.partition_path, file_slice.file_id) in request.pruned_slices
 
 
+def _data_skipping(
+    request: ScanRequest, row_parts: Sequence[Predicate], columns: pa.Schema
+) -> DataSkipping | None:
+    if not request.skips_by_statistics:
+        return None
+    is_past = request.state_instant is not None
+    return data_skipping(request.table, conjunction(row_parts), columns, is_past=is_past)
+
+
+def _without_skipped_partitions(
+    partitions: list[TablePartition], skipping: DataSkipping | None
+) -> list[TablePartition]:
+    if skipping is None:
+        return partitions
+    paths = skipping.prune_partitions([partition.path for partition in partitions])
+    return [partition for partition in partitions if partition.path in paths]
+
+
+def _without_skipped_slices(
+    slices: tuple[ScannedSlice, ...], skipping: DataSkipping | None
+) -> tuple[ScannedSlice, ...]:
+    if skipping is None:
+        return slices
+    is_read = skipping.prune_slices([file_slice for file_slice, _ in slices])
+    return tuple(each for each, read in zip(slices, is_read, strict=True) if read)
+
+
 def _log_merge_config(request: ScanRequest, slices: Sequence[ScannedSlice]) -> LogMergeConfig | None:
     if not any(file_slice.has_log_files for file_slice, _ in slices):
         return None
@@ -370,7 +414,8 @@ def _split(slices: Sequence[ScannedSlice], plan: ScanPlan, request: ScanRequest)
 def _with_totals(plan: ScanPlan, pruning: _Pruning) -> ScanPlan:
     """The plan with the numbers of partitions, slices and splits that there are without pruning."""
     partitions = pruning.all_partitions()
-    is_whole = plan.partitions_read == len(partitions) and not pruning.request.pruned_slices
+    is_pruned = bool(pruning.request.pruned_slices or plan.slices_skipped)
+    is_whole = plan.partitions_read == len(partitions) and not is_pruned
     slices = plan.slices if is_whole else pruning.slices_of(partitions)
     tasks = _split(slices, plan, pruning.request)
     return replace(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.config.config_key import HudiConfig
 from hudisql.context import Context
 from hudisql.errors import HudisqlError
 from hudisql.format.schema.internal_columns import internal_column
@@ -29,6 +30,7 @@ from hudisql.read.files.predicates import (
     split_conjuncts,
 )
 from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.read.scan.data_skipping import skips_by_statistics
 from hudisql.read.scan.partition_pruning import of_partitions
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
@@ -290,6 +292,7 @@ def _plan_relation(
         count_all=count_all,
         pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
         driver_bytes=driver_bytes,
+        skips_by_statistics=skips_by_statistics(HudiConfig(context.setting)),
     )
     plan = None if limit is None or request.all_predicates else _plan_first_rows(request, limit)
     return PlannedRelation(relation, table, plan_scan(request) if plan is None else plan)

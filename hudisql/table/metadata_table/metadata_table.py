@@ -6,9 +6,9 @@ table version 6 and of Hudi 1.2 for versions 8 and 9. Nothing here compares the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from typing import Final
 
@@ -126,6 +126,13 @@ class MetadataTable:
             )
         return newest_records([newest_records(layers) for layers in self._groups(index, keys)])
 
+    def read_layers(self, index: str, prefixes: Collection[str]) -> list[list[MetadataRecords]]:
+        """The records whose keys begin with one of `prefixes`, for each file group the oldest layer first.
+
+        Blocks of base files that cannot hold such keys are not read. Raises CorruptTableError, StorageError.
+        """
+        return self._groups(index, prefixes, are_prefixes=True)
+
     def latest_slices(self, index: str) -> list[FileSlice]:
         """The latest slice of each file group of an index, by file id; empty without such a directory."""
         return self._files_slices if index == FILES else self._latest_slices(index)
@@ -195,18 +202,19 @@ class MetadataTable:
             found.update(merge_listings(layers))
         return found
 
-    def _groups(self, index: str, keys: Collection[str] | None) -> list[list[MetadataRecords]]:
+    def _groups(
+        self, index: str, keys: Collection[str] | None, *, are_prefixes: bool = False
+    ) -> list[list[MetadataRecords]]:
         """The records of each file group: those of its base file, then those of its log files in order."""
-        return [self._layers(found, index, keys) for found in self.latest_slices(index)]
+        read = partial(read_metadata_records, index=index, keys=keys, are_prefixes=are_prefixes)
+        return [self._layers(found, read) for found in self.latest_slices(index)]
 
-    def _layers(
-        self, file_slice: FileSlice, index: str, keys: Collection[str] | None
-    ) -> list[MetadataRecords]:
+    def _layers(self, file_slice: FileSlice, read: Callable[..., MetadataRecords]) -> list[MetadataRecords]:
         storage, layers = self.own.storage, []
         if file_slice.base_file is not None:
-            layers.append(_base_records(storage, file_slice.base_file, index, keys))
+            layers.append(_base_records(storage, file_slice.base_file, read))
         for log_file, block in committed_blocks(storage, file_slice.log_files, self.counts):
-            layers.append(_block_records(block, index, log_file.path, keys))
+            layers.append(_block_records(block, log_file.path, read))
         return layers
 
 
@@ -272,14 +280,14 @@ def _is_own_instant(instant_time: str) -> bool:
 
 
 def _base_records(
-    storage: Storage, base_file: BaseFile, index: str, keys: Collection[str] | None
+    storage: Storage, base_file: BaseFile, read: Callable[..., MetadataRecords]
 ) -> MetadataRecords:
     with storage.open_input(base_file.path) as source:
         reader = HFileReader(source, source.size(), base_file.path)
-        return read_metadata_records(reader, index, base_file.path, keys)
+        return read(reader, name=base_file.path)
 
 
-def _block_records(block: LogBlock, index: str, path: str, keys: Collection[str] | None) -> MetadataRecords:
+def _block_records(block: LogBlock, path: str, read: Callable[..., MetadataRecords]) -> MetadataRecords:
     if block.block_type is BlockType.DELETE:
         return deleted_records(decode_delete_records(block.content).record_keys)
     if block.block_type is not BlockType.HFILE_DATA:
@@ -288,4 +296,4 @@ def _block_records(block: LogBlock, index: str, path: str, keys: Collection[str]
             f"{block.block_type.name}"
         )
     reader = HFileReader(BytesIO(block.content), len(block.content), path)
-    return read_metadata_records(reader, index, path, keys)
+    return read(reader, name=path)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hudisql.format.metadata_table.column_bounds import GREATEST_TEXT, ORDERED_OTHERWISE
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, value_kind
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -33,7 +34,6 @@ _EPOCH_OF_ONE_CALENDAR: Final = 1900
 """Statistics of dates from this year on are the same in all calendars and time zones' old offsets."""
 _FIRST_THAT_TELLS_NAN: Final = (1, 10)
 """The version of parquet-mr; older ones and other libraries leave NaN out of the bounds."""
-_ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
 _ALL_DIGITS: Final = Context(prec=76)
 
 
@@ -91,9 +91,9 @@ def mergeable_range(found: ColumnRange) -> ColumnRange:
         return found
     least, greatest = found.least, found.greatest
     if least is not None:
-        least = _ORDERED_OTHERWISE.split(least, maxsplit=1)[0]
+        least = ORDERED_OTHERWISE.sub("", least, count=1)
     if greatest is not None:
-        greatest = _ORDERED_OTHERWISE.sub("\U0010ffff", greatest, count=1)
+        greatest = ORDERED_OTHERWISE.sub(GREATEST_TEXT, greatest, count=1)
     return replace(found, least=least, greatest=greatest)
 
 
@@ -236,7 +236,7 @@ def _new_range(column: pa.Field, least: pa.Array, greatest: pa.Array, rows: int,
         kind.wrapper,
         kind.ordinal,
         _text(lower) if kind.wrapper == TEXT_WRAPPER else _stored(lower),
-        _text(upper, above="\U0010ffff") if kind.wrapper == TEXT_WRAPPER else _stored(upper),
+        _text(upper, above=GREATEST_TEXT) if kind.wrapper == TEXT_WRAPPER else _stored(upper),
         values=rows,
         nulls=nulls,
         type_details=kind.details,

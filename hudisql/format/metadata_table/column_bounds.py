@@ -1,0 +1,172 @@
+"""The bounds of a column in files or partitions, as filters are compared with them.
+
+Follows `ColumnStatsIndexSupport` and `HoodieTableMetadataUtil.mergeColumnStatsRecords` of Hudi 1.2. Bounds
+may be wider than the values, never narrower; what a record does not tell for certain is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.metadata_table.metadata_records import MetadataRecords
+from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, ValueKind, value_kind
+
+ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
+"""The end of a text from the first character on that UTF-8 and UTF-16 order differently."""
+GREATEST_TEXT: Final = "\U0010ffff"
+_FIELD_OF_WRAPPER: Final = {
+    "BooleanWrapper": "1",
+    "IntWrapper": "2",
+    "LongWrapper": "3",
+    "FloatWrapper": "4",
+    "DoubleWrapper": "5",
+    "BytesWrapper": "6",
+    TEXT_WRAPPER: "7",
+}
+"""The place of a wrapper in Hudi's union, which is its name in decoded records."""
+_EPOCH_OF_ONE_CALENDAR: Final = 1900
+"""Dates and timestamps from this year on are the same in all calendars."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """Of the rows of a file or partition, the nulls (None if unknown) and bounds of the other values.
+
+    A bound is a Python value of the column's type; None if it is unknown, or if all rows are null.
+    """
+
+    rows: int
+    nulls: int | None
+    least: Any = None
+    greatest: Any = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no row has a value."""
+        return self.nulls is not None and self.nulls == self.rows
+
+
+UNKNOWN_BOUNDS: Final = ColumnBounds(1, None)
+
+
+def bounds_by_key(layers: Sequence[MetadataRecords], column: pa.Field) -> dict[str, ColumnBounds]:
+    """The bounds that the records of a file group tell about one column, by key.
+
+    `layers` are its records, the oldest first. A record that is tight replaces the older ones of its key, any
+    other one widens them.
+    """
+    bounds: dict[str, ColumnBounds] = {}
+    for layer in layers:
+        keys = layer.keys.to_pylist()
+        if pa.types.is_null(layer.values.type):
+            for key in keys:
+                bounds.pop(key, None)
+            continue
+        is_gone = pc.fill_null(pc.or_(layer.values.is_null(), layer.values.field("isDeleted")), True)
+        for key, gone, is_tight, found in zip(
+            keys, is_gone.to_pylist(), _tightness(layer.values), _bounds(layer.values, column), strict=True
+        ):
+            older = None if is_tight else bounds.get(key)
+            if gone:
+                bounds.pop(key, None)
+            else:
+                bounds[key] = found if older is None else merged_bounds((older, found))
+    return bounds
+
+
+def merged_bounds(several: Iterable[ColumnBounds]) -> ColumnBounds:
+    """The bounds of one column over several files (at least one)."""
+    found = list(several)
+    filled = [each for each in found if not each.is_empty]
+    nulls = [each.nulls for each in found if each.nulls is not None]
+    rows = sum(each.rows for each in found)
+    try:
+        is_bounded = all(each.least is not None and each.greatest is not None for each in filled)
+        least = min((each.least for each in filled), default=None) if is_bounded else None
+        greatest = max((each.greatest for each in filled), default=None) if is_bounded else None
+    except TypeError:
+        least = greatest = None
+    return ColumnBounds(rows, sum(nulls) if len(nulls) == len(found) else None, least, greatest)
+
+
+def _tightness(values: pa.StructArray) -> list[bool]:
+    if values.type.get_field_index("isTightBound") < 0:
+        return [False] * len(values)
+    return [bool(each) for each in values.field("isTightBound").to_pylist()]
+
+
+def _bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
+    kind = value_kind(column.type)
+    if kind is None or values.type.get_field_index("valueType") < 0:
+        return [UNKNOWN_BOUNDS] * len(values)
+    is_of_kind = _has_kind(values.field("valueType"), kind)
+    return [
+        _bounds_of(*record)
+        for record in zip(
+            is_of_kind,
+            values.field("valueCount").to_pylist(),
+            values.field("nullCount").to_pylist(),
+            _values(values.field("minValue"), kind, column.type, is_greatest=False),
+            _values(values.field("maxValue"), kind, column.type, is_greatest=True),
+            strict=True,
+        )
+    ]
+
+
+def _bounds_of(
+    is_of_kind: bool, rows: int | None, nulls: int | None, least: Any, greatest: Any
+) -> ColumnBounds:
+    if rows is None or nulls is None or not 0 <= nulls <= rows:
+        return UNKNOWN_BOUNDS
+    if is_of_kind:
+        is_bounded = least is not None and greatest is not None
+        return ColumnBounds(rows, nulls, *((least, greatest) if is_bounded else (None, None)))
+    # Hudi gives a column of nulls the type NULL.
+    is_all_null = rows == nulls > 0 and least is None and greatest is None
+    return ColumnBounds(rows, nulls) if is_all_null else UNKNOWN_BOUNDS
+
+
+def _has_kind(stored: pa.StructArray, kind: ValueKind) -> list[bool]:
+    is_kind = pc.equal(stored.field("typeOrdinal"), kind.ordinal)
+    if kind.details is not None:
+        is_kind = pc.and_(is_kind, pc.equal(stored.field("additionalInfo"), kind.details))
+    return [bool(each) for each in is_kind.to_pylist()]
+
+
+def _values(
+    wrappers: pa.StructArray, kind: ValueKind, column_type: pa.DataType, *, is_greatest: bool
+) -> list[Any]:
+    """The bounds as Python values of the column's type; None where there is none that can be compared."""
+    stored = pc.struct_field(wrappers, [_FIELD_OF_WRAPPER[kind.wrapper], "value"])
+    if kind.ordinal == DECIMAL_ORDINAL:
+        return [_decimal(each, column_type.scale) for each in stored.to_pylist()]
+    if kind.wrapper == TEXT_WRAPPER:
+        # Hudi 1.2 orders the texts of log files by UTF-16.
+        end = GREATEST_TEXT if is_greatest else ""
+        return [each and ORDERED_OTHERWISE.sub(end, each, count=1) for each in stored.to_pylist()]
+    if pa.types.is_date32(column_type) or pa.types.is_timestamp(column_type):
+        return [_moment(each) for each in stored.cast(column_type)]
+    return list(stored.to_pylist())
+
+
+def _decimal(stored: bytes | None, scale: int) -> Decimal | None:
+    if stored is None:
+        return None
+    unscaled = int.from_bytes(stored, "big", signed=True)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _moment(stored: pa.Scalar) -> Any:
+    """None also for years that calendars count differently, and for those that Python does not know."""
+    try:
+        moment = stored.as_py()
+    except (OverflowError, ValueError):
+        return None
+    return moment if moment is None or moment.year >= _EPOCH_OF_ONE_CALENDAR else None

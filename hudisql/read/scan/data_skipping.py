@@ -1,0 +1,197 @@
+"""Partitions and file slices that a filter excludes by the statistics of the table's metadata table.
+
+Follows `PartitionStatsIndexSupport` and `ColumnStatsIndexSupport` of Hudi 1.2. Only metadata tables that
+hudisql keeps are asked: the statistics of others may lack rows. Whatever has no statistics is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import DATA_SKIPPING, METADATA_ENABLE
+from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
+from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
+from hudisql.format.metadata_table.metadata_keys import file_key_part, key_parts
+from hudisql.format.metadata_table.metadata_records import (
+    COLUMN_STATS,
+    NON_PARTITIONED,
+    PARTITION_STATS,
+    MetadataRecords,
+)
+from hudisql.format.metadata_table.value_types import value_kind
+from hudisql.format.timeline.instant import DELTA_COMMIT
+from hudisql.read.files.predicates import (
+    ColumnPath,
+    ColumnStatistics,
+    Predicate,
+    columns_of,
+    may_match,
+    restrict_predicate,
+)
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_kept_indexes
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+
+FEWEST_TO_SKIP: Final = 8
+"""Of fewer partitions or file slices the statistics are not read: that takes about as many requests."""
+_FIRST_INSTANTS: Final = "0" * 14
+_COLUMN_PART: Final = 12
+
+Bounds = Mapping[str, ColumnBounds]
+"""Bounds of columns by the keys of an index."""
+
+
+@dataclass(frozen=True)
+class DataSkipping:
+    """Skips what cannot hold a row that meets `predicate`, which is bound to `schema`.
+
+    Of a past state (`is_past`) only files are skipped, since the statistics of partitions are those of now.
+    """
+
+    table: HudiTable
+    predicate: Predicate
+    schema: pa.Schema
+    is_past: bool
+
+    def prune_partitions(self, paths: Sequence[str]) -> Collection[str]:
+        """Those of the partitions with these paths that may hold a matching row. Raises StorageError."""
+        # Hudi makes ranges of a partition from those of its files that have bounds, which long texts and
+        # files with NaN have not.
+        fields = {name: field for name, field in self._fields.items() if _has_bounds_always(field.type)}
+        predicate = restrict_predicate(self.predicate, fields)
+        metadata = self._metadata if predicate is not None and len(paths) >= FEWEST_TO_SKIP else None
+        if metadata is None or predicate is None or not self._knows_partitions(metadata):
+            return paths
+        parts = _partition_parts(paths)
+        columns = key_parts([name for name in fields if (name,) in columns_of(predicate)])
+        bounds = self._read(metadata, PARTITION_STATS, columns, parts.values())
+        if bounds is None:
+            return paths
+        return {path for path in paths if _may_match(predicate, columns, bounds, (parts[path],))}
+
+    def prune_slices(self, slices: Sequence[FileSlice]) -> list[bool]:
+        """True for each of the file slices that may hold a matching row. Raises StorageError."""
+        every = [True] * len(slices)
+        if not self._fields or len(slices) < FEWEST_TO_SKIP or self._metadata is None:
+            return every
+        metadata = self._metadata
+        if COLUMN_STATS not in metadata.indexes:
+            return every
+        parts = _partition_parts(sorted({each.partition_path for each in slices}))
+        columns = key_parts(list(self._fields))
+        bounds = self._read(metadata, COLUMN_STATS, columns, parts.values())
+        if bounds is None:
+            return every
+
+        keys = (
+            [f"{parts[each.partition_path]}{file_key_part(name)}" for name in _names(each)] for each in slices
+        )
+        return [_may_match(self.predicate, columns, bounds, of_slice) for of_slice in keys]
+
+    @cached_property
+    def _metadata(self) -> MetadataTable | None:
+        return find_kept(self.table)
+
+    @cached_property
+    def _fields(self) -> dict[str, pa.Field]:
+        """The columns of the predicate that have statistics."""
+        names = {path[0] for path in columns_of(self.predicate) if len(path) == 1}
+        return {each.name: each for each in self.schema if each.name in names and value_kind(each.type)}
+
+    def _knows_partitions(self, metadata: MetadataTable) -> bool:
+        """False if a later commit than the table's last one may have narrowed the ranges of partitions."""
+        if self.is_past or PARTITION_STATS not in metadata.indexes:
+            return False
+        latest = max((each.completion_time or "" for each in self.table.timeline.completed), default="")
+        return all(
+            each.timestamp.startswith(_FIRST_INSTANTS) or (each.completion_time or "") <= latest
+            for each in metadata.own.timeline.completed
+            if each.action == DELTA_COMMIT
+        )
+
+    def _read(
+        self, metadata: MetadataTable, index: str, columns: Mapping[str, str], partitions: Collection[str]
+    ) -> Bounds | None:
+        """The bounds of the columns in the partitions; None if they are gone or cannot be read.
+
+        Another process may have compacted or dropped the metadata table meanwhile.
+        """
+        prefixes = [f"{column}{partition}" for column in columns.values() for partition in partitions]
+        try:
+            groups = metadata.read_layers(index, prefixes)
+        except (CorruptTableError, NoSuchPathError, UnsupportedTableError):
+            return None
+        bounds: dict[str, ColumnBounds] = {}
+        for name, column in columns.items():
+            for layers in groups:
+                bounds |= bounds_by_key(_of_column(layers, column), self._fields[name])
+        return bounds
+
+
+def skips_by_statistics(config: HudiConfig) -> bool:
+    """True unless the settings of a read turn data skipping or the metadata table off."""
+    is_without_metadata = config.is_set(METADATA_ENABLE) and not config.get(METADATA_ENABLE)
+    return config.get(DATA_SKIPPING) and not is_without_metadata
+
+
+def data_skipping(
+    table: HudiTable, predicate: Predicate | None, schema: pa.Schema, *, is_past: bool
+) -> DataSkipping | None:
+    """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
+    if predicate is None or not has_kept_indexes(table):
+        return None
+    # Source files of another modification time may have other rows than their statistics tell.
+    if table.accepts_changed_sources or table.properties.has_register_only_partitions:
+        return None
+    return DataSkipping(table, predicate, schema, is_past)
+
+
+def _has_bounds_always(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    return not is_text and not pa.types.is_floating(kind)
+
+
+def _partition_parts(paths: Collection[str]) -> dict[str, str]:
+    parts = key_parts([path or NON_PARTITIONED for path in paths])
+    return {path: parts[path or NON_PARTITIONED] for path in paths}
+
+
+def _names(file_slice: FileSlice) -> list[str]:
+    """The names of the files of whose rows the rows of the slice are made."""
+    logs = [log_file for log_file in file_slice.log_files if log_file.length]
+    files = logs if file_slice.base_file is None else [file_slice.base_file, *logs]
+    return [file.path.rpartition("/")[2] for file in files]
+
+
+def _of_column(layers: Sequence[MetadataRecords], column: str) -> list[MetadataRecords]:
+    chosen = []
+    for layer in layers:
+        is_chosen = pc.equal(pc.utf8_slice_codeunits(layer.keys, 0, _COLUMN_PART), column)
+        chosen.append(MetadataRecords(layer.keys.filter(is_chosen), layer.values.filter(is_chosen)))
+    return chosen
+
+
+def _may_match(predicate: Predicate, columns: Mapping[str, str], bounds: Bounds, keys: Sequence[str]) -> bool:
+    """False if the bounds exclude all rows of the partition, or of the files of a slice, with these keys.
+
+    `keys` lack the part of the column. Merged rows may have values of several files of a slice.
+    """
+
+    def statistics_of(path: ColumnPath) -> ColumnStatistics | None:
+        column = columns.get(path[0]) if len(path) == 1 else None
+        found = [] if column is None else [bounds.get(f"{column}{key}") for key in keys]
+        known = [each for each in found if each is not None]
+        if not known or len(known) < len(found):
+            return None
+        whole = merged_bounds(known)
+        return ColumnStatistics(whole.rows, whole.nulls, whole.least, whole.greatest)
+
+    return may_match(predicate, statistics_of)
