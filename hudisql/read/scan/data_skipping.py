@@ -166,9 +166,10 @@ def _partition_parts(paths: Collection[str]) -> dict[str, str]:
 
 def _names(file_slice: FileSlice) -> list[str]:
     """The names of the files of whose rows the rows of the slice are made."""
-    logs = [log_file for log_file in file_slice.log_files if log_file.length]
-    files = logs if file_slice.base_file is None else [file_slice.base_file, *logs]
-    return [file.path.rpartition("/")[2] for file in files]
+    paths = [log_file.path for log_file in file_slice.log_files if log_file.length]
+    if file_slice.base_file is not None:
+        paths.append(file_slice.base_file.path)
+    return [path.rpartition("/")[2] for path in paths]
 
 
 def _of_column(layers: Sequence[MetadataRecords], column: str) -> list[MetadataRecords]:
