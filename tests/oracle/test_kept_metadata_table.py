@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.read.scan import data_skipping
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -97,18 +98,29 @@ class KeptTable:
         self.oracle.upsert(noted_rows(self.shape, start, stop, "theirs"), self.path, given)
 
     def check(self) -> None:
-        """Filters lose no row by the metadata table."""
-        assert self.rows_of_filters(BY_METADATA) == self.rows_of_filters(BY_LISTING)
+        """Filters lose no row by the metadata table, neither 1.2's nor hudisql's."""
+        expected = self.rows_of_filters(BY_LISTING)
+        assert self.rows_of_filters(BY_METADATA) == expected
+        ours = self.session.sql(self._counts_of(self.name)).rows
+        assert sorted(tuple(row) for row in ours) == expected
 
     def rows_of_filters(self, options: Mapping[str, str]) -> list[tuple[int, ...]]:
         """For each filter its number, and the count and the sum of `seq` of its rows."""
         self.oracle.view("kept", self.path, options=options)
-        parts = [
-            f"SELECT {number} AS filter, count(*) AS found, coalesce(sum(seq), 0) AS total FROM kept "
+        rows = self.oracle.sql(self._counts_of("kept")).to_pylist()
+        return sorted(tuple(row.values()) for row in rows)
+
+    def _counts_of(self, relation: str) -> str:
+        return " UNION ALL ".join(
+            f"SELECT {number} AS filter, count(*) AS found, coalesce(sum(seq), 0) AS total FROM {relation} "
             f"WHERE {where}"
             for number, where in enumerate(self.filters)
-        ]
-        return sorted(tuple(row.values()) for row in self.oracle.sql(" UNION ALL ".join(parts)).to_pylist())
+        )
+
+
+@pytest.fixture(autouse=True)
+def skips_in_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def _has_kind(stored: pa.StructArray, kind: ValueKind) -> list[bool]:
 def _values(
     wrappers: pa.StructArray, kind: ValueKind, column_type: pa.DataType, *, is_greatest: bool
 ) -> list[Any]:
-    """The bounds as Python values of the column's type; None where there is none that can be compared."""
+    """The bounds as Python values of the column's type; None where it cannot be compared."""
     stored = pc.struct_field(wrappers, [_FIELD_OF_WRAPPER[kind.wrapper], "value"])
     if kind.ordinal == DECIMAL_ORDINAL:
         return [_decimal(each, column_type.scale) for each in stored.to_pylist()]
