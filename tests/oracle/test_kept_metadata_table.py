@@ -21,6 +21,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 from tests.oracle.sources import write_readable
 from tests.soak import parameters
+from tests.sql.changed_tables import setting
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -99,10 +100,14 @@ class KeptTable:
 
     def check(self) -> None:
         """Filters lose no row by the metadata table, neither 1.2's nor hudisql's."""
-        expected = self.rows_of_filters(BY_LISTING)
-        assert self.rows_of_filters(BY_METADATA) == expected
-        ours = self.session.sql(self._counts_of(self.name)).rows
-        assert sorted(tuple(row) for row in ours) == expected
+        assert self.rows_of_filters(BY_METADATA) == self.rows_of_filters(BY_LISTING)
+        # Not compared with those of 1.2, which finds no -0.0 by `f = 0`.
+        with setting(self.session, "hoodie.enable.data.skipping", "false"):
+            expected = self._our_rows()
+        assert self._our_rows() == expected
+
+    def _our_rows(self) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in self.session.sql(self._counts_of(self.name)).rows)
 
     def rows_of_filters(self, options: Mapping[str, str]) -> list[tuple[int, ...]]:
         """For each filter its number, and the count and the sum of `seq` of its rows."""
