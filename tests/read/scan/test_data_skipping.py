@@ -45,6 +45,7 @@ from hudisql.write.metadata_table.column_ranges import (
     merged_ranges,
 )
 from tests.requests.counted_requests import counted_requests
+from tests.soak import parameters
 
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, 0.1, -1e30, math.inf, -math.inf, math.nan])
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -204,7 +205,9 @@ FILTERS = (
 )
 
 
-@pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.fixture(
+    scope="module", params=parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["MERGE_ON_READ"])
+)
 def skipped_table(
     request: pytest.FixtureRequest, session: Any, tmp_path_factory: Any
 ) -> Iterator[tuple[Any, str, str]]:
