@@ -204,11 +204,13 @@ class Session:
 
         spark = self.spark
         context, cloned = self.context, clone_session(spark)
-        made = Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
+        session = Session(
+            Context(cloned, context.metastore, context.storage, context.settings, context.console)
+        )
         # Not a session that the user has opened.
-        _open_sessions.discard(made)
+        _open_sessions.discard(session)
         try:
-            yield made
+            yield session
         finally:
             # Creating DataFrames in it made it the active session of this thread.
             set_active_session(spark)

@@ -146,10 +146,10 @@ class OwnedParts:
         return lambda: self._on_start.remove(waiting)
 
     def _run_actions(self, spark: SparkSession) -> None:
-        for each in tuple(self._on_start):
-            if each.thread == threading.get_ident() and not each.is_done:
-                each.is_done = True
-                each.action(spark)
+        for start_action in tuple(self._on_start):
+            if start_action.thread == threading.get_ident() and not start_action.is_done:
+                start_action.is_done = True
+                start_action.action(spark)
 
     def close(self) -> None:
         """Close the client, stop Spark, release the embedded metastore; nothing starts after this."""

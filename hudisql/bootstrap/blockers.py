@@ -85,12 +85,12 @@ def blockers_error(subject: str, blockers: Sequence[Finding], hint: str) -> Boot
 
     What solves all of them stands in its first line.
     """
-    shared = [way for way in blockers[0].ways if all(way in each.ways for each in blockers)]
-    listed = "".join(f"\n  - {each.without(shared)}" for each in blockers)
+    shared = [way for way in blockers[0].ways if all(way in finding.ways for finding in blockers)]
+    listed = "".join(f"\n  - {finding.without(shared)}" for finding in blockers)
     count = f"{len(blockers)} blocker{'' if len(blockers) == 1 else 's'}"
     solved = f". {'; or '.join(shared)}" if shared else ""
     return BootstrapBlockedError(
-        f"{subject}, {count}{solved}:{listed}", blockers=[str(each) for each in blockers], hint=hint
+        f"{subject}, {count}{solved}:{listed}", blockers=[str(finding) for finding in blockers], hint=hint
     )
 
 

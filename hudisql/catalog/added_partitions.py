@@ -38,7 +38,9 @@ def add_partitions(
     """Add the partitions to each entry; existing ones are not changed. Raises MetastoreError."""
     for entry in entries:
         wanted = [wanted_partition(table, entry, partition) for partition in partitions]
-        marked = [replace(each, parameters={**each.parameters, _ADDED: "true"}) for each in wanted]
+        marked = [
+            replace(partition, parameters={**partition.parameters, _ADDED: "true"}) for partition in wanted
+        ]
         client.add_partitions(entry, marked)
 
 
@@ -48,6 +50,6 @@ def added_among(
     """The paths of those of the partitions that were added and hold no rows. Raises MetastoreError."""
     if not partitions or not entry.partition_columns:
         return frozenset()
-    by_values = {wanted_partition(table, entry, each).values: each.path for each in partitions}
+    by_values = {wanted_partition(table, entry, partition).values: partition.path for partition in partitions}
     found = client.find_partitions(entry, list(by_values))
-    return frozenset(by_values[each.values] for each in found if is_added(each))
+    return frozenset(by_values[partition.values] for partition in found if is_added(partition))

@@ -131,13 +131,13 @@ class MetastoreClient:
         The server searches, with one call per database and one for each batch of tables. Raises
         MetastoreError.
         """
-        found = []
+        entries = []
         for database in self.list_databases():
             tables = self.get_tables(database, self._names_with_property(database, key))
-            found += sorted(
+            entries += sorted(
                 (table for table in tables if key in table.parameters), key=lambda table: table.name
             )
-        return found
+        return entries
 
     def _names_with_property(self, database: str, key: str) -> list[str]:
         condition = f'{_PROPERTY_FILTER}{key} LIKE ".*"'
@@ -170,18 +170,18 @@ class MetastoreClient:
 
     def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
         """The existing tables and views of these names, fetched in batches. Raises MetastoreError."""
-        found: list[MetastoreTable] = []
+        entries: list[MetastoreTable] = []
         for some in _batches([name.lower() for name in names], _TABLE_BATCH):
             try:
                 with _translated(f"look up tables of {database}"):
                     call = methodcaller("get_table_objects_by_name", database.lower(), list(some))
-                    found += map(thrift_values.table_from_thrift, self._connection.call(call))
+                    entries += map(thrift_values.table_from_thrift, self._connection.call(call))
             except MetastoreError as error:
                 if not isinstance(error.__cause__, TApplicationException):
                     raise
                 # Hive 4 has dropped this call.
-                found += [each for name in some if (each := self.get_table(database, name)) is not None]
-        return found
+                entries += [entry for name in some if (entry := self.get_table(database, name)) is not None]
+        return entries
 
     def create_table(self, table: MetastoreTable) -> None:
         """Make a table. Raises TableExistsError, and NoSuchTableError if the database is missing."""
@@ -277,11 +277,11 @@ class MetastoreClient:
         """The existing partitions among those with these values. Raises MetastoreError."""
         names = [thrift_values.partition_name(table, value) for value in values]
         with _translated(f"look up partitions of {table.full_name}"):
-            found: list[MetastorePartition] = []
+            partitions: list[MetastorePartition] = []
             for part in _batches(names, _READ_BATCH):
                 call = methodcaller("get_partitions_by_names", table.database, table.name, part)
-                found.extend(map(thrift_values.partition_from_thrift, self._connection.call(call)))
-            return found
+                partitions.extend(map(thrift_values.partition_from_thrift, self._connection.call(call)))
+            return partitions
 
     def add_partitions(
         self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
@@ -337,12 +337,12 @@ class MetastoreClient:
         """The privileges on the table and on each column, one call for each. Raises MetastoreError."""
         columns = [column.name for column in (*table.columns, *table.partition_columns)]
         with _translated(f"list the grants on {table.full_name}"):
-            found: list[TableGrant] = []
+            table_grants: list[TableGrant] = []
             for column in (None, *columns):
                 reference = thrift_values.granted_object(table, column)
                 granted = self._connection.call(methodcaller("list_privileges", None, None, reference))
-                found += map(thrift_values.grant_from_thrift, granted or [])
-            return found
+                table_grants += map(thrift_values.grant_from_thrift, granted or [])
+            return table_grants
 
     def add_grants(self, table: MetastoreTable, grants: Sequence[TableGrant]) -> None:
         """Grant privileges on the table; existing ones are refused. Raises MetastoreError."""
@@ -380,7 +380,7 @@ class MetastoreClient:
         request = ttypes.ShowLocksRequest(dbname=database.lower())
         with _translated(f"list the locks of {database}"):
             found = self._connection.call(methodcaller("show_locks", request)).locks or []
-        return sorted(map(thrift_values.lock_from_thrift, found), key=lambda each: each.lock_id)
+        return sorted(map(thrift_values.lock_from_thrift, found), key=lambda listed_lock: listed_lock.lock_id)
 
     def has_lock(self, lock_id: int) -> bool:
         """True if the server still knows the lock; it counts as a heartbeat."""

@@ -51,7 +51,7 @@ def alter_guarded(
 
 
 def _is_overtaken(before: MetastoreTable, after: MetastoreTable, stored: MetastoreTable) -> bool:
-    was, wanted, now = (each.parameters.get(GUARDED_PROPERTY) for each in (before, after, stored))
+    was, wanted, now = (entry.parameters.get(GUARDED_PROPERTY) for entry in (before, after, stored))
     return wanted != was and now != was
 
 

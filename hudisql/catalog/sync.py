@@ -203,8 +203,8 @@ def read_entries(
     options: SyncOptions,
 ) -> ExistingEntries:
     """The entries of these names in an existing database. Raises MetastoreError."""
-    found = [client.get_table(database, kind.name) for kind in kinds]
-    return _with_partitions(client, table, [entry for entry in found if entry is not None], options)
+    entries = [client.get_table(database, kind.name) for kind in kinds]
+    return _with_partitions(client, table, [entry for entry in entries if entry is not None], options)
 
 
 def _with_partitions(
@@ -215,7 +215,7 @@ def _with_partitions(
         if options.incremental and is_incremental(table, entry):
             changed = changed_partitions(table, entry)
             both = (*changed.present, *changed.dropped)
-            values = [wanted_partition(table, entry, each).values for each in both]
+            values = [wanted_partition(table, entry, partition).values for partition in both]
             partitions[entry.name] = client.find_partitions(entry, values)
         elif entry.partition_columns:
             partitions[entry.name] = client.list_partitions(entry.database, entry.name)
@@ -280,9 +280,11 @@ def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTabl
     try:
         assert entry.existing is not None
         cascade = entry.changes_columns and bool(table.partition_columns)
-        if entry.replaces_columns and (kept := _columns_kept(entry.existing, table)):
+        if entry.replaces_columns and (metastore_columns := _columns_kept(entry.existing, table)):
             # The server compares types by position: it takes others where there were no columns.
-            alter_guarded(client, entry.existing, replace(entry.existing, columns=kept), cascade=cascade)
+            alter_guarded(
+                client, entry.existing, replace(entry.existing, columns=metastore_columns), cascade=cascade
+            )
         alter_guarded(client, entry.existing, table, cascade=cascade)
     except MetastoreUnavailableError:
         raise

@@ -73,7 +73,7 @@ def changed_partitions(table: HudiTable, entry: MetastoreTable) -> ChangedPartit
 
 
 def _read_changes(table: HudiTable, entry: MetastoreTable) -> ChangedPartitions:
-    commits = sorted(_commits_since(table, entry), key=lambda each: each.timestamp)
+    commits = sorted(_commits_since(table, entry), key=lambda instant: instant.timestamp)
     written: set[str] = set()
     replaced: set[str] = set()
     for metadata in read_commits(table, commits):
@@ -81,11 +81,11 @@ def _read_changes(table: HudiTable, entry: MetastoreTable) -> ChangedPartitions:
         replaced -= metadata.partition_to_write_stats.keys()
         written |= metadata.partition_to_write_stats.keys()
     in_doubt = [partition_of(table, path) for path in sorted(replaced)]
-    filled = {each.path for each in choose_non_empty(table, in_doubt)}
+    filled = {partition.path for partition in choose_non_empty(table, in_doubt)}
     paths = sorted((written - replaced) | filled)
     return ChangedPartitions(
         tuple(partition_of(table, path) for path in paths),
-        tuple(each for each in in_doubt if each.path not in filled),
+        tuple(partition for partition in in_doubt if partition.path not in filled),
     )
 
 

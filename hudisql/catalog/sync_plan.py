@@ -215,7 +215,9 @@ def plan_sync(
         wanted = wanted_table(table, database, kind, options)
         found = existing.tables.get(kind.name)
         if found is None:
-            values = [wanted_partition(table, wanted, each) for each in _partitioned(wanted, partitions)]
+            values = [
+                wanted_partition(table, wanted, partition) for partition in _partitioned(wanted, partitions)
+            ]
             check_distinct(values, table.base_path)
             wanted = replace(wanted, parameters={**_settings_of_writes(existing), **wanted.parameters})
             entries.append(EntrySync(wanted, None, added_partitions=tuple(values)))
@@ -259,8 +261,8 @@ def _needs_listing(
         return False
     if not options.incremental:
         return True
-    found = [existing.tables.get(kind.name) for kind in kinds]
-    return not all(entry is not None and is_incremental(table, entry) for entry in found)
+    entries = [existing.tables.get(kind.name) for kind in kinds]
+    return not all(entry is not None and is_incremental(table, entry) for entry in entries)
 
 
 def _partitioned(entry: MetastoreTable, partitions: list[TablePartition]) -> list[TablePartition]:
@@ -305,7 +307,7 @@ def _plan_entry(
     other_types = {column.name: column.type for column in other_columns}
     wanted_columns = {column.name: column for column in wanted.columns}
     found_columns = {column.name.lower(): column for column in found.columns}
-    kept: list[MetastoreColumn] = []
+    metastore_columns: list[MetastoreColumn] = []
     changed: list[tuple[MetastoreColumn, MetastoreColumn]] = []
     for name, before in found_columns.items():
         if name not in wanted_columns:
@@ -317,7 +319,7 @@ def _plan_entry(
         after = replace(after, comment=after.comment or before.comment)
         if (before.type, before.comment or "") != (after.type, after.comment or ""):
             changed.append((before, after))
-        kept.append(after)
+        metastore_columns.append(after)
     added = tuple(column for name, column in wanted_columns.items() if name not in found_columns)
     dropped = tuple(column for name, column in found_columns.items() if name not in wanted_columns)
     parameters = _merged_parameters(wanted, found)
@@ -328,7 +330,7 @@ def _plan_entry(
         serde_properties["path"] = found.serde_properties["path"]
     target = replace(
         found,
-        columns=(*kept, *added),
+        columns=(*metastore_columns, *added),
         input_format=wanted.input_format,
         output_format=wanted.output_format,
         serde=wanted.serde,
@@ -432,20 +434,22 @@ def _plan_partitions(
     )
     outdated = _partitions_with_outdated_statistics(table, entry, zip(present, wanted, strict=True), found)
     changed = [
-        replace(each, parameters=_kept_parameters(before, is_outdated=is_outdated), raw=before.raw)
-        for each in wanted
-        if (before := found.get(each.values)) is not None
+        replace(partition, parameters=_kept_parameters(before, is_outdated=is_outdated), raw=before.raw)
+        for partition in wanted
+        if (before := found.get(partition.values)) is not None
         and (
-            (is_outdated := each.values in outdated)
+            (is_outdated := partition.values in outdated)
             or is_added(before)
-            or _differs(table, before, each, columns_before)
+            or _differs(table, before, partition, columns_before)
         )
     ]
     names = {partition.values for partition in wanted}
-    gone = {wanted_partition(table, entry.table, each).values for each in partitions.dropped} - names
+    gone = {
+        wanted_partition(table, entry.table, partition).values for partition in partitions.dropped
+    } - names
     return replace(
         entry,
-        added_partitions=tuple(each for each in wanted if each.values not in found),
+        added_partitions=tuple(partition for partition in wanted if partition.values not in found),
         changed_partitions=tuple(changed),
         dropped_partitions=tuple(
             values

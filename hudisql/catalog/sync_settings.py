@@ -81,7 +81,9 @@ SYNC_SETTINGS: Final[tuple[SyncSetting, ...]] = (
         "sync_as_datasource", _ONE, "Spark would read all file versions, replaced ones too", ("true",)
     ),
 )
-_BY_NAME: Final[Mapping[str, SyncSetting]] = {SYNC_PREFIX + each.name: each for each in SYNC_SETTINGS}
+_BY_NAME: Final[Mapping[str, SyncSetting]] = {
+    SYNC_PREFIX + sync_setting.name: sync_setting for sync_setting in SYNC_SETTINGS
+}
 
 
 def check_sync_settings(settings: Mapping[str, str]) -> None:

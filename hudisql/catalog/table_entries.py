@@ -46,8 +46,8 @@ def registered_entries(
 ) -> tuple[MetastoreTable, ...]:
     """The table's entries with this main name, with and without suffix. Raises MetastoreError."""
     suffixes = NAME_SUFFIXES if table.is_merge_on_read else ("",)
-    found = [client.get_table(database, name + suffix) for suffix in suffixes]
-    return tuple(entry for entry in found if entry is not None and _is_of(table, entry))
+    entries = [client.get_table(database, name + suffix) for suffix in suffixes]
+    return tuple(entry for entry in entries if entry is not None and _is_of(table, entry))
 
 
 def kinds_of(table: HudiTable, entries: Sequence[MetastoreTable]) -> tuple[EntryKind, ...]:
@@ -63,7 +63,14 @@ def kinds_of(table: HudiTable, entries: Sequence[MetastoreTable]) -> tuple[Entry
 def options_of(table: HudiTable, name: str, entries: Sequence[MetastoreTable]) -> SyncOptions | None:
     """The options by which a sync creates these entries, None without entries; `name` is the main name."""
     kinds = set(kinds_of(table, entries))
-    return next((each for each in _USUAL_OPTIONS if set(entry_kinds(table, name, each)) == kinds), None)
+    return next(
+        (
+            sync_options
+            for sync_options in _USUAL_OPTIONS
+            if set(entry_kinds(table, name, sync_options)) == kinds
+        ),
+        None,
+    )
 
 
 def _is_of(table: HudiTable, entry: MetastoreTable) -> bool:

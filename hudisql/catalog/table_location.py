@@ -19,9 +19,9 @@ def database_directory(storage: Storage, metastore: MetastoreClient, warehouse: 
     The database `default` is the warehouse directory itself, others are `<name>.db` in it. Raises
     MetastoreError.
     """
-    found = metastore.get_database(database)
-    if found is not None and found.location:
-        return storage.qualify(found.location)
+    metastore_database = metastore.get_database(database)
+    if metastore_database is not None and metastore_database.location:
+        return storage.qualify(metastore_database.location)
     is_default = database.lower() == _DEFAULT_DATABASE
     return storage.qualify(warehouse if is_default else join(warehouse, f"{database}.db"))
 

@@ -47,11 +47,11 @@ def read_files(paths: Sequence[Path]) -> list[ScriptFile]:
 
     Raises InvalidArgumentError.
     """
-    found: list[ScriptFile] = []
+    script_files: list[ScriptFile] = []
     for path in paths:
         files = sorted(path.rglob("*.sql"), key=_order) if path.is_dir() else [path]
-        found += [ScriptFile(str(file), read_script(file)) for file in files]
-    return found
+        script_files += [ScriptFile(str(file), read_script(file)) for file in files]
+    return script_files
 
 
 def _order(path: Path) -> tuple[int, tuple[int, ...], str]:

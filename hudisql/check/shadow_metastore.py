@@ -96,8 +96,8 @@ class ShadowMetastore:
 
     def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
         """The empty copies of several tables."""
-        found = [self.get_table(database, name) for name in names]
-        return [entry for entry in found if entry is not None]
+        entries = [self.get_table(database, name) for name in names]
+        return [entry for entry in entries if entry is not None]
 
     def create_table(self, table: MetastoreTable) -> None:
         """Store an entry."""
@@ -205,16 +205,16 @@ class ShadowMetastore:
         assert self.context is not None
         storage = self.context.storage
         table = open_session_table(self.context, storage.qualify(hudi_base_path(entry) or ""))
-        given = table.properties
+        table_properties = table.properties
         properties = {
             "type": "mor" if table.is_merge_on_read else "cow",
-            "primaryKey": ",".join(given.record_key_fields),
-            "preCombineField": given.precombine_field or "",
+            "primaryKey": ",".join(table_properties.record_key_fields),
+            "preCombineField": table_properties.precombine_field or "",
         }
         kept = {name: value for name, value in properties.items() if value}
         columns = table.schema
         by_name = {name.lower(): name for name in columns.names}
-        partitions = tuple(by_name[name.lower()] for name in given.partition_fields)
+        partitions = tuple(by_name[name.lower()] for name in table_properties.partition_fields)
         ordered = [name for name in columns.names if name not in partitions]
         fields = [columns.field(name) for name in (*ordered, *partitions)]
         import pyarrow as pa

@@ -108,7 +108,9 @@ class _Stages:
             self._active = active
         seen = self._seen.values()
         return StageTotals(
-            sum(each.tasks for each in seen), sum(each.done for each in seen), sum(each.rows for each in seen)
+            sum(stage_totals.tasks for stage_totals in seen),
+            sum(stage_totals.done for stage_totals in seen),
+            sum(stage_totals.rows for stage_totals in seen),
         )
 
 

@@ -177,8 +177,8 @@ def _apply_once(invocation: Invocation, parallelism: int) -> int:
     from hudisql.layers.model_plan import blocked_models
 
     blocked = blocked_models(invocation.session, invocation.project, invocation.chosen)
-    for each in blocked:
-        print_error(f"{each.model} cannot be changed in place: {each.reason}")
+    for model_plan in blocked:
+        print_error(f"{model_plan.model} cannot be changed in place: {model_plan.reason}")
     if blocked:
         return EXIT_BLOCKED
     return _end(invocation, invocation.round(parallelism).apply())

@@ -177,10 +177,10 @@ def _show_config(context: typer.Context) -> None:
     """Print each setting with its origin."""
     settings: Settings = context.obj
     described = settings.described()
-    width = max(len(each.name) for each in described)
-    value_width = min(max(len(each.value) for each in described), 60)
-    for each in described:
-        print(f"{each.name:<{width}}  {each.value:<{value_width}}  {each.origin}")
+    width = max(len(setting_value.name) for setting_value in described)
+    value_width = min(max(len(setting_value.value) for setting_value in described), 60)
+    for setting_value in described:
+        print(f"{setting_value.name:<{width}}  {setting_value.value:<{value_width}}  {setting_value.origin}")
 
 
 @metastore_app.command("start")

@@ -208,7 +208,7 @@ def _chunks_start(group: Any) -> int:
 
 def _bounds(limits: tuple[Any, ...], kind: str | None) -> tuple[bytes, bytes | None] | None:
     if kind == "string":
-        texts = [each.decode() if isinstance(each, bytes) else each for each in limits]
+        texts = [limit.decode() if isinstance(limit, bytes) else limit for limit in limits]
         return texts[0][:_TEXT_BOUND].encode(), _upper_text(texts[1])
     if kind is None or kind not in _NUMBER_FORMATS:
         return None

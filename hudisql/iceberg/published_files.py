@@ -68,11 +68,11 @@ def table_files(table: HudiTable) -> TableFiles:
             hint="restore its modification time (cp -p, distcp -pt)",
         )
     files = [_file_of(file_slice, partitions[file_slice.partition_path]) for file_slice in slices]
-    found = tuple(sorted((file for file in files if file is not None), key=lambda file: file.path))
+    published_files = tuple(sorted((file for file in files if file is not None), key=lambda file: file.path))
     commits = table.timeline.commits
     instant = commits[-1].timestamp if commits else ""
-    lines = [instant, str(table.schema), *(f"{file.path} {file.length}" for file in found)]
-    return TableFiles(instant, found, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    lines = [instant, str(table.schema), *(f"{file.path} {file.length}" for file in published_files)]
+    return TableFiles(instant, published_files, hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
 def _check_table(table: HudiTable) -> None:

@@ -55,8 +55,8 @@ def find_offsets(table: HudiTable) -> TableOffsets:
 
     Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
-    found = find_newest(table, OFFSETS_KEY, lambda text: offsets_of_text(text, table.base_path))
-    return NO_OFFSETS if found is None else found
+    table_offsets = find_newest(table, OFFSETS_KEY, lambda text: offsets_of_text(text, table.base_path))
+    return NO_OFFSETS if table_offsets is None else table_offsets
 
 
 def offsets_of_text(text: str, base_path: str) -> TableOffsets:
@@ -89,12 +89,12 @@ class OffsetsCheckpoint:
 
     def check(self, target: HudiTable) -> None:
         """Raise WriteConflictError if another worker has committed since, or offsets would go backwards."""
-        found = find_offsets(target)
-        if found != self.previous:
+        table_offsets = find_offsets(target)
+        if table_offsets != self.previous:
             raise WriteConflictError(
-                f"another worker, '{found.owner}' of epoch {found.epoch}, writes to {target.base_path}: "
-                f"this one, '{self.reached.owner}' of epoch {self.reached.epoch}, has lost it, and nothing "
-                "was written",
+                f"another worker, '{table_offsets.owner}' of epoch {table_offsets.epoch}, writes to "
+                f"{target.base_path}: this one, '{self.reached.owner}' of epoch {self.reached.epoch}, "
+                "has lost it, and nothing was written",
                 hint="the events are taken again from the offsets of the table's last commit",
             )
         behind = [

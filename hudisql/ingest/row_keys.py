@@ -34,7 +34,7 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
     numbers = np.arange(parsed.rows.num_rows)
     _split(parsed.rows, numbers, target, paths, kept, at, refused)
     chosen = np.concatenate(at) if at else np.zeros(0, np.int64)
-    bad = [BadRecord(int(parsed.positions[each.position]), each.reason) for each in refused]
+    bad = [BadRecord(int(parsed.positions[bad_record.position]), bad_record.reason) for bad_record in refused]
     rows = pa.concat_tables(kept) if kept else _no_rows(parsed.rows, target, paths)
     if parsed.is_deleted is None:
         return rows, None, bad

@@ -123,7 +123,12 @@ class TableBuffer:
             # Most of a thousand tables are, at each look.
             return 0
         rows: int = sum(row.nbytes for row in self._rows)
-        bad = sum(len(part) for each in self.bad for part in (each.key, each.value) if part is not None)
+        bad = sum(
+            len(part)
+            for bad_event in self.bad
+            for part in (bad_event.key, bad_event.value)
+            if part is not None
+        )
         return rows + bad
 
     def keep(self, choose: Callable[[pa.Table], pa.Table]) -> pa.Table | None:

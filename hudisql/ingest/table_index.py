@@ -102,8 +102,8 @@ class TableIndex:
             index = self._tagged.get(file.partition_path)
             if index is None or file.log is not None or not file.inserted:
                 continue
-            found = pending.setdefault(file.partition_path, PendingKeys(index))
-            found.add_written(written_keys(table.storage, file.path), file.file_id)
+            pending_keys = pending.setdefault(file.partition_path, PendingKeys(index))
+            pending_keys.add_written(written_keys(table.storage, file.path), file.file_id)
         self._tagged = {}
         self._indexes.publish(pending.values(), commit)
         self.splits.grow(commit.timestamp, written)

@@ -55,13 +55,13 @@ def declared_tests(
     table: str, file: SqlFile, lines: Sequence[str], qualify: Callable[[str], str]
 ) -> tuple[DataTest, ...]:
     """The tests that the comments above a model's statement declare. Raises InvalidArgumentError."""
-    found: dict[str, DataTest] = {}
+    data_tests: dict[str, DataTest] = {}
     for number, line in enumerate(lines, start=1):
         match = _DECLARATION.fullmatch(line)
         if match is not None:
-            made = _Declaration(table, file, number, match["text"], qualify).test()
-            found.setdefault(made.name, replace(made, number=len(found) + 2))
-    return tuple(found.values())
+            data_test = _Declaration(table, file, number, match["text"], qualify).test()
+            data_tests.setdefault(data_test.name, replace(data_test, number=len(data_tests) + 2))
+    return tuple(data_tests.values())
 
 
 @dataclass(frozen=True)

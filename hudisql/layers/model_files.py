@@ -112,11 +112,11 @@ def find_files(directory: Path) -> tuple[list[SqlFile], list[SqlFile]]:
         raise InvalidArgumentError(
             f"{directory} is not a directory", hint="name that of the models' .sql files"
         )
-    found = [
+    sql_files = [
         SqlFile(path, path.relative_to(directory).as_posix()) for path in sorted(directory.rglob("*.sql"))
     ]
-    tests = [each for each in found if Path(each.name).parts[0] == TESTS_DIRECTORY]
-    models = [each for each in found if each not in tests]
+    tests = [sql_file for sql_file in sql_files if Path(sql_file.name).parts[0] == TESTS_DIRECTORY]
+    models = [sql_file for sql_file in sql_files if sql_file not in tests]
     if not models:
         raise InvalidArgumentError(
             f"{directory} has no models", hint="a model is a .sql file with one CREATE INCREMENTAL TABLE"

@@ -73,7 +73,7 @@ def load_project(session: Session, directory: Path) -> Project:
             )
         models[model.name] = model
     tests = {test.name: test for model in models.values() for test in model.tests}
-    tests |= {each.name: each for each in map(reader.test, test_files)}
+    tests |= {data_test.name: data_test for data_test in map(reader.test, test_files)}
     project = Project(directory, models, tests)
     _ = project.lineage.order
     return project

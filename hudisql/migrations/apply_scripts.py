@@ -79,7 +79,12 @@ def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
         if target is None or instant.version is None or instant.version <= target
     ]
     run = plan.open_run
-    return sorted(wanted, key=lambda each: run is None or (run["type"], run["label"]) != identity_of(each))
+    return sorted(
+        wanted,
+        key=lambda migration_script: (
+            run is None or (run["type"], run["label"]) != identity_of(migration_script)
+        ),
+    )
 
 
 @contextmanager

@@ -163,7 +163,12 @@ def _accept_changes(scripts: MigrationScripts, run: dict[str, Any], listener: Li
     """Accept the changed texts of statements that are done."""
     every = (*scripts.versioned, *scripts.repeatable, *scripts.undo)
     script: MigrationScript | None = next(
-        (each for each in every if identity_of(each) == (run["type"], run["label"])), None
+        (
+            migration_script
+            for migration_script in every
+            if identity_of(migration_script) == (run["type"], run["label"])
+        ),
+        None,
     )
     if script is None:
         return 0

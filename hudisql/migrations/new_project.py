@@ -30,7 +30,7 @@ def make_project(directory: Path) -> ProjectFiles:
     if directory.exists() and not directory.is_dir():
         raise InvalidArgumentError(f"{directory} is not a directory")
     used = {name for name in _EXAMPLES if (directory / name).is_dir() and any((directory / name).iterdir())}
-    made: list[Path] = []
+    paths: list[Path] = []
     kept = [directory / name for name in sorted(used)]
     for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
         name = source.relative_to(TEMPLATE)
@@ -42,8 +42,8 @@ def make_project(directory: Path) -> ProjectFiles:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(_workflow(source) if name == _WORKFLOW else source.read_bytes())
-        made.append(target)
-    return ProjectFiles(tuple(made), tuple(kept))
+        paths.append(target)
+    return ProjectFiles(tuple(paths), tuple(kept))
 
 
 def _workflow(source: Path) -> bytes:

@@ -166,9 +166,9 @@ def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> Fou
         table = _open(context, st.TableName(tuple(name.split("."))))
         if table is None:
             continue
-        found = marked_commit(table, mark)
-        if found is not None:
-            return found
+        found_commit = marked_commit(table, mark)
+        if found_commit is not None:
+            return found_commit
     return None
 
 
@@ -211,8 +211,8 @@ def has_happened(context: Context, effect: StatementEffect, before: Mapping[str,
 
 def _extra_metadata(table: HudiTable) -> Iterator[tuple[str, Mapping[str, Any]]]:
     instants = list(reversed(table.timeline.commits))
-    found = read_extra_metadata(table, instants)
-    yield from zip((instant.timestamp for instant in instants), found, strict=True)
+    extra_metadata = read_extra_metadata(table, instants)
+    yield from zip((instant.timestamp for instant in instants), extra_metadata, strict=True)
     for entry in reversed(read_archived_entries(table, containing=MARK.encode())):
         metadata = entry.commit_metadata if entry.instant.action in COMMIT_ACTIONS else None
         if metadata is not None:
@@ -243,11 +243,11 @@ def settle_made_table(
         table = open_session_table(context, path)
     except NoSuchTableError:
         return None
-    found = marked_commit(table, mark)
-    if found is not None and found.checksum == checksum:
+    found_commit = marked_commit(table, mark)
+    if found_commit is not None and found_commit.checksum == checksum:
         register_table_as(context, statement, table)
-        return found
-    if found is not None or table.timeline.commits:
+        return found_commit
+    if found_commit is not None or table.timeline.commits:
         raise MigrationConflictError(
             f"CREATE TABLE {statement.table} was interrupted, and the table at {path} has a commit that is "
             "not the statement's",

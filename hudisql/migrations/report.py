@@ -36,12 +36,12 @@ def junit_report(outcomes: Sequence[StatementOutcome], command: str = "migrate")
             "testsuite",
             name=_xml_text(name),
             tests=str(len(cases)),
-            failures=str(sum(each.error is not None for each in cases)),
-            skipped=str(sum(each.state == "skipped" for each in cases)),
-            time=f"{sum(each.milliseconds for each in cases) / 1000:.3f}",
+            failures=str(sum(statement_outcome.error is not None for statement_outcome in cases)),
+            skipped=str(sum(statement_outcome.state == "skipped" for statement_outcome in cases)),
+            time=f"{sum(statement_outcome.milliseconds for statement_outcome in cases) / 1000:.3f}",
         )
-        for each in cases:
-            _add_case(suite, each)
+        for statement_outcome in cases:
+            _add_case(suite, statement_outcome)
     Xml.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{Xml.tostring(root, encoding="unicode")}\n'
 

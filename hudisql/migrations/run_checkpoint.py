@@ -82,15 +82,16 @@ class RunCheckpoint:
         ends, has_reported = time.monotonic() + wait_seconds, False
         while True:
             self._start_heartbeat()
-            found = self.read()
-            if found.owner is None or not self._is_alive(found.owner):
-                if self._step(replace(found, owner=self._self())):
+            checkpoint = self.read()
+            if checkpoint.owner is None or not self._is_alive(checkpoint.owner):
+                if self._step(replace(checkpoint, owner=self._self())):
                     return
                 continue
-            who = f"process {found.owner['process']} on {found.owner['host']}, user {found.owner['user']}"
+            owner = checkpoint.owner
+            who = f"process {owner['process']} on {owner['host']}, user {owner['user']}"
             if time.monotonic() > ends:
                 raise TableLockedError(
-                    f"another runner applies migrations since {found.owner['since']}: {who}",
+                    f"another runner applies migrations since {checkpoint.owner['since']}: {who}",
                     hint=f"wait for it; a dead one loses the lock {EXPIRY_MS // 1000} s after its heartbeat",
                 )
             if not has_reported:

@@ -132,8 +132,8 @@ class History:
         if self.base_path() is None:
             return []
         names = ", ".join(name for name, _ in _COLUMNS)
-        found = self.session.sql(f"SELECT {names} FROM {self._quoted} ORDER BY installed_rank").rows
-        return [_row(each.asDict()) for each in found]
+        rows = self.session.sql(f"SELECT {names} FROM {self._quoted} ORDER BY installed_rank").rows
+        return [_row(row.asDict()) for row in rows]
 
     def write(self, row: HistoryRow) -> None:
         """Add the row, or replace the one of its rank. Raises HudisqlError."""

@@ -117,8 +117,8 @@ def applied_versions(rows: Sequence[HistoryRow]) -> dict[Version, HistoryRow]:
 
 def baseline_of(rows: Sequence[HistoryRow]) -> Version | None:
     """The highest version up to which scripts count as applied."""
-    found = [Version.parse(row.version) for row in rows if row.type == BASELINE and row.version]
-    return max(found, default=None)
+    versions = [Version.parse(row.version) for row in rows if row.type == BASELINE and row.version]
+    return max(versions, default=None)
 
 
 def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | None:
@@ -150,17 +150,19 @@ class _Planner:
     def versioned(self) -> list[ScriptStatus]:
         applied, baseline = applied_versions(self.rows), baseline_of(self.rows)
         highest = max([*applied, *([baseline] if baseline else [])], default=None)
-        found: dict[Version, ScriptStatus] = {}
+        script_statuses: dict[Version, ScriptStatus] = {}
         for version, row in applied.items():
-            found[version] = ScriptStatus(ScriptState.MISSING, None, row)
+            script_statuses[version] = ScriptStatus(ScriptState.MISSING, None, row)
         for script in self.scripts.versioned:
             assert script.version is not None
             own = applied.get(script.version)
-            found[script.version] = ScriptStatus(self._state(script, own, baseline, highest), script, own)
+            script_statuses[script.version] = ScriptStatus(
+                self._state(script, own, baseline, highest), script, own
+            )
         if baseline is not None:
             rows = [row for row in self.rows if row.type == BASELINE]
-            found.setdefault(baseline, ScriptStatus(ScriptState.BASELINE, None, rows[-1]))
-        return [found[version] for version in sorted(found)]
+            script_statuses.setdefault(baseline, ScriptStatus(ScriptState.BASELINE, None, rows[-1]))
+        return [script_statuses[version] for version in sorted(script_statuses)]
 
     def _state(
         self,
@@ -194,7 +196,7 @@ class _Planner:
             for row in self.rows
             if row.type == ScriptKind.REPEATABLE.value and row.status == SUCCESS
         }
-        found = []
+        script_statuses = []
         for script in self.scripts.repeatable:
             row = latest.get(script.description)
             state = ScriptState.PENDING
@@ -202,8 +204,8 @@ class _Planner:
                 state = self._open_state()
             elif row is not None and row.checksum == script.checksum:
                 state = ScriptState.APPLIED
-            found.append(ScriptStatus(state, script, row))
-        return found
+            script_statuses.append(ScriptStatus(state, script, row))
+        return script_statuses
 
     def _is_open(self, script: MigrationScript) -> bool:
         return self.run is not None and (self.run["type"], self.run["label"]) == identity_of(script)
@@ -218,7 +220,9 @@ class _Planner:
         if self.run is None:
             return []
         every = (*self.scripts.versioned, *self.scripts.repeatable, *self.scripts.undo)
-        script = next((each for each in every if self._is_open(each)), None)
+        script = next(
+            (migration_script for migration_script in every if self._is_open(migration_script)), None
+        )
         done = sum(each["state"] == "done" for each in self.run["statements"])
         if script is None:
             return [f"{self.run['script']} has begun ({done} statements done) and is now missing"]

@@ -114,10 +114,12 @@ class ScriptRunner:
         is_changed = known["checksum"] != checksum_of(statement.text)
         if not (is_open and is_changed) or was in (Effect.SESSION, Effect.REPEATABLE):
             return
-        found = find_marked_commit(self.session.context, list(known["before"]), self._mark(number))
+        found_commit = find_marked_commit(self.session.context, list(known["before"]), self._mark(number))
         is_unknown = is_started and was in (Effect.MAKES, Effect.REMOVES, Effect.UNKNOWN)
-        if found is not None or is_unknown:
-            happened = f"has committed as {found.instant_time}" if found else "may have happened"
+        if found_commit is not None or is_unknown:
+            happened = (
+                f"has committed as {found_commit.instant_time}" if found_commit else "may have happened"
+            )
             raise MigrationConflictError(
                 f"{self.script.path}:{statement.line}: statement {number} was changed, but the one that "
                 f"stood there {happened}: {known['text']}",
@@ -166,26 +168,27 @@ class ScriptRunner:
         """Whether an earlier run of the statement, which recorded no result or failed, has happened."""
         context, checksum = self.session.context, checksum_of(statement.text)
         names = list({*(str(table) for table in effect.tables), *known["before"]})
-        found = None
+        found_commit = None
         if effect.effect is not Effect.REPEATABLE:
-            found = find_marked_commit(context, names, self._mark(number))
-        if found is not None and found.checksum != checksum:
+            found_commit = find_marked_commit(context, names, self._mark(number))
+        if found_commit is not None and found_commit.checksum != checksum:
             raise MigrationConflictError(
                 f"{self.script.path}:{statement.line}: statement {number} was changed, but the one that "
-                f"stood there has committed already, as {found.instant_time} of {found.base_path}",
+                f"stood there has committed already, as {found_commit.instant_time} of "
+                f"{found_commit.base_path}",
                 hint="put it back, and write what is new as another statement",
             )
-        if found is None and known["state"] != FAILED:
-            found = self._settle_made_table(number, statement, known)
-        if found is not None and effect.effect is not Effect.UNKNOWN:
+        if found_commit is None and known["state"] != FAILED:
+            found_commit = self._settle_made_table(number, statement, known)
+        if found_commit is not None and effect.effect is not Effect.UNKNOWN:
             sync_target(context, names)
-            commits = [[found.base_path, found.before, found.instant_time]]
+            commits = [[found_commit.base_path, found_commit.before, found_commit.instant_time]]
             self._record(number, statement, "done", before=known["before"], commits=commits)
             return True
         if known["state"] == FAILED:
             return False
         happened = has_happened(context, effect, known["before"])
-        if happened is None and (found is not None or known["checksum"] == checksum):
+        if happened is None and (found_commit is not None or known["checksum"] == checksum):
             raise self._unknown(number, statement)
         if happened:
             self._record(number, statement, "done", before=known["before"])

@@ -195,8 +195,8 @@ def _sql_files(directory: Path) -> list[Path]:
     def fail(error: OSError) -> None:
         raise InvalidArgumentError(f"cannot read {error.filename}: {error.strerror}") from error
 
-    found = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=fail) for name in names]
-    return sorted(path for path in found if path.suffix.lower() == ".sql")
+    paths = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=fail) for name in names]
+    return sorted(path for path in paths if path.suffix.lower() == ".sql")
 
 
 def _read_name(path: Path) -> tuple[ScriptKind, Version | None, str] | None:
@@ -220,4 +220,12 @@ def _load(directory: Path, path: Path) -> MigrationScript:
 
 def _ordered(scripts: Sequence[MigrationScript], kind: ScriptKind) -> tuple[MigrationScript, ...]:
     chosen = [script for script in scripts if script.kind is kind]
-    return tuple(sorted(chosen, key=lambda each: (each.version or Version(()), each.description)))
+    return tuple(
+        sorted(
+            chosen,
+            key=lambda migration_script: (
+                migration_script.version or Version(()),
+                migration_script.description,
+            ),
+        )
+    )

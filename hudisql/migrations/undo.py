@@ -145,7 +145,7 @@ def restores_of(row: HistoryRow) -> list[TableRestore]:
 def _restore(
     session: Session, history: History, row: HistoryRow, rank: int, listener: Listener, *, dry_run: bool
 ) -> None:
-    planned = [(each, _open(session, each)) for each in restores_of(row)]
+    planned = [(restore, _open(session, restore)) for restore in restores_of(row)]
     for each, table in planned:
         if table is not None:
             _check_nothing_else(each, table)

@@ -85,7 +85,10 @@ def parse_choice(choices: type[E], name: str, text: str) -> E:
 def _unknown_parameter(procedure: Procedure, name: str) -> UnknownParameterError:
     names = [parameter.name for parameter in procedure.parameters]
     by_lower = {each.lower(): each for each in names}
-    near = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    near = [
+        by_lower[close_match]
+        for close_match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    ]
     hint = f"did you mean {' or '.join(near)}?" if near else _usage_hint(procedure)
     return UnknownParameterError(f"{procedure.name} has no parameter '{name}'", hint=hint)
 

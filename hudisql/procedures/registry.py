@@ -243,7 +243,7 @@ def columns_of(row_type: type[Any]) -> tuple[Column, ...]:
 
 def _sql_type(name: str, hint: Any, known: Mapping[Any, str]) -> str:
     if get_origin(hint) in (types.UnionType, Union):
-        (hint,) = (each for each in get_args(hint) if each is not type(None))
+        (hint,) = (arg for arg in get_args(hint) if arg is not type(None))
     if get_origin(hint) is Annotated:
         return str(hint.__metadata__[0])
     kind = get_origin(hint) or hint

@@ -257,7 +257,7 @@ def _json_ready(column: Any, kind: DataType) -> Any:
         ready = sf.transform_values(column, lambda _, item: _json_ready(item, item_kind))
         return sf.transform_keys(ready, lambda key, _: _json_key(key, key_kind))
     if isinstance(kind, types.StructType):
-        members = [_json_ready(column[each.name], each.dataType).alias(each.name) for each in kind]
+        members = [_json_ready(column[field.name], field.dataType).alias(field.name) for field in kind]
         return sf.when(column.isNotNull(), sf.struct(*members))
     return sf.hex(column) if isinstance(kind, types.BinaryType) else column.cast("string")
 
@@ -276,5 +276,5 @@ def _has_to_be_made_ready(kind: DataType) -> bool:
     if isinstance(kind, types.MapType):
         return type_name(kind.keyType) not in ("string", "void") or _has_to_be_made_ready(kind.valueType)
     if isinstance(kind, types.StructType):
-        return _has_clear_names(kind) and any(_has_to_be_made_ready(each.dataType) for each in kind)
+        return _has_clear_names(kind) and any(_has_to_be_made_ready(field.dataType) for field in kind)
     return type_name(kind) in ("binary", "timestamp", "timestamp_ntz")

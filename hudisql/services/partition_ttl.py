@@ -86,7 +86,7 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
     partitions = [partition for partition in partitions if partition.path not in registered.by_path]
     for start in range(0, len(partitions), _AT_ONCE):
         some = partitions[start : start + _AT_ONCE]
-        by_path = {each.path: each for each in some}
+        by_path = {partition.path: partition for partition in some}
         expired = (
             _created_before(table, list(by_path), least, least_ms)
             if options.strategy is TtlStrategy.KEEP_BY_CREATION_TIME
@@ -130,14 +130,14 @@ def _written_before(table: HudiTable, paths: Sequence[str], least: str, least_ms
     modified = {entry.path: entry.modification_time_ms for entries in listings for entry in entries}
     versions = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
     expired = set(paths)
-    for each in slices_of_versions(table, versions, None):
-        base_ms = 0 if each.base_file is None else modified[each.base_file.path]
-        logs_ms = [modified[file.path] for file in each.log_files]
+    for file_slice in slices_of_versions(table, versions, None):
+        base_ms = 0 if file_slice.base_file is None else modified[file_slice.base_file.path]
+        logs_ms = [modified[file.path] for file in file_slice.log_files]
         if (
-            not _is_before(each.base_instant_time, base_ms, least, least_ms)
+            not _is_before(file_slice.base_instant_time, base_ms, least, least_ms)
             or max(logs_ms, default=0) >= least_ms
         ):
-            expired.discard(each.partition_path)
+            expired.discard(file_slice.partition_path)
     return expired
 
 

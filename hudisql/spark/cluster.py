@@ -86,11 +86,15 @@ def check_executors(spark: SparkSession) -> list[PythonEnvironment]:
         )
     except (PySparkException, Py4JError) as error:
         raise _environment_error([_job_problem(str(error))]) from error
-    found = [PythonEnvironment(host, python, dict(packages)) for host, python, packages in answers]
-    problems = [problem for environment in found for problem in compare_environment(environment)]
+    python_environments = [
+        PythonEnvironment(host, python, dict(packages)) for host, python, packages in answers
+    ]
+    problems = [
+        problem for environment in python_environments for problem in compare_environment(environment)
+    ]
     if problems:
         raise _environment_error(sorted(set(problems)))
-    return found
+    return python_environments
 
 
 def compare_environment(executor: PythonEnvironment) -> list[str]:

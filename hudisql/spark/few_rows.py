@@ -103,9 +103,9 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     As `SparkSession.createDataFrame`, with a tenth of its JVM calls. Timestamps with a time zone are Spark's
     TIMESTAMP, those without its TIMESTAMP_NTZ. Integers get the sizes of `schema`.
     """
-    made = frame_of_java(spark, _java_frame(spark, java_session(spark), rows, schema))
-    set_schema(made, schema)
-    return made
+    frame = frame_of_java(spark, _java_frame(spark, java_session(spark), rows, schema))
+    set_schema(frame, schema)
+    return frame
 
 
 def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

@@ -30,8 +30,8 @@ def _scans(node: Any) -> Iterator[Any]:
     below = [] if kind in _PYTHON_SCANS else _plans_below(node, kind)
     if not below:
         yield node
-    for each in (*below, *items_of(node.subqueries())):
-        yield from _scans(each)
+    for item in (*below, *items_of(node.subqueries())):
+        yield from _scans(item)
 
 
 def _plans_below(node: Any, kind: str) -> list[Any]:

@@ -58,9 +58,9 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
     for seen in errors.error_chain(exception):
         if isinstance(seen, errors.HudisqlError):
             return _explained(seen)
-        found = _decode(str(seen))
-        if found is not None:
-            return _explained(found)
+        hudisql_error = _decode(str(seen))
+        if hudisql_error is not None:
+            return _explained(hudisql_error)
     return None
 
 

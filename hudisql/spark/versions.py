@@ -93,12 +93,12 @@ def altered_columns(plan: Any) -> Sequence[AlteredColumn] | None:
         return None
     return [
         AlteredColumn(
-            *(each.column(), each.newDataType(), each.newNullability(), each.newComment()),
-            *(each.newPosition(), each.newDefaultExpression()),
-            drops_comment=_called_if_there(each, "dropComment"),
-            drops_default=_called_if_there(each, "dropDefault"),
+            *(item.column(), item.newDataType(), item.newNullability(), item.newComment()),
+            *(item.newPosition(), item.newDefaultExpression()),
+            drops_comment=_called_if_there(item, "dropComment"),
+            drops_default=_called_if_there(item, "dropDefault"),
         )
-        for each in items_of(plan.specs())
+        for item in items_of(plan.specs())
     ]
 
 

@@ -87,8 +87,8 @@ def execute_immediate(
     parse_plan(context.spark, text)  # raises Spark's syntax errors
     _check_tokens(context, tokens, EXECUTE_IMMEDIATE)
     row = context.spark.sql(f"SELECT {_expression_of(text, tokens)}").head()
-    for each in split_script("" if row is None or row[0] is None else str(row[0])):
-        _check_statement(context, st.Statement(each.text), EXECUTE_IMMEDIATE)
+    for script_statement in split_script("" if row is None or row[0] is None else str(row[0])):
+        _check_statement(context, st.Statement(script_statement.text), EXECUTE_IMMEDIATE)
     return Result(context.spark.sql(text), guard=lambda: translated_spark_errors(source))
 
 
@@ -137,8 +137,8 @@ def _parts_of(context: Context, element: Any) -> Iterator[Any]:
         if element.isDefined():
             yield from _parts_of(context, element.get())
     elif is_instance(context.spark, element, "scala.collection.Seq"):
-        for each in items_of(element):
-            yield from _parts_of(context, each)
+        for item in items_of(element):
+            yield from _parts_of(context, item)
     elif is_instance(context.spark, element, f"{_PLANS}.LogicalPlan"):
         yield element
 

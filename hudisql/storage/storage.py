@@ -99,12 +99,12 @@ class Storage:
             entries = self.list_directories(listed, missing_ok=True)
         except StorageError:
             return self.infos(paths)
-        found = {entry.path: entry for listing in entries for entry in listing}
+        infos = {entry.path: entry for listing in entries for entry in listing}
         single = [path for path in paths if in_directory[parent_of(path)] == 1]
-        found |= {
+        infos |= {
             path: info for path, info in zip(single, self.infos(single), strict=True) if info is not None
         }
-        return [found.get(path) for path in paths]
+        return [infos.get(path) for path in paths]
 
     def exists(self, path: str) -> bool:
         """True if something is at `path`."""
@@ -128,7 +128,9 @@ class Storage:
 
         store = self._file_system(paths[0])
         assert isinstance(store, S3FileSystem)
-        listings = [sorted(each, key=lambda entry: entry.path) for each in store.list_directories(paths)]
+        listings = [
+            sorted(directory, key=lambda entry: entry.path) for directory in store.list_directories(paths)
+        ]
         empty = [] if missing_ok else [path for path, each in zip(paths, listings, strict=True) if not each]
         # Raises for those that are missing.
         self._map(self.list_directory, empty, few_local=8)

@@ -56,7 +56,7 @@ class RowOperation(IntEnum):
         return self in (RowOperation.DELETE, RowOperation.MOVE_OUT)
 
 
-NEW_ROWS: Final = tuple(int(each) for each in RowOperation if each.is_new_row)
+NEW_ROWS: Final = tuple(int(row_operation) for row_operation in RowOperation if row_operation.is_new_row)
 """The operations of rows whose own key and partition columns determine their place."""
 
 

@@ -58,7 +58,7 @@ def replaced_file_ids(
     if overwrite.groups is not None:
         return dict(overwrite.groups)
     chosen = overwritten_partitions(table, overwrite, touched)
-    found: dict[str, list[str]] = {each.path: [] for each in chosen}
+    found: dict[str, list[str]] = {partition.path: [] for partition in chosen}
     for file_slice in load_file_slices(table, chosen):
         found[file_slice.partition_path].append(file_slice.file_id)
     return {path: tuple(ids) for path, ids in found.items()}
@@ -76,7 +76,7 @@ def overwritten_partitions(
     if not given:
         return []
     candidates = candidate_partitions(table, of_partitions(list(given), [list(given.values())]))
-    return [each for each in candidates if _is_overwritten(table, overwrite, each, touched)]
+    return [candidate for candidate in candidates if _is_overwritten(table, overwrite, candidate, touched)]
 
 
 def overwritten_registered(table: HudiTable, overwrite: Overwrite, touched: Collection[str]) -> list[str]:

@@ -70,7 +70,7 @@ class FullRecordTask:
     @property
     def bytes(self) -> int:
         """The bytes of the source that are read."""
-        return sum(each.bytes for each in self.inputs)
+        return sum(record_input.bytes for record_input in self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,17 @@ def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecor
     """
     sink = FullRecordSink(storage, task)
     try:
-        for each in task.inputs:
+        for record_input in task.inputs:
             batches = read_source_file(
-                storage, each.source, task.schema, task.partition_values, task.calendars, each.split
+                storage,
+                record_input.source,
+                task.schema,
+                task.partition_values,
+                task.calendars,
+                record_input.split,
             )
             for first_row, batch in batches:
-                sink.write(each.source.path, first_row, batch)
+                sink.write(record_input.source.path, first_row, batch)
         return sink.finish()
     except BaseException:
         sink.abandon()
@@ -131,7 +136,7 @@ class FullRecordSink:
     def __init__(self, storage: Storage, task: FullRecordTask, first_sequence_number: int = 0) -> None:
         self._started = time.perf_counter()
         self._task = task
-        self._expected_rows = sum(each.rows for each in task.inputs)
+        self._expected_rows = sum(record_input.rows for record_input in task.inputs)
         self._summaries: list[_FileSummary] = []
         self.rows = 0
         self._first_row = first_sequence_number
@@ -242,7 +247,7 @@ def read_source_file(
     try:
         with ParquetRows(storage, source.path, stored, calendars=calendars) as rows:
             ranges = rows.choose_ranges(split, None)
-            positions = [each.start for each in ranges]
+            positions = [row_range.start for row_range in ranges]
             for batch in rows.read(ranges):
                 first_row = positions[0]
                 columns = [

@@ -42,15 +42,17 @@ class ProtectedSource:
 
 def find_protected_sources(context: Context) -> list[ProtectedSource]:
     """Every source directory of the metastore's bootstrapped tables. Raises MetastoreError."""
-    found: dict[tuple[str, str], ProtectedSource] = {}
+    protected_sources: dict[tuple[str, str], ProtectedSource] = {}
     for entry in context.metastore.find_tables_with_property(SOURCE_DIRECTORIES_PROPERTY):
         base_path = hudi_base_path(entry)
         if not is_hudi_table(entry) or base_path is None:
             continue
         for directory in source_directories_of(entry):
             # The `_ro` and `_rt` entries of a merge-on-read table name the same directories.
-            found.setdefault((base_path, directory), ProtectedSource(directory, entry.full_name, base_path))
-    return list(found.values())
+            protected_sources.setdefault(
+                (base_path, directory), ProtectedSource(directory, entry.full_name, base_path)
+            )
+    return list(protected_sources.values())
 
 
 def refuse_touching_sources(
@@ -65,8 +67,14 @@ def refuse_touching_sources(
     storage = context.storage
     if except_of is not None:
         own = _resolved(storage, except_of)
-        sources = [each for each in sources if _resolved(storage, each.base_path) != own]
-    resolved = [(_resolved(storage, each.directory), each) for each in sources]
+        sources = [
+            protected_source
+            for protected_source in sources
+            if _resolved(storage, protected_source.base_path) != own
+        ]
+    resolved = [
+        (_resolved(storage, protected_source.directory), protected_source) for protected_source in sources
+    ]
     for directory in directories if resolved else ():
         touched = _resolved(storage, directory)
         for source_directory, source in resolved:

@@ -102,9 +102,9 @@ def checkpointed(
     unsaved: list[FinishedSkeleton] = []
     begun = time.monotonic()
     try:
-        for each in finished:
-            unsaved.append(each)
-            yield each.result
+        for finished_skeleton in finished:
+            unsaved.append(finished_skeleton)
+            yield finished_skeleton.result
             if len(unsaved) >= _SKELETONS_PER_FILE or time.monotonic() - begun >= _SECONDS_PER_FILE:
                 due, unsaved, begun = unsaved, [], time.monotonic()
                 _write_checkpoint_file(storage, base_path, due, fence_late_attempt)
@@ -124,8 +124,8 @@ def _write_checkpoint_file(
     finished: list[FinishedSkeleton],
     fence_late_attempt: Callable[[Sequence[str]], None],
 ) -> None:
-    fence_late_attempt([each.result.path for each in finished])
-    content = "".join(json.dumps(_to_json(each)) + "\n" for each in finished)
+    fence_late_attempt([finished_skeleton.result.path for finished_skeleton in finished])
+    content = "".join(json.dumps(_to_json(finished_skeleton)) + "\n" for finished_skeleton in finished)
     path = join(base_path, CHECKPOINT_DIRECTORY, uuid.uuid4().hex + _FILE_SUFFIX)
     storage.create(path, content.encode())
 

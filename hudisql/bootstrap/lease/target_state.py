@@ -124,23 +124,23 @@ def _is_abandoned(storage: Storage, base_path: str) -> bool:
     if info is None or not info.is_directory:
         return False
     # Hidden files are staged files and checksums.
-    files = [each for each in _files_of_timelines(storage, base_path) if not each.name.startswith(".")]
+    files = [file for file in _files_of_timelines(storage, base_path) if not file.name.startswith(".")]
     if not files:
         has_index = storage.exists(partition_index_path(base_path))
         return has_index or all(file.name.startswith(".") for file in storage.list_files(timeline))
-    return all(_is_of_bootstrap(each.name) for each in files)
+    return all(_is_of_bootstrap(file.name) for file in files)
 
 
 def instants_of_bootstrap(storage: Storage, base_path: str) -> list[str]:
     """The paths of the bootstrap's own instants, in the timeline of any version. Raises StorageError."""
-    return [each.path for each in _files_of_timelines(storage, base_path) if _is_of_bootstrap(each.name)]
+    return [file.path for file in _files_of_timelines(storage, base_path) if _is_of_bootstrap(file.name)]
 
 
 def _files_of_timelines(storage: Storage, base_path: str) -> list[FileInfo]:
     directory = TimelineLayoutV2().timeline_directory(base_path)
     directories = [metadata_directory(base_path), *([directory] if storage.exists(directory) else [])]
     return [
-        each for found in storage.list_directories(directories) for each in found if not each.is_directory
+        each for infos in storage.list_directories(directories) for each in infos if not each.is_directory
     ]
 
 

@@ -195,10 +195,10 @@ def _bootstrap(
     if taken:
         raise TableExistsError(str(taken[0]))
     target = context.storage.qualify(request.target_path or "")
-    found = read_target_state(context.storage, target)
-    if found is TargetState.ROLLBACK:
+    target_state = read_target_state(context.storage, target)
+    if target_state is TargetState.ROLLBACK:
         run_removal(context, plan_rollback(context, target, (names.database, names.staged)).removal)
-    is_begun = found in (TargetState.RUN, TargetState.TABLE)
+    is_begun = target_state in (TargetState.RUN, TargetState.TABLE)
     mark_source(context.metastore, state.source, target)
     try:
         return bootstrap_table(context, replace(request, resume=is_begun), findings, verify=verify)
@@ -243,7 +243,7 @@ def _check_source(context: Context, names: MigrationNames, table: HudiTable) -> 
     if not plan.partitions and not plan.changed:
         return
     new = [file.file.path for partition in plan.partitions for file in partition.files]
-    changed = [each.taken.file.path for each in plan.changed]
+    changed = [source_file.taken.file.path for source_file in plan.changed]
     described = [
         f"{label} {name_some(paths)}" for label, paths in (("new", new), ("changed", changed)) if paths
     ]
@@ -260,14 +260,14 @@ def _taken_names(context: Context, names: MigrationNames, request: BootstrapRequ
     if not request.is_merge_on_read:
         return []
     target = context.storage.qualify(request.target_path or "")
-    found = context.metastore.get_tables(names.database, [names.name + each for each in FURTHER_SUFFIXES])
+    entries = context.metastore.get_tables(names.database, [names.name + each for each in FURTHER_SUFFIXES])
     return [
         blocker(
             f"the metastore has a table {entry.full_name} already, a name that the merge-on-read table"
             f" {names.full_name} gets",
             hint="rename that table, or give table_type => 'COPY_ON_WRITE'",
         )
-        for entry in found
+        for entry in entries
         if _location(context, entry) != target
     ]
 

@@ -89,7 +89,7 @@ def _rename(metastore: MetastoreClient, database: str, old: str, new: str) -> No
 
 
 def _entry(metastore: MetastoreClient, database: str, name: str) -> MetastoreTable:
-    found = metastore.get_table(database, name)
-    if found is None:
+    entry = metastore.get_table(database, name)
+    if entry is None:
         raise NoSuchTableError(f"the metastore has no table {database}.{name}")
-    return found
+    return entry

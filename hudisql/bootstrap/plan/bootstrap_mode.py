@@ -96,14 +96,14 @@ class ModeChoice:
 
 def parse_mode(text: str) -> BootstrapMode:
     """The mode of that name, in any case. Raises InvalidArgumentError."""
-    found = next((mode for mode in _MODES_OF_TABLES if mode.value == text.strip().lower()), None)
-    if found is None:
+    bootstrap_mode = next((mode for mode in _MODES_OF_TABLES if mode.value == text.strip().lower()), None)
+    if bootstrap_mode is None:
         raise InvalidArgumentError(
             f"mode '{text}' is unknown",
             hint="it is 'metadata_only' or 'full_record'; for some partitions give full_record_where or"
             " register_only_where",
         )
-    return found
+    return bootstrap_mode
 
 
 def choose_mode(

@@ -233,21 +233,21 @@ def _read_columns(context: Context, request: BootstrapRequest, source: Bootstrap
         schema = schema_by_name(context.spark, table, partition_columns)
     except UnsupportedTableError as error:
         return _Content(pa.schema(partition_fields(partition_columns)), (blocker(error.message),))
-    found = [
+    findings = [
         warning(
             f"{table.full_name} is {table.kind}: Spark reads its rows, and counts them as they are written"
         )
     ]
-    found += [
+    findings += [
         blocker(
             f"{name} is true: rows of files that Spark cannot read would be lost", hint=f"SET {name} = false"
         )
         for name in settings_that_lose_rows(context.spark)
     ]
-    found += checks.check_column_names((), schema)
-    found += checks.check_written_files(request.skeleton_encoding, request.codec)
-    found += _check_requested_keys(request, partition_columns, schema)
-    return _Content(schema, tuple(found))
+    findings += checks.check_column_names((), schema)
+    findings += checks.check_written_files(request.skeleton_encoding, request.codec)
+    findings += _check_requested_keys(request, partition_columns, schema)
+    return _Content(schema, tuple(findings))
 
 
 def _plan_read_by_name(partition: SourcePartition) -> PlannedPartition:
@@ -257,7 +257,7 @@ def _plan_read_by_name(partition: SourcePartition) -> PlannedPartition:
 
 def _read_files(context: Context, request: BootstrapRequest, source: BootstrapSource) -> _Content:
     """What the footers of parquet files say."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     files = [file for partition in source.partitions for file in partition.files]
     footers = read_footers(
         context.spark,
@@ -270,31 +270,31 @@ def _read_files(context: Context, request: BootstrapRequest, source: BootstrapSo
     )
     drift = SchemaDrift(request.on_schema_drift)
     table = build_table_schema(footers, source.declared_columns, source.partition_columns, drift)
-    found += checks.check_footers(footers)
-    found += table.findings
+    findings += checks.check_footers(footers)
+    findings += table.findings
     schema = table.schema
     by_partition = _by_partition(source.partitions, footers)
     verdict = classify_types(
         by_partition, _choose_modes(context, request, source), request.on_unsafe_type, schema
     )
     if any(footer.problem is None for footer in footers):
-        kept = _left_as_they_are(by_partition, verdict.modes)
-        found += checks.check_file_names(kept)
-        found += checks.check_column_names(footers, schema)
-        found += checks.check_inside_values(
+        file_footers = _left_as_they_are(by_partition, verdict.modes)
+        findings += checks.check_file_names(file_footers)
+        findings += checks.check_column_names(footers, schema)
+        findings += checks.check_inside_values(
             source.partitions, by_partition, source.partition_columns, request.on_partition_mismatch
         )
-        found += verdict.findings
-        found += check_int96_conversion(context.spark, footers)
-        found += checks.check_encodings(kept)
-        found += checks.check_written_files(request.skeleton_encoding, request.codec)
-        found += _check_keys(request, source, footers, schema)
-        found += _check_register_only(verdict.modes)
+        findings += verdict.findings
+        findings += check_int96_conversion(context.spark, footers)
+        findings += checks.check_encodings(file_footers)
+        findings += checks.check_written_files(request.skeleton_encoding, request.codec)
+        findings += _check_keys(request, source, footers, schema)
+        findings += _check_register_only(verdict.modes)
     partitions = tuple(
         _plan_partition(request, partition, own, mode)
         for partition, own, mode in zip(source.partitions, by_partition, verdict.modes, strict=True)
     )
-    return _Content(schema, tuple(found), partitions, table.file_differences, verdict.unsafe)
+    return _Content(schema, tuple(findings), partitions, table.file_differences, verdict.unsafe)
 
 
 def _check_keys(

@@ -127,11 +127,11 @@ def check_inside_values(
     positions = {column.name.lower(): position for position, column in enumerate(columns)}
     for partition, footers in zip(partitions, by_partition, strict=True):
         for footer in footers:
-            for found in footer.inside:
-                inside[found.column].append(footer.path)
-                text = partition.values[positions[found.column.lower()]]
-                if found.differ_from(text):
-                    differing[found.column].append(f"{footer.path} ({found})")
+            for inside_values in footer.inside:
+                inside[inside_values.column].append(footer.path)
+                text = partition.values[positions[inside_values.column.lower()]]
+                if inside_values.differ_from(text):
+                    differing[inside_values.column].append(f"{footer.path} ({inside_values})")
     for name, paths in sorted(inside.items()):
         if not differing[name]:
             yield warning(

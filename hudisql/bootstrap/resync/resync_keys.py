@@ -112,13 +112,16 @@ def refuse_repeated_keys(
         )
         for place, (_, file) in enumerate(written)
     ]
-    found = find_repeated_keys(context, compared, label=f"Comparing keys of {name}, files")
-    if not found.keys:
+    repeated_keys = find_repeated_keys(context, compared, label=f"Comparing keys of {name}, files")
+    if not repeated_keys.keys:
         return
-    listed = "".join(f"\n  - {_describe(files, written, sample)}" for sample in found.samples[:_SAMPLES])
-    subject = "1 record key is" if found.keys == 1 else f"{found.keys:,} record keys are"
+    listed = "".join(
+        f"\n  - {_describe(files, written, sample)}" for sample in repeated_keys.samples[:_SAMPLES]
+    )
+    subject = "1 record key is" if repeated_keys.keys == 1 else f"{repeated_keys.keys:,} record keys are"
     raise RepeatedKeysError(
-        f"{'at least ' if found.is_cut else ''}{subject} in {found.rows:,} rows of the new files:{listed}",
+        f"{'at least ' if repeated_keys.is_cut else ''}{subject} in {repeated_keys.rows:,} rows of the new "
+        f"files:{listed}",
         hint="nothing was written; remove the surplus rows from the source, mode => 'upsert' keeps the newest"
         " row of each key, key_check => 'nulls' keeps them all",
     )

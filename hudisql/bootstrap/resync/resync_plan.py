@@ -129,19 +129,19 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     source = scan_table_source(context, table, request.source_table, request.partition_filter)
     lists = read_resync_lists(table)
     taken = taken_sources(table, lists)
-    found = list(source.findings)
+    findings = list(source.findings)
     is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
     paths = (file.path for partition in source.partitions for file in partition.files)
     if is_everything and taken.keys().isdisjoint(paths):
-        found.append(_other_source(source.base_path, len(taken)))
+        findings.append(_other_source(source.base_path, len(taken)))
     registered = registered_partitions(table).by_path
-    partitions = [each for each in source.partitions if each.path not in registered]
-    new = [] if blockers_of(found) else list(new_source_files(partitions, taken))
+    partitions = [partition for partition in source.partitions if partition.path not in registered]
+    new = [] if blockers_of(findings) else list(new_source_files(partitions, taken))
     if unlisted := unlisted_partitions(table, [partition.path for partition, _ in new], taken):
-        found.append(_no_list(unlisted))
+        findings.append(_no_list(unlisted))
         new = []
     changed = tuple(changed_sources(table, source.partitions, taken))
-    return _plan_files(context, table, request, new, found, changed, lists)
+    return _plan_files(context, table, request, new, findings, changed, lists)
 
 
 def plan_lift(

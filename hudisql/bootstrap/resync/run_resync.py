@@ -110,7 +110,7 @@ def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) ->
 def check_sources_unchanged(storage: Storage, files: Sequence[SourceRows]) -> None:
     """Raise SourceChangedError if a file has changed since the resync was planned."""
     planned = [file.new_file.file for file in files]
-    infos = storage.infos([each.path for each in planned])
+    infos = storage.infos([external_file.path for external_file in planned])
     changed = [each.path for each, info in zip(planned, infos, strict=True) if not is_unchanged(each, info)]
     if changed:
         raise SourceChangedError(

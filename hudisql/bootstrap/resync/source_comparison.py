@@ -84,8 +84,10 @@ def taken_sources(table: HudiTable, lists: ResyncLists) -> dict[str, TakenSource
         )
         for mapping in read_bootstrap_mappings(storage, base_path)
     }
-    for each in read_full_record_sources(storage, base_path):
-        taken[each.file.path] = TakenSource(each.partition_path, each.file)
+    for full_record_source in read_full_record_sources(storage, base_path):
+        taken[full_record_source.file.path] = TakenSource(
+            full_record_source.partition_path, full_record_source.file
+        )
     for path, source in lists.taken.items():
         taken.setdefault(path, TakenSource(source.partition_path, source.file))
     return taken
@@ -109,7 +111,7 @@ def unlisted_partitions(
     The archive is only read for the table's partitions without a known source file. Raises CorruptTableError,
     UnsupportedTableError, StorageError.
     """
-    candidates = set(partitions) - {each.partition_path for each in taken.values()}
+    candidates = set(partitions) - {taken_source.partition_path for taken_source in taken.values()}
     if not candidates or table.storage.exists(join(table.base_path, SOURCES_FILE)):
         return []
     candidates &= {partition.path for partition in partitions_at(table, candidates)}
@@ -142,11 +144,13 @@ def changed_sources(
     if not different:
         return []
     read = _bootstrapped_groups(table, {each.partition_path for each, _ in different})
-    found = [
+    source_files = [
         ChangedSourceFile(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
         for each, now in different
     ]
-    return sorted(found, key=lambda each: (each.taken.partition_path, each.taken.file.path))
+    return sorted(
+        source_files, key=lambda source_file: (source_file.taken.partition_path, source_file.taken.file.path)
+    )
 
 
 def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, str]]:

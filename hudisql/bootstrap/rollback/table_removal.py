@@ -178,10 +178,10 @@ def _plan_directories(storage: Storage, base_path: str, state: TargetState) -> I
         if not entry.is_directory:
             beside.append(entry)
         elif entry.name != METADATA_DIRECTORY:
-            made, kept = _split_by_origin(storage.list_files(entry.path), state)
+            infos, kept = _split_by_origin(storage.list_files(entry.path), state)
             # A symbolic link may lead out of the table.
             is_own = is_inside(storage.resolve(entry.path), root)
-            yield DirectoryRemoval(entry.name, made, kept, is_own and not kept)
+            yield DirectoryRemoval(entry.name, infos, kept, is_own and not kept)
     if beside:
         yield DirectoryRemoval("", *_split_by_origin(beside, state), False)
 
@@ -196,15 +196,15 @@ def _split_by_origin(
     """
     nested = {parent_of(path) for file in files if (path := _timeline_of(file.path)) is not None}
     partitions = {parent_of(file.path) for file in files if _is_marker(file.name)}
-    made = tuple(
+    infos = tuple(
         file
         for file in files
         if _is_made_by_table(file.name, state)
         and (state is not TargetState.TABLE or parent_of(file.path) in partitions)
         and not any(is_inside(file.path, root) for root in nested)
     )
-    known = {file.path for file in made}
-    return made, tuple(file.path for file in files if file.path not in known)
+    known = {file.path for file in infos}
+    return infos, tuple(file.path for file in files if file.path not in known)
 
 
 def _timeline_of(path: str) -> str | None:

@@ -40,7 +40,7 @@ def read_table_sources(table: HudiTable) -> TableSources:
         rewritten = read_full_record_sources(storage, base_path)
     except CorruptTableError:
         return TableSources(tuple(files), f"rewritten partitions: the list {list_path} is damaged")
-    files += [each.file for each in rewritten]
+    files += [rewritten_source.file for rewritten_source in rewritten]
     is_rewritten = any(commit.timestamp == FULL_BOOTSTRAP_INSTANT_TIME for commit in table.timeline.commits)
     if is_rewritten and not rewritten:
         return TableSources(tuple(files), f"rewritten partitions: there is no list {list_path}")

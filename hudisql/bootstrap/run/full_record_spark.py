@@ -78,8 +78,8 @@ def rewrite_by_spark(
         number = first_number + (running.partitionId() if running is not None else 0)
         by_path: Mapping[str, FullRecordTask] = pickle.loads(tasks.value)
         rows = complete_input(batches)
-        for found in carry_errors(_write_partitions(storage, lease, by_path, number, ignore, rows)):
-            yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["file"])
+        for error in carry_errors(_write_partitions(storage, lease, by_path, number, ignore, rows)):
+            yield pa.record_batch([pa.array([pickle.dumps(error)], pa.binary())], names=["file"])
         freeze_loaded_modules()
 
     try:

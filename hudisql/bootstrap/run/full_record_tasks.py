@@ -155,12 +155,12 @@ def _group_inputs(files: Sequence[PlannedFile], max_bytes: int) -> Iterator[tupl
     """The files in their order, in runs of about `max_bytes` that start and end at files or row groups."""
     group: list[FullRecordInput] = []
     filled = 0
-    for each in _cut(files, max_bytes):
-        if group and filled + each.bytes > max_bytes:
+    for record_input in _cut(files, max_bytes):
+        if group and filled + record_input.bytes > max_bytes:
             yield tuple(group)
             group, filled = [], 0
-        group.append(each)
-        filled += each.bytes
+        group.append(record_input)
+        filled += record_input.bytes
     if group:
         yield tuple(group)
 

@@ -93,14 +93,14 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
     key_check = KeyCheck(plan.key_check)
     if not key_check.is_unique:
         return
-    found = find_repeated_keys(
+    repeated_keys = find_repeated_keys(
         context,
         compared_files(skeletons, key_check),
         label=f"Comparing keys of {plan.request.full_name}, files",
         parallelism=plan.request.parallelism,
     )
-    if found.keys:
-        raise _repeated_keys_error(plan, skeletons, found)
+    if repeated_keys.keys:
+        raise _repeated_keys_error(plan, skeletons, repeated_keys)
 
 
 def compared_files(skeletons: Sequence[BootstrapFile], key_check: KeyCheck) -> list[ComparedFile]:
@@ -165,10 +165,13 @@ def find_repeated_keys(
         )
     finally:
         broadcast.unpersist()
-    samples = sorted((sample for each in confirmed for sample in each.samples), key=lambda each: each.first)
+    samples = sorted(
+        (sample for repeated_keys in confirmed for sample in repeated_keys.samples),
+        key=lambda repeated_key: repeated_key.first,
+    )
     return RepeatedKeys(
-        sum(each.keys for each in confirmed),
-        sum(each.rows for each in confirmed),
+        sum(repeated_keys.keys for repeated_keys in confirmed),
+        sum(repeated_keys.rows for repeated_keys in confirmed),
         tuple(samples[:_SAMPLES]),
         is_cut=any(each.is_cut for each in by_bucket),
     )

@@ -316,7 +316,7 @@ def _write_skeletons(
         context.spark,
         work.tasks,
         partial(write_skeleton_partition, context.storage, lease),
-        weight=lambda each: each.task.source.length,
+        weight=lambda skeleton_task: skeleton_task.task.source.length,
         measure=lambda result: (result.rows, result.bytes),
         describe=describe_rows_written,
         console=context.console,
@@ -390,14 +390,14 @@ def _check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
             f"the source changed while it was bootstrapped: {error.message}", hint=hint
         ) from error
     planned = {file.source.path: file.source for partition in plan.partitions for file in partition.files}
-    found = {file.path: file for partition in source.partitions for file in partition.files}
+    external_files = {file.path: file for partition in source.partitions for file in partition.files}
     # The plan had no blockers: a source that has some now cannot be compared file by file.
-    changes = [str(each) for each in blockers_of(source.findings)][:1]
-    if changed := [path for path, file in planned.items() if found.get(path) != file]:
+    changes = [str(blocker) for blocker in blockers_of(source.findings)][:1]
+    if changed := [path for path, file in planned.items() if external_files.get(path) != file]:
         changes.append(name_some(changed))
     if changes:
         raise SourceChangedError(f"the source changed while it was bootstrapped: {changes[0]}", hint=hint)
-    added = [path for path in found if path not in planned]
+    added = [path for path in external_files if path not in planned]
     if added:
         raise SourceChangedError(
             f"files were added to the source while it was bootstrapped: {name_some(added)}",

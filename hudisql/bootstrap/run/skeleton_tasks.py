@@ -109,7 +109,9 @@ def plan_skeletons(storage: Storage, plan: BootstrapPlan, lease: Lease) -> Skele
         _check_same_request(plan, before, request)
         finished = _reusable_skeletons(storage, plan)
     if plan.request.resume:
-        _delete_remains(storage, plan, {each.result.path for each in finished.values()}, lease)
+        _delete_remains(
+            storage, plan, {finished_skeleton.result.path for finished_skeleton in finished.values()}, lease
+        )
     if before is None:
         write_checkpoint_request(storage, plan.target_path, request)
     return SkeletonWork(_assign_numbers(plan, finished, lease), continues_run=before is not None)
@@ -165,12 +167,16 @@ def _reusable_skeletons(storage: Storage, plan: BootstrapPlan) -> dict[tuple[str
     lengths = {file.path: file.length for file in list_target_files(storage, plan.target_path)}
     planned = {(partition.path, file.source.path): file for partition, file in planned_files(plan)}
     reusable: dict[tuple[str, str], FinishedSkeleton] = {}
-    for each in read_checkpoint(storage, plan.target_path):
-        key = (each.partition_path, each.source.path)
+    for finished_skeleton in read_checkpoint(storage, plan.target_path):
+        key = (finished_skeleton.partition_path, finished_skeleton.source.path)
         file = planned.get(key)
-        is_complete = lengths.get(each.result.path) == each.result.bytes
-        if file is not None and is_complete and each.stands_for(file.source, file.footer_hash, key[0]):
-            reusable[key] = each
+        is_complete = lengths.get(finished_skeleton.result.path) == finished_skeleton.result.bytes
+        if (
+            file is not None
+            and is_complete
+            and finished_skeleton.stands_for(file.source, file.footer_hash, key[0])
+        ):
+            reusable[key] = finished_skeleton
     return reusable
 
 
@@ -215,7 +221,7 @@ def _assign_numbers(
     plan: BootstrapPlan, finished: dict[tuple[str, str], FinishedSkeleton], lease: Lease
 ) -> tuple[FinishedSkeleton | SkeletonTask, ...]:
     # The number of the file replaces Hudi's task partition id: it makes sequence numbers unique.
-    used = {each.number for each in finished.values()}
+    used = {finished_skeleton.number for finished_skeleton in finished.values()}
     numbers = (number for number in range(1 << 62) if number not in used)
     return tuple(
         finished.get((partition.path, file.source.path))

@@ -217,7 +217,7 @@ def _rewritten_sources(
     plan: BootstrapPlan, written: Sequence[WrittenFullRecords]
 ) -> Iterator[RewrittenSource]:
     rows: Counter[str] = Counter()
-    for source in (source for each in written for source in each.result.source_rows):
+    for source in (source for full_records in written for source in full_records.result.source_rows):
         rows[source.path] += source.rows
     for partition in plan.full_record_partitions:
         for file in partition.files:

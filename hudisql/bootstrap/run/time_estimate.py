@@ -76,7 +76,7 @@ def estimate_time(context: Context, plan: BootstrapPlan) -> TimeEstimate | None:
     """
     if plan.blockers:
         return None
-    skeletons = [each for each in planned_files(plan) if each[1].rows]
+    skeletons = [file for file in planned_files(plan) if file[1].rows]
     rewritten = [
         (full_record_partition, file)
         for full_record_partition in plan.full_record_partitions

@@ -105,7 +105,7 @@ def read_footers(
 
     `partition_columns` inside the files are excluded from the schemas; `inside` has their values.
     """
-    found = run_on_files(
+    file_footers = run_on_files(
         spark,
         files,
         partial(
@@ -122,7 +122,10 @@ def read_footers(
     )
     # Each task sent its own copy of the schema: keep one.
     interned: dict[SourceSchema, SourceSchema] = {}
-    return [replace(each, schema=interned.setdefault(each.schema, each.schema)) for each in found]
+    return [
+        replace(file_footer, schema=interned.setdefault(file_footer.schema, file_footer.schema))
+        for file_footer in file_footers
+    ]
 
 
 def read_few_footers(storage: Storage, files: Sequence[ExternalFile]) -> list[FileFooter]:

@@ -50,8 +50,8 @@ def inside_values(stream: Any, metadata: Any, names: Collection[str]) -> Iterato
     for field in metadata.schema.to_arrow_schema():
         if field.name.lower() not in names or pa.types.is_nested(field.type):
             continue
-        found = _of_statistics(metadata, field)
-        values = found if found is not None else _of_rows(stream, field.name)
+        of_statistics = _of_statistics(metadata, field)
+        values = of_statistics if of_statistics is not None else _of_rows(stream, field.name)
         yield InsideValues(field.name, field.type, tuple(values))
 
 

@@ -81,7 +81,7 @@ class Verification:
     @property
     def errors(self) -> tuple[Discrepancy, ...]:
         """What makes the table differ from its source."""
-        return tuple(found for found in self.discrepancies if found.is_error)
+        return tuple(discrepancy for discrepancy in self.discrepancies if discrepancy.is_error)
 
     @property
     def is_good(self) -> bool:
@@ -102,7 +102,7 @@ class Verification:
         if self.is_good:
             return
         listed = "".join(
-            f"\n  - {found.kind}: {found.path} ({found.detail})" for found in self.errors[:_LISTED]
+            f"\n  - {error.kind}: {error.path} ({error.detail})" for error in self.errors[:_LISTED]
         )
         more = len(self.errors) - _LISTED
         arguments = f"table => {quote_string(name)}, path => {quote_string(self.base_path)}"
@@ -150,14 +150,17 @@ def verify_bootstrap(
         console=context.console,
         label=f"Verifying {table.name}, files",
     )
-    found = [*missing, *(discrepancy for verdict in verdicts for discrepancy in verdict.discrepancies)]
+    discrepancies = [
+        *missing,
+        *(discrepancy for verdict in verdicts for discrepancy in verdict.discrepancies),
+    ]
     if level is VerifyLevel.FULL:
         whole = [
             (file.file_slice, file.partition_values)
             for file, verdict in zip(files, verdicts, strict=True)
             if verdict.is_readable
         ]
-        found += compare_all_rows(context.spark, table, whole)
+        discrepancies += compare_all_rows(context.spark, table, whole)
     sources = read_full_record_sources(storage, table.base_path)
     full = verify_full_records(
         context,
@@ -167,12 +170,14 @@ def verify_bootstrap(
         sampled_files={VerifyLevel.COUNTS: 0, VerifyLevel.SAMPLE: _SAMPLED_FILES}.get(level, len(latest)),
         compares_all=level is VerifyLevel.FULL,
     )
-    found += full.discrepancies
+    discrepancies += full.discrepancies
     known = {mapping.external_file.path: mapping.partition_path for mapping in mappings}
     known |= {source.file.path: source.partition_path for source in sources}
     resynced = read_resync_lists(table).taken
     known |= {path: each.partition_path for path, each in resynced.items()}
-    found += _new_source_files(table, known, check_new_source_directories=check_new_source_directories)
+    discrepancies += _new_source_files(
+        table, known, check_new_source_directories=check_new_source_directories
+    )
     return Verification(
         table.base_path,
         level,
@@ -181,7 +186,16 @@ def verify_bootstrap(
         sum(1 for verdict in verdicts if verdict.compared_rows) + full.compared_files,
         sum(verdict.compared_rows for verdict in verdicts) + full.compared_rows,
         len(mappings) - len(slices) - len(missing) + full.rewritten_files,
-        tuple(sorted(found, key=lambda each: (not each.is_error, each.partition_path, each.path))),
+        tuple(
+            sorted(
+                discrepancies,
+                key=lambda discrepancy: (
+                    not discrepancy.is_error,
+                    discrepancy.partition_path,
+                    discrepancy.path,
+                ),
+            )
+        ),
     )
 
 
@@ -213,12 +227,12 @@ def _missing_skeletons(
     return [
         Discrepancy(
             SKELETON_MISSING,
-            each.partition_path,
-            join(table.base_path, each.partition_path, each.file_id),
-            f"no file of this file group is left; its rows are in {each.external_file.path}",
+            bootstrap_mapping.partition_path,
+            join(table.base_path, bootstrap_mapping.partition_path, bootstrap_mapping.file_id),
+            f"no file of this file group is left; its rows are in {bootstrap_mapping.external_file.path}",
         )
-        for each in unseen
-        if (each.partition_path, each.file_id) not in rewritten
+        for bootstrap_mapping in unseen
+        if (bootstrap_mapping.partition_path, bootstrap_mapping.file_id) not in rewritten
     ]
 
 
@@ -260,7 +274,7 @@ def _new_source_files(
 ) -> Iterator[Discrepancy]:
     """Data files in the source's directories that are not `known` (partition paths by file)."""
     storage, ignore = table.storage, table.properties.bootstrap_ignore
-    registered = {each.directory for each in registered_partitions(table).by_path.values()}
+    registered = {partition.directory for partition in registered_partitions(table).by_path.values()}
     partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
     for directory, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:

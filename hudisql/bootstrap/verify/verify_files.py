@@ -170,7 +170,7 @@ class _FileCheck:
             else:
                 compared = self._compare_rows()
                 unreadable = (SOURCE_UNREADABLE, SKELETON_UNREADABLE)
-                is_readable = not any(found.kind in unreadable for found in self._found)
+                is_readable = not any(discrepancy.kind in unreadable for discrepancy in self._found)
         return FileVerdict(rows or 0, compared, is_readable, tuple(self._found))
 
     def _add(self, kind: str, path: str, detail: str) -> None:

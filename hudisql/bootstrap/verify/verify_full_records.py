@@ -118,16 +118,16 @@ def verify_full_records(
         console=context.console,
         label=f"Verifying {table.name}, rewritten files",
     )
-    found = [*missing, *(discrepancy for verdict in checked for discrepancy in verdict.discrepancies)]
+    discrepancies = [*missing, *(discrepancy for verdict in checked for discrepancy in verdict.discrepancies)]
     rows = {file.file_slice.file_id: verdict.rows for file, verdict in zip(files, checked, strict=True)}
-    found += _compare_with_source(
+    discrepancies += _compare_with_source(
         context,
         table,
         own,
         rows,
         sources,
-        rewritten | {each.partition_path for each in missing},
-        compares_all=compares_all and not found,
+        rewritten | {discrepancy.partition_path for discrepancy in missing},
+        compares_all=compares_all and not discrepancies,
     )
     return FullRecordVerification(
         len(own),
@@ -135,7 +135,7 @@ def verify_full_records(
         sum(1 for verdict in checked if verdict.compared_rows),
         sum(verdict.compared_rows for verdict in checked),
         max(0, len(stats) - len(own) - len(missing)),
-        tuple(found),
+        tuple(discrepancies),
     )
 
 
@@ -176,26 +176,26 @@ def _check_file(
 ) -> _Checked:
     base_file, partition_path = file.file_slice.base_file, file.file_slice.partition_path
     assert base_file is not None  # only slices of the bootstrap's second commit come here
-    found = []
+    discrepancies = []
     stat = file.expected
     if stat is not None and base_file.length != stat.file_size_in_bytes:
         detail = f"it has {base_file.length:,} bytes, the commit says {stat.file_size_in_bytes:,}"
-        found.append(Discrepancy(FILE_CHANGED, partition_path, base_file.path, detail))
+        discrepancies.append(Discrepancy(FILE_CHANGED, partition_path, base_file.path, detail))
     rows = compared = 0
     try:
         with storage.open_input(base_file.path) as stream, pq.ParquetFile(stream) as parquet:
             rows = int(parquet.metadata.num_rows)
             if stat is not None and rows != stat.num_writes:
                 detail = f"it has {rows:,} rows, the commit says {stat.num_writes:,}"
-                found.append(Discrepancy(FILE_CHANGED, partition_path, base_file.path, detail))
+                discrepancies.append(Discrepancy(FILE_CHANGED, partition_path, base_file.path, detail))
             if file.compares_rows and rows:
                 compared, wrong = _compare_keys(parquet, record_key, complex_keys, file.file_slice)
                 if wrong:
-                    found.append(Discrepancy(META_DIFFERS, partition_path, base_file.path, wrong))
+                    discrepancies.append(Discrepancy(META_DIFFERS, partition_path, base_file.path, wrong))
     except (pa.ArrowException, OSError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-        found.append(Discrepancy(FILE_UNREADABLE, partition_path, base_file.path, detail))
-    return _Checked(rows, compared, tuple(found))
+        discrepancies.append(Discrepancy(FILE_UNREADABLE, partition_path, base_file.path, detail))
+    return _Checked(rows, compared, tuple(discrepancies))
 
 
 def _compare_keys(
@@ -244,24 +244,24 @@ def _compare_with_source(
     of_table: dict[str, int] = defaultdict(int)
     for file_slice, _ in slices:
         of_table[file_slice.partition_path] += rows[file_slice.file_id]
-    found = []
+    discrepancies = []
     for path, files in by_partition.items():
         expected = sum(file.rows for file in files)
         if of_table[path] != expected:
             detail = f"its source files had {expected:,} rows, the partition has {of_table[path]:,}"
-            found.append(Discrepancy(ROWS_DIFFER, path, join(table.base_path, path), detail))
+            discrepancies.append(Discrepancy(ROWS_DIFFER, path, join(table.base_path, path), detail))
     changed = list(
         _changed_sources(table.storage, [file for files in by_partition.values() for file in files])
     )
-    if compares_all and not found:
-        changed_partitions = {each.partition_path for each in changed}
+    if compares_all and not discrepancies:
+        changed_partitions = {discrepancy.partition_path for discrepancy in changed}
         whole = {
             path: [file.file for file in files]
             for path, files in by_partition.items()
             if path not in changed_partitions
         }
-        found += _compare_values(context, table, slices, whole)
-    return found + changed
+        discrepancies += _compare_values(context, table, slices, whole)
+    return discrepancies + changed
 
 
 def _compare_values(

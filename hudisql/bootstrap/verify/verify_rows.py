@@ -50,7 +50,9 @@ def compare_all_rows(
     with _comparing(table):
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices, table.schema)
-    return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
+    return [
+        discrepancy for each, _ in slices if (discrepancy := _compare(each, of_source, of_table)) is not None
+    ]
 
 
 def compare_rewritten_rows(
@@ -161,8 +163,8 @@ def _totals_by_name(
     rows = rows_by_name(spark, source, columns.names)
     # A hash depends on the type: smaller integers are ints in the table.
     typed = [
-        functions.col(quote_name(each.name)).cast(spark_type_name(each.type)).alias(each.name)
-        for each in columns
+        functions.col(quote_name(column.name)).cast(spark_type_name(column.type)).alias(column.name)
+        for column in columns
     ]
     file = functions.col(quote_name(FILE_COLUMN))
     totals = _totals(rows.select(*typed, file), file, columns)

@@ -95,9 +95,13 @@ def candidates(
     statement = text[text.rfind(";", 0, len(before)) + 1 :].split(";")[0]
     tables = _REFERENCE.findall(statement) or last_tables
     possible = _possible(word, tokens, tables, names)
-    found = [each for each in possible if each.text.lower().startswith(word.lower()) and each.text != word]
+    found = [
+        candidate
+        for candidate in possible
+        if candidate.text.lower().startswith(word.lower()) and candidate.text != word
+    ]
     if word and word.islower():
-        found = [Candidate(_lower(each), each.kind) for each in found]
+        found = [Candidate(_lower(candidate), candidate.kind) for candidate in found]
     return list(dict.fromkeys(found))
 
 
@@ -157,7 +161,7 @@ def _tables(word: str, names: CatalogNames) -> Iterator[Candidate]:
 def _columns(word: str, tables: Sequence[tuple[str, str]], names: CatalogNames) -> Iterator[Candidate]:
     """The columns of data of all tables, then Hudi's meta columns."""
     found = list(_columns_of(word, tables, names))
-    yield from sorted(found, key=lambda each: each.text.rpartition(".")[2].startswith(_META_PREFIX))
+    yield from sorted(found, key=lambda candidate: candidate.text.rpartition(".")[2].startswith(_META_PREFIX))
 
 
 def _columns_of(word: str, tables: Sequence[tuple[str, str]], names: CatalogNames) -> Iterator[Candidate]:
@@ -222,7 +226,11 @@ class CatalogNames:
 
         def found(client: MetastoreClient) -> Sequence[str]:
             entry = client.get_table(database, table)
-            return () if entry is None else [each.name for each in (*entry.columns, *entry.partition_columns)]
+            return (
+                ()
+                if entry is None
+                else [column.name for column in (*entry.columns, *entry.partition_columns)]
+            )
 
         return self._names(("columns", database.lower(), table.lower()), found)
 

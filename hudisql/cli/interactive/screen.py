@@ -75,7 +75,7 @@ class Screen:
         now = self.expanded or TERMINAL_FORMS[form]
         wanted: Expanded | None = "auto" if now == "on" else "on"
         if word:
-            wanted = next((each for each in get_args(Expanded) if each == word.lower()), None)
+            wanted = next((arg for arg in get_args(Expanded) if arg == word.lower()), None)
         if wanted is None:
             raise InvalidArgumentError(f"\\x {word}: it must be one of {', '.join(get_args(Expanded))}")
         self.options, self.expanded = replace(self.options, form=form), wanted

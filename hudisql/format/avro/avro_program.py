@@ -69,9 +69,9 @@ class AvroProgram:
     def stored(self, names: Collection[str] | None) -> npt.NDArray[np.bool_]:
         """For each node whether it belongs to one of the named fields; None means all fields."""
         stored = np.zeros(len(self.nodes), np.bool_)
-        for each in self.fields:
-            if names is None or each.name in names:
-                stored[each.position : self.end[each.position]] = True
+        for avro_node in self.fields:
+            if names is None or avro_node.name in names:
+                stored[avro_node.position : self.end[avro_node.position]] = True
         return stored
 
 
@@ -87,8 +87,8 @@ def program_of(schema_text: str) -> AvroProgram:
     fields = _Compiler().fields(document, document.get("namespace", ""))
     nodes: list[AvroNode] = []
     loops: list[int] = []
-    for each in fields:
-        _flatten(each, -1, nodes, loops)
+    for avro_node in fields:
+        _flatten(avro_node, -1, nodes, loops)
     end = np.array([node.position + _size(node) for node in nodes], np.int64)
     following = end.copy()
     for node in nodes:

@@ -77,7 +77,7 @@ def _scalar_texts(values: pa.Array) -> list[str | None]:
     if pa.types.is_floating(kind):
         texts = render_floating(values).to_pylist()
         return [f'"{text}"' if text in ("NaN", "Infinity", "-Infinity") else text for text in texts]
-    return [None if each is None else _scalar_text(each) for each in values.to_pylist()]
+    return [None if value is None else _scalar_text(value) for value in values.to_pylist()]
 
 
 def _scalar_text(value: object) -> str:

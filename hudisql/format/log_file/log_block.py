@@ -130,11 +130,16 @@ def parse_log_blocks(content: bytes, name: str) -> Iterator[LogBlock | CorruptBl
     version or block type.
     """
     view = memoryview(content)
-    for found in _scan(lambda start, count: view[start : start + count], len(content), name):
-        if isinstance(found, CorruptBlock):
-            yield found
+    for corrupt_block in _scan(lambda start, count: view[start : start + count], len(content), name):
+        if isinstance(corrupt_block, CorruptBlock):
+            yield corrupt_block
         else:
-            yield LogBlock(found.block_type, found.header, view[found.start : found.stop], found.footer)
+            yield LogBlock(
+                corrupt_block.block_type,
+                corrupt_block.header,
+                view[corrupt_block.start : corrupt_block.stop],
+                corrupt_block.footer,
+            )
 
 
 def scan_log_blocks(

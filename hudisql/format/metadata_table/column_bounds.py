@@ -84,13 +84,17 @@ def bounds_by_key(layers: Sequence[MetadataRecords], column: pa.Field) -> dict[s
 def merged_bounds(several: Iterable[ColumnBounds]) -> ColumnBounds:
     """The bounds of one column over several files (at least one)."""
     found = list(several)
-    filled = [each for each in found if not each.is_empty]
-    nulls = [each.nulls for each in found if each.nulls is not None]
-    rows = sum(each.rows for each in found)
+    filled = [column_bounds for column_bounds in found if not column_bounds.is_empty]
+    nulls = [column_bounds.nulls for column_bounds in found if column_bounds.nulls is not None]
+    rows = sum(column_bounds.rows for column_bounds in found)
     try:
-        is_bounded = all(each.least is not None and each.greatest is not None for each in filled)
-        least = min((each.least for each in filled), default=None) if is_bounded else None
-        greatest = max((each.greatest for each in filled), default=None) if is_bounded else None
+        is_bounded = all(
+            column_bounds.least is not None and column_bounds.greatest is not None for column_bounds in filled
+        )
+        least = min((column_bounds.least for column_bounds in filled), default=None) if is_bounded else None
+        greatest = (
+            max((column_bounds.greatest for column_bounds in filled), default=None) if is_bounded else None
+        )
     except TypeError:
         least = greatest = None
     return ColumnBounds(rows, sum(nulls) if len(nulls) == len(found) else None, least, greatest)

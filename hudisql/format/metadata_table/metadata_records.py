@@ -85,7 +85,7 @@ def read_metadata_records(
 
 
 def _decode(schema_text: str, field: str, records: Sequence[bytes]) -> pa.Array:
-    known = {each.name for each in program_of(schema_text).fields}
+    known = {avro_node.name for avro_node in program_of(schema_text).fields}
     if field not in known:
         return pa.nulls(len(records))
     ends = np.cumsum([len(record) for record in records], dtype=np.int64)

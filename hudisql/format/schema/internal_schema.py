@@ -76,7 +76,7 @@ def parse_schema_history(text: str) -> tuple[InternalSchema, ...]:
     found = _parsed(text).get("schemas")
     if not isinstance(found, list):
         raise CorruptTableError("a schema history has no list of schemas")
-    return tuple(sorted(map(_version_of, found), key=lambda each: -each.version_id))
+    return tuple(sorted(map(_version_of, found), key=lambda internal_schema: -internal_schema.version_id))
 
 
 def render_schema_history(versions: Iterable[InternalSchema]) -> str:
@@ -117,8 +117,8 @@ def arrow_schema(schema: InternalSchema) -> pa.Schema:
 
 def _arrow_fields(fields: Fields) -> list[pa.Field]:
     return [
-        commented_field(each["name"], _arrow_type(each["type"], each["name"]), each.get("doc"))
-        for each in fields
+        commented_field(field["name"], _arrow_type(field["type"], field["name"]), field.get("doc"))
+        for field in fields
     ]
 
 
@@ -151,7 +151,7 @@ class FileColumns:
 
     def version_at(self, instant_time: str) -> InternalSchema | None:
         """The schema of files that the instant has written; None if it is older than all versions."""
-        return next((each for each in self.versions if each.version_id <= int(instant_time)), None)
+        return next((version for version in self.versions if version.version_id <= int(instant_time)), None)
 
     def in_file(self, schema: pa.Schema, instant_time: str) -> pa.Schema:
         """The columns of `schema`, one by one, with the names and types of the instant's files.

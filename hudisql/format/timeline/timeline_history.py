@@ -97,8 +97,8 @@ def latest_history_version(storage: Storage, directory: str) -> int | None:
         entries = storage.list_directory(directory)
     except NoSuchPathError:
         return None
-    found = [matched for entry in entries if (matched := MANIFEST_NAME.fullmatch(entry.name)) is not None]
-    return max((int(each[1]) for each in found), default=None)
+    matches = [matched for entry in entries if (matched := MANIFEST_NAME.fullmatch(entry.name)) is not None]
+    return max((int(each[1]) for each in matches), default=None)
 
 
 def _named_files(content: bytes, path: str) -> list[tuple[str, int]]:
@@ -128,14 +128,14 @@ def read_history(
     Their metadata and plans are read with `contents`. Raises CorruptTableError, StorageError.
     """
     names = ["instantTime", "completionTime", "action", *(("metadata", "plan") if contents else ())]
-    found: dict[tuple[str, str], HistoryInstant] = {}
+    instants: dict[tuple[str, str], HistoryInstant] = {}
     for file in files:
         try:
             with storage.open_input(file.path) as source:
                 kept = None if actions is None else [("action", "in", sorted(actions))]
                 rows = pq.read_table(source, columns=names, filters=kept)
             for values in zip(*(rows.column(name).to_pylist() for name in names), strict=True):
-                found[values[0], values[2]] = HistoryInstant(*values)
+                instants[values[0], values[2]] = HistoryInstant(*values)
         except (pa.ArrowException, KeyError) as error:
             raise CorruptTableError(f"cannot read the archived instants of {file.path}: {error}") from error
-    return [found[key] for key in sorted(found)]
+    return [instants[key] for key in sorted(instants)]

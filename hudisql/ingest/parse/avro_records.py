@@ -75,15 +75,15 @@ class AvroParser:
         for writer in framed.writers:
             semantic = semantic_types(record_fields(writer.schema_text))
             try:
-                found = resolve_rows(writer.columns, with_delete_field(self.schema), semantic)
+                rows = resolve_rows(writer.columns, with_delete_field(self.schema), semantic)
             except UnresolvableError as error:
                 bad += [
                     BadRecord(int(position), f"schema {writer.number}: {error}")
                     for position in writer.positions
                 ]
                 continue
-            parts.append(AvroRows(found[0], writer.positions[found[1]]))
-            bad += bad_values(writer.number, writer.positions, found[2])
+            parts.append(AvroRows(rows[0], writer.positions[rows[1]]))
+            bad += bad_values(writer.number, writer.positions, rows[2])
             if self.take_new_columns:
                 new = with_new_columns(new, writer.columns.schema, self.schema, semantic)
         deletes, without_key = delete_rows(
@@ -137,9 +137,9 @@ def decode_framed(
     writers = []
     for number in np.unique(numbers[framed]):
         positions = np.flatnonzero(framed & (numbers == number))
-        found, wrong = _decode(data, starts + _HEADER, ends, positions, int(number), registry, names)
+        writer_rows, wrong = _decode(data, starts + _HEADER, ends, positions, int(number), registry, names)
         bad += wrong
-        writers += [found] if found else []
+        writers += [writer_rows] if writer_rows else []
     return FramedRows(writers, bad, np.flatnonzero(empty))
 
 
@@ -226,7 +226,7 @@ def delete_rows(
         else:
             records.append(delete_record(key, schema, key_column))
     scanned = scan_values(compile_program(schema, DEFAULT_ENCODING), records)
-    bad = [BadRecord(int(positions[each.position]), each.reason) for each in scanned.bad]
+    bad = [BadRecord(int(positions[bad_record.position]), bad_record.reason) for bad_record in scanned.bad]
     return AvroRows(scanned.columns, positions[scanned.positions]), bad
 
 
@@ -260,7 +260,7 @@ def batch_of_parts(
         table.select(schema.names),
         positions[order],
         deleted if deleted.any() else None,
-        tuple(sorted(bad, key=lambda each: each.position)),
+        tuple(sorted(bad, key=lambda bad_record: bad_record.position)),
         new,
         ignored,
     )

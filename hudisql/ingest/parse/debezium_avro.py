@@ -100,8 +100,8 @@ class DebeziumAvroParser(AvroParser):
         rows = rows[kept]
         columns = with_meta_columns(columns, _meta(writer.columns, rows))
         columns = with_deletes(columns, changes.is_delete[rows])
-        found = AvroRows(columns, writer.positions[rows])
-        return found, [*changes.bad, *bad], by_key, changes.ignored, new
+        avro_rows = AvroRows(columns, writer.positions[rows])
+        return avro_rows, [*changes.bad, *bad], by_key, changes.ignored, new
 
 
 def _image_fields(schema_text: str) -> list[Any]:

@@ -73,7 +73,9 @@ class DebeziumJsonParser:
         scanned = scan_texts(self._envelope, texts.starts[filled], texts.ends[filled])
         envelope = _Envelope(scanned, filled[scanned.positions])
         changes = changes_of(envelope.column("op"), envelope.positions)
-        bad = [BadRecord(int(filled[each.position]), each.reason) for each in scanned.bad] + changes.bad
+        bad = [
+            BadRecord(int(filled[bad_record.position]), bad_record.reason) for bad_record in scanned.bad
+        ] + changes.bad
         records = {
             int(position): delete_record(_key(keys, int(position)), self.schema, self.key_column)
             for position in self._deletes_by_key(
@@ -127,7 +129,8 @@ class DebeziumJsonParser:
             scanned = scan_texts(program, starts[rows], ends[rows], take_new_columns=more)
             new = with_new_columns(new, scanned.new_columns, self.schema, {})
             bad += [
-                BadRecord(int(envelope.positions[rows[each.position]]), each.reason) for each in scanned.bad
+                BadRecord(int(envelope.positions[rows[bad_record.position]]), bad_record.reason)
+                for bad_record in scanned.bad
             ]
             good = rows[scanned.positions]
             columns = with_meta_columns(scanned.columns, envelope.taken(good))
@@ -145,7 +148,9 @@ class DebeziumJsonParser:
         texts = RecordTexts(list(by_key.values()))
         positions = np.array(list(by_key), np.int64)
         scanned = scan_texts(self._program(b""), texts.starts, texts.ends)
-        bad = [BadRecord(int(positions[each.position]), each.reason) for each in scanned.bad]
+        bad = [
+            BadRecord(int(positions[bad_record.position]), bad_record.reason) for bad_record in scanned.bad
+        ]
         return AvroRows(scanned.columns, positions[scanned.positions]), bad
 
 

@@ -144,8 +144,8 @@ def scan_texts(
         growth *= 4
     columns = JsonColumns(slots, scratch)
     fields = program.root.children
-    arrays = [columns.array(each) for each in fields]
-    schema = pa.schema([pa.field(each.name, each.arrow_type) for each in fields])
+    arrays = [columns.array(json_node) for json_node in fields]
+    schema = pa.schema([pa.field(json_node.name, json_node.arrow_type) for json_node in fields])
     bad = tuple(
         BadRecord(
             int(row),

@@ -69,14 +69,16 @@ class RowCheck:
         if not bad:
             return CheckedRows(len(rows))
         numbers = [number for number, each in enumerate(lines, start=1) if each.strip()]
-        named = tuple((numbers[each.position], each.reason) for each in bad[:NAMED_BAD_ROWS])
+        named = tuple(
+            (numbers[bad_record.position], bad_record.reason) for bad_record in bad[:NAMED_BAD_ROWS]
+        )
         return CheckedRows(len(rows), named)
 
     def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
         """The rows of a batch whose schema fits."""
         parsed = rows_of_batch(batch, self.table_schema, np.arange(batch.num_rows))
-        bad = sorted(self._refuse(parsed), key=lambda each: each.position)
-        named = tuple((each.position + 1, each.reason) for each in bad[:NAMED_BAD_ROWS])
+        bad = sorted(self._refuse(parsed), key=lambda bad_record: bad_record.position)
+        named = tuple((bad_record.position + 1, bad_record.reason) for bad_record in bad[:NAMED_BAD_ROWS])
         return CheckedRows(batch.num_rows, named)
 
     def _bad_rows(self, rows: Sequence[bytes]) -> list[BadRecord]:
@@ -85,7 +87,10 @@ class RowCheck:
         bad = [*parsed.bad, *self._refuse(parsed)]
         if parsed.new_columns.names:
             self._find_unknown_columns(rows, 0, bad)
-        return sorted({each.position: each for each in bad}.values(), key=lambda each: each.position)
+        return sorted(
+            {bad_record.position: bad_record for bad_record in bad}.values(),
+            key=lambda bad_record: bad_record.position,
+        )
 
     def _find_unknown_columns(self, rows: Sequence[bytes], first: int, found: list[BadRecord]) -> None:
         """Find rows with unknown columns by bisection."""

@@ -24,10 +24,10 @@ class LogFiles:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        missing = [each for each in (directory, *directory.parents) if not each.exists()]
+        missing = [parent for parent in (directory, *directory.parents) if not parent.exists()]
         directory.mkdir(parents=True, exist_ok=True)
-        for each in missing:
-            _sync_path(each.parent)
+        for path in missing:
+            _sync_path(path.parent)
         self._lock = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -64,9 +64,9 @@ class PushEvents:
             self._log.check_committed(table, committed[partition] - 1)
             return StartOffsets({partition: committed[partition]}, commits=False)
         left = [
-            each.rows
-            for each in (self._log.headers() if table in self._log.tables() else ())
-            if each.table == table and each.sequence <= self._found_at_start
+            header.rows
+            for header in (self._log.headers() if table in self._log.tables() else ())
+            if header.table == table and header.sequence <= self._found_at_start
         ]
         warning = f"{table}: {sum(left):,} rows that were pushed to an earlier table of this name are dropped"
         # Before a row is acknowledged the table names this log, so that none is taken for an earlier table's.

@@ -50,9 +50,12 @@ class PushedParser:
         if not parsed:
             return ParsedBatch(self.schema.empty_table(), np.zeros(0, np.int64), None, tuple(bad), NO_COLUMNS)
         return ParsedBatch(
-            pa.concat_tables([each.rows for each in parsed]),
-            np.concatenate([each.positions for each in parsed]),
-            _joined([each.is_deleted for each in parsed], [each.rows.num_rows for each in parsed]),
+            pa.concat_tables([parsed_batch.rows for parsed_batch in parsed]),
+            np.concatenate([parsed_batch.positions for parsed_batch in parsed]),
+            _joined(
+                [parsed_batch.is_deleted for parsed_batch in parsed],
+                [parsed_batch.rows.num_rows for parsed_batch in parsed],
+            ),
             tuple(bad),
             NO_COLUMNS,
         )

@@ -52,20 +52,24 @@ class PartitionSplit:
 
 def find_split(path: str, slices: Iterable[FileSlice]) -> PartitionSplit | None:
     """The split of the partition at `path`, of its slices; None if it is not split."""
-    found = list(slices)
+    file_slices = list(slices)
     splits: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
-    for each in found:
-        own = split_bucket_of(each.file_id)
+    for file_slice in file_slices:
+        own = split_bucket_of(file_slice.file_id)
         if own is not None:
-            splits[own.instant_time, own.buckets][own.bucket] = each.file_id
+            splits[own.instant_time, own.buckets][own.bucket] = file_slice.file_id
     whole = [key for key, groups in splits.items() if len(groups) == key[1]]
     if not whole:
         return None
     instant_time, buckets = max(whole)
     groups = splits[instant_time, buckets]
     file_ids = tuple(groups[bucket] for bucket in range(buckets))
-    foreign = {each.file_id: each.length for each in found if each.file_id not in groups.values()}
-    size = sum(each.length for each in found)
+    foreign = {
+        file_slice.file_id: file_slice.length
+        for file_slice in file_slices
+        if file_slice.file_id not in groups.values()
+    }
+    size = sum(file_slice.length for file_slice in file_slices)
     return PartitionSplit(path, instant_time, file_ids, frozenset(foreign), size, sum(foreign.values()))
 
 

@@ -69,19 +69,19 @@ class TableSplits:
     def split_of(self, table: HudiTable, path: str) -> PartitionSplit | None:
         """The split of a partition, None if it has none. Raises CorruptTableError, StorageError."""
         self.look_at(table, [path])
-        found = self._known[path]
-        if found is not None:
+        partition_split = self._known[path]
+        if partition_split is not None:
             self.look_back(table)
-        return found
+        return partition_split
 
     def look_at(self, table: HudiTable, paths: Iterable[str]) -> None:
         """List the partitions that are not known yet, together. Raises CorruptTableError, StorageError."""
-        unknown = [each for each in paths if each not in self._known]
+        unknown = [path for path in paths if path not in self._known]
         if not unknown:
             return
         slices: dict[str, list[FileSlice]] = {path: [] for path in unknown}
-        for each in file_slices_at(table, unknown):
-            slices[each.partition_path].append(each)
+        for file_slice in file_slices_at(table, unknown):
+            slices[file_slice.partition_path].append(file_slice)
         self._known.update((path, find_split(path, found)) for path, found in slices.items())
 
     def is_mixed(self, split: PartitionSplit) -> bool:
@@ -106,7 +106,7 @@ class TableSplits:
         self._note(
             dict(
                 zip(
-                    (each.timestamp for each in new),
+                    (instant.timestamp for instant in new),
                     read_commits(table, new),
                     strict=True,
                 )
@@ -123,9 +123,9 @@ class TableSplits:
         if self._commits is not None:
             self._commits |= {instant_time}
         for path, size in written.items():
-            found = self._known.get(path)
-            if found is not None:
-                self._known[path] = replace(found, bytes=found.bytes + size)
+            partition_split = self._known.get(path)
+            if partition_split is not None:
+                self._known[path] = replace(partition_split, bytes=partition_split.bytes + size)
 
     def forget(self, path: str) -> None:
         """Look at the partition again at its next use."""

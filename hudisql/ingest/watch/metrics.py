@@ -95,7 +95,7 @@ class WorkerMetrics(Collector, IngestObserver):
                 lag.add_metric([table.name], events)
             memory.add_metric([table.name], table.memory)
             index.add_metric([table.name], table.index_bytes)
-            for each in FeedState:
-                state.add_metric([table.name, each], float(table.state is each))
+            for feed_state in FeedState:
+                state.add_metric([table.name, feed_state], float(table.state is feed_state))
         yield from (lag, memory, index, state)
         yield GaugeMetricFamily("hudisql_ingest_tables", "Tables of this worker", value=len(view.tables))

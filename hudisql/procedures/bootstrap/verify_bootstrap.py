@@ -68,13 +68,13 @@ def verify_bootstrap_table(
     verified = verify_bootstrap(context, table, level)
     rows = [
         VerifyBootstrapRow(
-            found.kind,
-            "error" if found.is_error else "notice",
-            found.partition_path,
-            found.path,
-            found.detail,
+            discrepancy.kind,
+            "error" if discrepancy.is_error else "notice",
+            discrepancy.partition_path,
+            discrepancy.path,
+            discrepancy.detail,
         )
-        for found in verified.discrepancies
+        for discrepancy in verified.discrepancies
     ]
     errors, notices = len(verified.errors), len(verified.discrepancies) - len(verified.errors)
     counted = f"{errors:,} errors, {notices:,} notices; {verified.level}: {verified.describe()}"

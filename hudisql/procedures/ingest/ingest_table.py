@@ -73,9 +73,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     from hudisql.write.transaction.commit import check_writable
 
     values = {
-        each.name: getattr(arguments, each.name)
-        for each in fields(IngestDeclaration)
-        if hasattr(arguments, each.name)
+        field.name: getattr(arguments, field.name)
+        for field in fields(IngestDeclaration)
+        if hasattr(arguments, field.name)
     }
     if arguments.on_bad_record is None:
         values["on_bad_record"] = REFUSE if arguments.source == PUSH else DEAD_LETTER

@@ -47,9 +47,12 @@ def create_metadata_table(
         table = call.table.reopened()
         if roll_back_failed_writes(table, concurrency):
             table = table.reopened()
-        made = create(table, measure)
+        metadata_table = create(table, measure)
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))
     row = CreateMetadataTableRow(
-        f"Created Metadata Table in {place}", ",".join(made.indexes), made.files, made.statistics
+        f"Created Metadata Table in {place}",
+        ",".join(metadata_table.indexes),
+        metadata_table.files,
+        metadata_table.statistics,
     )
     return [row]

@@ -174,14 +174,14 @@ def _corrupt_cleans(table: HudiTable) -> list[Instant]:
     from hudisql.format.timeline.instant import CLEAN
     from hudisql.services.clean.clean_plan import read_clean_plan
 
-    found = []
+    instants = []
     for instant in table.timeline.pending:
         if instant.action == CLEAN:
             try:
                 read_clean_plan(table, instant)
             except (CorruptTableError, NoSuchPathError):
-                found.append(instant)
-    return found
+                instants.append(instant)
+    return instants
 
 
 @dataclass(frozen=True, kw_only=True)

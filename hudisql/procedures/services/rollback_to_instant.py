@@ -74,14 +74,14 @@ def show_rollbacks(context: Context, arguments: LimitedTableArguments) -> Iterab
 def _rollback_rows(table: HudiTable) -> Iterator[RollbackRow]:
     for instant in reversed(table.timeline.completed):
         if instant.action == ROLLBACK:
-            found = read_rollback(table, instant)
-            for rolled_back in found["commitsRollback"]:
+            rollback = read_rollback(table, instant)
+            for rolled_back in rollback["commitsRollback"]:
                 yield RollbackRow(
-                    str(found["startRollbackTime"]),
+                    str(rollback["startRollbackTime"]),
                     str(rolled_back),
-                    int(found["totalFilesDeleted"]),
-                    int(found["timeTakenInMillis"]),
-                    len(found["partitionMetadata"]),
+                    int(rollback["totalFilesDeleted"]),
+                    int(rollback["timeTakenInMillis"]),
+                    len(rollback["partitionMetadata"]),
                 )
 
 

@@ -150,8 +150,8 @@ def _operation(arguments: RunClusteringArguments) -> str:
 def _where(call: TableCall, predicate: str) -> tuple[str, ...]:
     from hudisql.bootstrap.run.rewrite_candidates import partitions_where
 
-    found = partitions_where(call.context, call.table, predicate, parameter="predicate")
-    return tuple(each.path for each in found)
+    partitions = partitions_where(call.context, call.table, predicate, parameter="predicate")
+    return tuple(partition.path for partition in partitions)
 
 
 def _chosen(table: HudiTable, arguments: RunClusteringArguments) -> list[str]:

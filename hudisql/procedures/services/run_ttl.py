@@ -63,4 +63,4 @@ def run_ttl(context: Context, arguments: RunTtlArguments) -> Iterable[TtlRow]:
             f"{call.table.base_path}: commit {commit.instant_time} ({commit.operation_type})"
         )
         call.sync()
-    return [TtlRow(each.path) for each in expired]
+    return [TtlRow(partition.path) for partition in expired]

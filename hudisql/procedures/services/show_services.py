@@ -70,7 +70,9 @@ def _rows(context: Context, entry: MetastoreTable) -> list[ServiceRow]:
         return [_row(call.table, entry.full_name, state) for state in states]
     except HudisqlError as error:
         text = f"unknown: {error.message}"
-        return [ServiceRow(entry.full_name, each.value, None, None, False, text, None) for each in Service]
+        return [
+            ServiceRow(entry.full_name, service.value, None, None, False, text, None) for service in Service
+        ]
 
 
 def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:

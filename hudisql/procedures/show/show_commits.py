@@ -238,14 +238,14 @@ def _commit(context: Context, arguments: ShowCommitArguments) -> tuple[Instant, 
 
 def _find_commit(table: HudiTable, instant_time: str | None) -> Instant:
     commits = table.timeline.commits
-    found = [commit for commit in commits if instant_time in (None, commit.timestamp)]
-    if not found:
+    instants = [commit for commit in commits if instant_time in (None, commit.timestamp)]
+    if not instants:
         what = f"no completed commit {instant_time}" if instant_time else "no completed commit"
         raise NoSuchInstantError(
             f"there is {what} on the active timeline of the Hudi table at {table.base_path}",
             hint="CALL show_commits(table => '…') lists them, show_archived_commits the archived ones",
         )
-    return found[-1]
+    return instants[-1]
 
 
 def _metadata(table: HudiTable, instant: Instant) -> CommitMetadata:

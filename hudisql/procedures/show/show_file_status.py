@@ -98,7 +98,7 @@ def _deleted_names(record: Mapping[str, Any], partition: str) -> set[str]:
     rollbacks = (each for some in undone for each in some if each)
     return {
         str(path).rpartition("/")[2]
-        for each in (record, *rollbacks)
-        for path in ((each.get("partitionMetadata") or {}).get(partition) or {}).get("successDeleteFiles")
+        for rollback in (record, *rollbacks)
+        for path in ((rollback.get("partitionMetadata") or {}).get(partition) or {}).get("successDeleteFiles")
         or ()
     }

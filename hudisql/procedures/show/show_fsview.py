@@ -123,7 +123,7 @@ def show_fsview_latest(
         else next(_slices(table, path, file_id, versions), None)
         for path, file_id, versions in _file_groups(table, _partitions(table, pattern))
     )
-    rows = (_latest_row(table.storage, each) for each in latest if each is not None)
+    rows = (_latest_row(table.storage, file_slice) for file_slice in latest if file_slice is not None)
     return first_rows(context, rows, LatestFileSliceRow, arguments.filter, arguments.limit)
 
 
@@ -138,7 +138,7 @@ def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
     )
 
     limit = arguments.max_instant
-    kept = []
+    instants = []
     for instant in table.timeline.instants:
         time = instant.timestamp
         if limit and not (time < limit or (arguments.include_max and time == limit)):
@@ -147,8 +147,8 @@ def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
         is_plan = instant.action in (COMPACTION, CLUSTERING, REPLACE_COMMIT)
         if counts and not instant.is_completed and not is_plan:
             instant = instant.in_state(InstantState.COMPLETED)
-        kept.append(instant)
-    return replace(table, timeline=replace(table.timeline, instants=tuple(kept)))
+        instants.append(instant)
+    return replace(table, timeline=replace(table.timeline, instants=tuple(instants)))
 
 
 def _partitions(table: HudiTable, pattern: str) -> list[str]:

@@ -109,17 +109,17 @@ def _log_files(table: HudiTable, pattern: str) -> list[LogFile]:
     from hudisql.table.file_slice import LogFile
 
     is_absolute = pattern.startswith("/") or ":" in pattern.split("/", 1)[0]
-    found = []
+    log_files = []
     for path in find_paths(table.storage, pattern if is_absolute else join(table.base_path, pattern)):
         name = parse_log_file_name(path.name)
         if name is not None and not path.is_directory:
-            found.append(LogFile(path.path, path.length, *name))
-    if not found:
+            log_files.append(LogFile(path.path, path.length, *name))
+    if not log_files:
         raise InvalidArgumentError(
             f"there is no log file at {pattern}",
             hint=f"such as {table.base_path}/*/.*.log.*; CALL show_fsview_all lists log files",
         )
-    return found
+    return log_files
 
 
 def _block_rows(storage: Storage, path: str) -> Iterator[LogBlockRow]:
@@ -145,7 +145,7 @@ def _as_json(metadata: object) -> str:
     from hudisql.format.log_file.log_block import HeaderKey
 
     assert isinstance(metadata, dict)
-    known = {each.value: each.name for each in HeaderKey}
+    known = {header_key.value: header_key.name for header_key in HeaderKey}
     named = {known.get(key, str(key)): value for key, value in sorted(metadata.items())}
     return json.dumps(named, separators=(",", ":"), ensure_ascii=False)
 

@@ -174,13 +174,17 @@ def show_metadata_table_column_stats(
         )
     partitions = partitions_at(table, [arguments.partition.strip("/")]) if arguments.partition else None
     slices = load_file_slices(table, partitions)
-    names = {found.base_file.path.rpartition("/")[2] for found in slices if found.base_file is not None}
+    names = {
+        file_slice.base_file.path.rpartition("/")[2]
+        for file_slice in slices
+        if file_slice.base_file is not None
+    }
     columns = {name.strip() for name in arguments.targetColumns.split(",") if name.strip()}
     found = sorted(
         (
-            each
-            for each in column_statistics(metadata.read_records(COLUMN_STATS))
-            if each.file_name in names and (not columns or each.column_name in columns)
+            statistic
+            for statistic in column_statistics(metadata.read_records(COLUMN_STATS))
+            if statistic.file_name in names and (not columns or statistic.column_name in columns)
         ),
         key=lambda each: (each.file_name, each.column_name),
     )
@@ -206,11 +210,11 @@ def show_indexes(context: Context, arguments: TableArguments) -> Iterable[IndexR
     table = find_table(context, arguments.table, arguments.path)
     definitions = read_index_definitions(table)
     for name in sorted(set(table.properties.metadata_partitions) - {FILES}):
-        found = definitions.get(name)
-        if found is None or not found.is_named:
+        index_definition = definitions.get(name)
+        if index_definition is None or not index_definition.is_named:
             yield IndexRow(name, name, "")
         else:
-            yield IndexRow(name, found.kind, ",".join(found.columns))
+            yield IndexRow(name, index_definition.kind, ",".join(index_definition.columns))
 
 
 @procedure("Compares the files that the table's metadata table lists with those in the storage.")
@@ -225,15 +229,15 @@ def validate_metadata_table_files(
     from hudisql.table.metadata_table.metadata_table import find_metadata_table
 
     metadata = find_metadata_table(find_table(context, arguments.table))
-    for each in compare_listings(metadata):
-        if arguments.verbose or each.differs:
+    for listing in compare_listings(metadata):
+        if arguments.verbose or listing.differs:
             yield ValidatedFileRow(
-                each.partition_path,
-                each.name,
-                each.stored_bytes is not None,
-                each.listed_bytes is not None,
-                -1 if each.stored_bytes is None else each.stored_bytes,
-                -1 if each.listed_bytes is None else each.listed_bytes,
+                listing.partition_path,
+                listing.name,
+                listing.stored_bytes is not None,
+                listing.listed_bytes is not None,
+                -1 if listing.stored_bytes is None else listing.stored_bytes,
+                -1 if listing.listed_bytes is None else listing.listed_bytes,
             )
 
 
@@ -245,8 +249,8 @@ def _metadata_table_of(context: Context, arguments: TableArguments) -> MetadataT
 
 def _stats_of(metadata: MetadataTable, index: str) -> Iterator[MetadataTableStatRow]:
     slices = metadata.latest_slices(index)
-    bases = [found.base_file.length for found in slices if found.base_file is not None]
-    logs = [log_file.length for found in slices for log_file in found.log_files]
+    bases = [file_slice.base_file.length for file_slice in slices if file_slice.base_file is not None]
+    logs = [log_file.length for file_slice in slices for log_file in file_slice.log_files]
     for name, value in (
         ("baseFileCount", len(bases)),
         ("logFileCount", len(logs)),

@@ -119,6 +119,6 @@ def find_paths(storage: Storage, pattern: str) -> list[FileInfo]:
         listings = storage.list_directories(directories, missing_ok=True)
         found_here = [entry for entries in listings for entry in entries if name.fullmatch(entry.name)]
         if is_last:
-            return sorted(found_here, key=lambda each: each.path)
-        directories = [each.path for each in found_here if each.is_directory]
+            return sorted(found_here, key=lambda info: info.path)
+        directories = [info.path for info in found_here if info.is_directory]
     return []

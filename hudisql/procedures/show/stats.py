@@ -183,10 +183,10 @@ def show_fs_path_detail(context: Context, arguments: ShowPathDetailArguments) ->
 
     storage = context.storage
     if arguments.is_sub:
-        found = storage.list_directory(storage.qualify(arguments.path))
+        infos = storage.list_directory(storage.qualify(arguments.path))
     else:
-        found = find_paths(storage, arguments.path)
-    rows = [_path_row(storage, each) for each in found if not _is_checksum(each)]
+        infos = find_paths(storage, arguments.path)
+    rows = [_path_row(storage, info) for info in infos if not _is_checksum(info)]
     rows.sort(key=lambda row: -(row.storage_size if arguments.sort else row.file_num))
     return first_rows(context, rows, PathDetailRow, arguments.filter, arguments.limit)
 
@@ -198,9 +198,9 @@ def _path_row(storage: Storage, path: FileInfo) -> PathDetailRow:
         directories, files, size = 0, 1, path.length
     for entries in _levels_below(storage, path):
         below = [entry for entry in entries if not _is_checksum(entry)]
-        directories += sum(each.is_directory for each in below)
-        files += sum(not each.is_directory for each in below)
-        size += sum(each.length for each in below if not each.is_directory)
+        directories += sum(info.is_directory for info in below)
+        files += sum(not info.is_directory for info in below)
+        size += sum(info.length for info in below if not info.is_directory)
     return PathDetailRow(
         directories, files, size, _in_units(size), storage.hadoop_uri(path.path), size, -1, -1
     )
@@ -210,7 +210,9 @@ def _levels_below(storage: Storage, path: FileInfo) -> Iterator[list[FileInfo]]:
     """The content of directories, level by level; directories of a level are listed in parallel."""
     level = [path.path] if path.is_directory else []
     while level:
-        entries = [each for found in storage.list_directories(level, missing_ok=True) for each in found]
+        entries = [
+            each for directory in storage.list_directories(level, missing_ok=True) for each in directory
+        ]
         yield entries
         level = [entry.path for entry in entries if entry.is_directory]
 

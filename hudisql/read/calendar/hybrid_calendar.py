@@ -90,8 +90,8 @@ def rebases_of(
 def calendar_of_dates(key_values: Mapping[bytes, bytes] | None) -> Calendar | None:
     """The calendar of dates and timestamps (not INT96) in a footer's key-values, if they name one."""
     unknown = Calendar.EXCEPTION
-    found = _calendar(key_values or {}, LEGACY_DATETIME_KEY, "3.0.0", unknown)
-    return None if found is unknown else found
+    calendar = _calendar(key_values or {}, LEGACY_DATETIME_KEY, "3.0.0", unknown)
+    return None if calendar is unknown else calendar
 
 
 def statistics_valid_after_rebase(minimum: object) -> bool:

@@ -104,12 +104,12 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     ]
     paths = sorted({partition for _, groups in touched for partition, _ in groups})
     versions = list_file_versions(table, paths)
-    found = [
+    group_changes = [
         change
         for commit, groups in touched
         for change in (_changes_of_commit(table, versions, commit, groups) if groups else ())
     ]
-    return _with_external_files(table, found)
+    return _with_external_files(table, group_changes)
 
 
 def _touched_groups(
@@ -135,14 +135,17 @@ def _changes_of_commit(
     table: HudiTable, versions: FileVersions, commit: Instant, groups: Mapping[FileGroupId, _Touched]
 ) -> Iterator[GroupChange]:
     commits = table.timeline.commits
-    position = bisect_left(commits, commit.timestamp, key=lambda each: each.timestamp)
+    position = bisect_left(commits, commit.timestamp, key=lambda instant: instant.timestamp)
     times = (commits[position - 1].timestamp if position else "", commit.timestamp)
     some: FileVersions = {}
     for partition, file_id in groups:
         if file_id in versions[partition]:
             some.setdefault(partition, {})[file_id] = versions[partition][file_id]
     before, after = (
-        {(each.partition_path, each.file_id): each for each in slices_of_versions(table, some, time)}
+        {
+            (file_slice.partition_path, file_slice.file_id): file_slice
+            for file_slice in slices_of_versions(table, some, time)
+        }
         for time in times
     )
     configs = [log_merge_config_of(table, time) if table.is_merge_on_read else None for time in times]

@@ -55,7 +55,7 @@ def few_changed_images(
     if is_nested or sum(side.length for side in sides) > most_bytes:
         return None
     calendars = calendar_settings(spark)
-    read = (batch for each in changes for batch in read_changes(table.storage, each, schema, calendars))
+    read = (batch for change in changes for batch in read_changes(table.storage, change, schema, calendars))
     batches = few_batches(read, _MOST_BYTES_HELD)
     if batches is None:
         return None
@@ -83,7 +83,7 @@ def _captured(
     struct = spark_struct(captured_schema(schema))
     if not changes:
         return spark.createDataFrame([], struct)
-    pieces = spark.sparkContext.broadcast([pickle.dumps(each) for each in changes])
+    pieces = spark.sparkContext.broadcast([pickle.dumps(group_change) for group_change in changes])
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -191,10 +191,10 @@ class ParquetRows:
     def _statistics(self, group: Any, path: ColumnPath) -> ColumnStatistics | None:
         if self._schema.get_field_index(path[0]) < 0:
             return None
-        found = find_field(self._physical, path[0])
-        if found < 0:
+        field = find_field(self._physical, path[0])
+        if field < 0:
             return ColumnStatistics(group.num_rows, null_count=group.num_rows)
-        leaf, current = self._first_leaf[found], self._physical.field(found).type
+        leaf, current = self._first_leaf[field], self._physical.field(field).type
         for name in path[1:]:
             child = find_field(current, name) if pa.types.is_struct(current) else -1
             if child < 0:
@@ -209,7 +209,7 @@ class ParquetRows:
         if statistics is None or lossy or group.column(leaf).physical_type == "INT96":
             return None
         least, greatest = _bounds(statistics)
-        if self._physical.field(found).name in self._rebases and pa.types.is_temporal(current):
+        if self._physical.field(field).name in self._rebases and pa.types.is_temporal(current):
             least, greatest = (least, greatest) if statistics_valid_after_rebase(least) else (None, None)
         return ColumnStatistics(
             group.num_rows, statistics.null_count if statistics.has_null_count else None, least, greatest

@@ -85,14 +85,15 @@ class DataSkipping:
         metadata = self._metadata
         if COLUMN_STATS not in metadata.indexes:
             return every
-        parts = _partition_parts(sorted({each.partition_path for each in slices}))
+        parts = _partition_parts(sorted({file_slice.partition_path for file_slice in slices}))
         columns = key_parts(list(self._fields))
         bounds = self._read(metadata, COLUMN_STATS, columns, parts.values())
         if bounds is None:
             return every
 
         keys = (
-            [f"{parts[each.partition_path]}{file_key_part(name)}" for name in _names(each)] for each in slices
+            [f"{parts[file_slice.partition_path]}{file_key_part(name)}" for name in _names(file_slice)]
+            for file_slice in slices
         )
         return [_may_match(self.predicate, columns, bounds, of_slice) for of_slice in keys]
 
@@ -110,11 +111,11 @@ class DataSkipping:
         """False if a later commit than the table's last one may have narrowed the ranges of partitions."""
         if self.is_past or PARTITION_STATS not in metadata.indexes:
             return False
-        latest = max((each.completion_time or "" for each in self.table.timeline.completed), default="")
+        latest = max((instant.completion_time or "" for instant in self.table.timeline.completed), default="")
         return all(
-            each.timestamp.startswith(_FIRST_INSTANTS) or (each.completion_time or "") <= latest
-            for each in metadata.own.timeline.completed
-            if each.action == DELTA_COMMIT
+            instant.timestamp.startswith(_FIRST_INSTANTS) or (instant.completion_time or "") <= latest
+            for instant in metadata.own.timeline.completed
+            if instant.action == DELTA_COMMIT
         )
 
     def _read(
@@ -189,7 +190,7 @@ def _may_match(predicate: Predicate, columns: Mapping[str, str], bounds: Bounds,
     def statistics_of(path: ColumnPath) -> ColumnStatistics | None:
         column = columns.get(path[0]) if len(path) == 1 else None
         found = [] if column is None else [bounds.get(f"{column}{key}") for key in keys]
-        known = [each for each in found if each is not None]
+        known = [column_bounds for column_bounds in found if column_bounds is not None]
         if not known or len(known) < len(found):
             return None
         whole = merged_bounds(known)

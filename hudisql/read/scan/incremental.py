@@ -88,7 +88,7 @@ class IncrementalRead:
                 if file_slice.file_id in self.groups.versions.get(file_slice.partition_path, {})
             ]
             self._check_files(table, partitions, chosen)
-        return [each for each in chosen if _matches(each, self.path_glob)]
+        return [file_slice for file_slice in chosen if _matches(file_slice, self.path_glob)]
 
     def _check_files(
         self, table: HudiTable, partitions: Sequence[str], slices: Collection[FileSlice]

@@ -34,13 +34,13 @@ class MatchCache:
 
     def find(self, scope: str, slices: Sequence[FileSlice]) -> dict[FileSlice, LogMatch]:
         """The cached matches of these slices; `scope` is a `match_scope`."""
-        found = {}
+        log_matches = {}
         with self._lock:
             for file_slice in slices:
                 if (match := self._kept.get((scope, file_slice))) is not None:
                     self._kept.move_to_end((scope, file_slice))
-                    found[file_slice] = match
-        return found
+                    log_matches[file_slice] = match
+        return log_matches
 
     def add(self, scope: str, matches: Iterable[tuple[FileSlice, LogMatch]]) -> None:
         """Cache the matches, except for slices that accept a changed external file."""

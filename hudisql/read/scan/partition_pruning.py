@@ -84,7 +84,9 @@ def prune_by_path(
 
 def predicate_of_paths(row_predicates: Sequence[Predicate]) -> Predicate | None:
     """The conjunction of the predicates on `_hoodie_partition_path` alone."""
-    return conjunction(each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)})
+    return conjunction(
+        predicate for predicate in row_predicates if columns_of(predicate) == {(PARTITION_PATH,)}
+    )
 
 
 def is_below(path: str, prefix: str) -> bool:
@@ -126,7 +128,7 @@ class DirectoryPruning:
             return [True] * len(paths)
         values = [self._values_of(path, leading) for path in paths]
         decided = [number for number, each in enumerate(values) if each is not None]
-        known = [each for each in values if each is not None]
+        known = [value for value in values if value is not None]
         arrays = [
             pa.array([each[position] for each in known], column.type)
             for position, column in enumerate(leading)
@@ -182,7 +184,7 @@ class _Texts:
     @staticmethod
     def of(predicate: Predicate | None) -> _Texts:
         literals = () if predicate is None else literals_of(predicate)
-        return _Texts(sorted({each for each in literals if isinstance(each, str)}))
+        return _Texts(sorted({literal for literal in literals if isinstance(literal, str)}))
 
     def begin(self, text: str) -> bool:
         """True if one of the texts begins with this text."""
@@ -205,4 +207,4 @@ def _is_true(predicate: Predicate, columns: list[pa.Array], schema: pa.Schema) -
     if not len(columns[0]):
         return iter(())
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return (bool(each) for each in matching_rows(predicate, rows).to_pylist())
+    return (bool(row) for row in matching_rows(predicate, rows).to_pylist())

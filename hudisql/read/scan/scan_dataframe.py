@@ -87,5 +87,5 @@ def _part_of(plan: ScanPlan, method: ScanMethod, method_of: Mapping[tuple[str, s
     return replace(
         plan,
         slices=tuple(each for each in plan.slices if has_method(each[0])),
-        tasks=tuple(ScanTask(each) for each in works if each),
+        tasks=tuple(ScanTask(work) for work in works if work),
     )

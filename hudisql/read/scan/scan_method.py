@@ -69,8 +69,9 @@ def scan_methods(
     merged = [file_slice for file_slice in slices if file_slice.has_log_files]
     merges_natively = (
         not has_partial_blocks
-        and sum(driving_file_bytes(each, needs_data=needs_data) for each in merged) >= _LEAST_BYTES_TO_MERGE
-        and sum(_log_bytes(each) for each in merged) <= _MOST_LOG_BYTES
+        and sum(driving_file_bytes(file_slice, needs_data=needs_data) for file_slice in merged)
+        >= _LEAST_BYTES_TO_MERGE
+        and sum(_log_bytes(file_slice) for file_slice in merged) <= _MOST_LOG_BYTES
     )
     partition_of_directory: dict[str, str] = {}
 

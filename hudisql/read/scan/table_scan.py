@@ -346,7 +346,9 @@ class _Pruning:
         elif as_of is not None:
             check_past_state(table, as_of, list(values_of), slices, self.prune_paths)
         if self.request.read_optimized:
-            slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
+            slices = [
+                replace(file_slice, log_files=()) for file_slice in slices if file_slice.base_file is not None
+            ]
         if registered := self.registered.among(values_of):
             written = {file_slice.partition_path for file_slice in slices}
             slices = [*slices, *registered_slices(table, registered, written)]

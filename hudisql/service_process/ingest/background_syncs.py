@@ -57,8 +57,8 @@ class BackgroundSyncs:
         with self._changed:
             self._changed.wait_for(lambda: not self._busy)
         self._threads.shutdown()
-        for each in self._opened:
-            each.close()
+        for metastore_client in self._opened:
+            metastore_client.close()
 
     def _run(self, table: str) -> None:
         with self._changed:

@@ -45,5 +45,8 @@ def compact_if_due(context: Context, name: str) -> str | None:
     if not done:
         return None
     call.sync()
-    slices, size = sum(each.operations for each in done), sum(each.bytes for each in done)
+    slices, size = (
+        sum(compaction_result.operations for compaction_result in done),
+        sum(compaction_result.bytes for compaction_result in done),
+    )
     return f"compaction {done[-1].instant_time}: {slices:,} file slices, {size:,} bytes"

@@ -42,17 +42,17 @@ def drain_tables(
         return []
     # Before any table is marked: nothing is drained if the group cannot be asked.
     find_workers(context, chosen, group, coordinator)
-    for each in chosen:
-        if not each.declaration.drained:
-            change_declaration(context, each.name, drained=True)
+    for declared_table in chosen:
+        if not declared_table.declaration.drained:
+            change_declaration(context, declared_table.name, drained=True)
     deadline, left = time.monotonic() + timeout, chosen
     while True:
         state = find_workers(context, left, group, coordinator)
-        for each in [each for each in left if state.is_left(each)]:
+        for each in [declared_table for declared_table in left if state.is_left(declared_table)]:
             context.console.info(f"{each.name}: drained")
             left = [other for other in left if other is not each]
         if not left or time.monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
-            return [each.name for each in left]
+            return [declared_table.name for declared_table in left]
 
 
 def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:

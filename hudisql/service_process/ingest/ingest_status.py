@@ -87,7 +87,10 @@ def find_status(
         return IngestStatus((), WorkersState())
     state = find_workers(context, found, group, coordinator)
     rows = {row.table: row for row in ingest_rows(found)}
-    return IngestStatus(tuple(_row(each, rows[each.name], state, max_lag) for each in found), state)
+    return IngestStatus(
+        tuple(_row(declared_table, rows[declared_table.name], state, max_lag) for declared_table in found),
+        state,
+    )
 
 
 def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]:
@@ -144,8 +147,8 @@ class WorkersState:
         """The worker that owns the table; None if there is none."""
         if table.declaration.source == PUSH:
             return self.holders.get(lock_name(table.name))
-        found = self.group.owner_of(table.name)
-        return None if found is None else found.name
+        group_member = self.group.owner_of(table.name)
+        return None if group_member is None else group_member.name
 
     def report_on(self, table: DeclaredTable) -> str:
         """The last report of its owner; for a lease only that it is held."""

@@ -125,12 +125,12 @@ def served_entries(context: Context, served: ServedTables) -> list[MetastoreTabl
     if named:
         return main_entries(named, storage_without_spark(context))
     databases = [served.database] if served.database is not None else context.metastore.list_databases()
-    found: list[MetastoreTable] = []
+    entries: list[MetastoreTable] = []
     for database in databases:
         if served.database is not None and context.metastore.get_database(database) is None:
             raise NoSuchDatabaseError(f"the metastore has no database {database}")
-        found += context.metastore.get_tables(database, context.metastore.list_tables(database))
-    return main_entries(found, storage_without_spark(context))
+        entries += context.metastore.get_tables(database, context.metastore.list_tables(database))
+    return main_entries(entries, storage_without_spark(context))
 
 
 def storage_without_spark(context: Context) -> Storage:

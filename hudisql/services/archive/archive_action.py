@@ -78,9 +78,9 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
     if has_history:
         drop_unless_kept(table)
         pending = [instant for files in states.values() for instant, _ in files.values()]
-        found = history_instants(table, chosen, pending)
+        instants = history_instants(table, chosen, pending)
         check_lock()
-        append_to_history(table, found)
+        append_to_history(table, instants)
     else:
         entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
         check_lock()

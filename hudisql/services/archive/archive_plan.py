@@ -150,14 +150,18 @@ def _oldest_before_pending(table: HudiTable) -> str | None:
         return None
     before = [commit for commit in table.timeline.commits if commit.timestamp < pending.timestamp]
     requested = table.instant_path(pending.in_state(InstantState.REQUESTED))
-    begin, *completions = table.storage.infos([requested, *(table.instant_path(each) for each in before)])
+    begin, *completions = table.storage.infos(
+        [requested, *(table.instant_path(instant) for instant in before)]
+    )
     since = [
         number
         for number, info in enumerate(completions)
         if begin is not None and info is not None and info.modification_time_ms >= begin.modification_time_ms
     ]
     known = before[: since[0]] if since else before
-    return known[-1].timestamp if known else next((each.timestamp for each in before), pending.timestamp)
+    return (
+        known[-1].timestamp if known else next((instant.timestamp for instant in before), pending.timestamp)
+    )
 
 
 def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str | None:

@@ -80,7 +80,7 @@ def history_instants(
     `pending` are their existing pending states. Raises CorruptTableError, StorageError.
     """
     archived = _archived(table, chosen)
-    fresh = [each for each in chosen if (each.timestamp, each.completed_action) not in archived]
+    fresh = [instant for instant in chosen if (instant.timestamp, instant.completed_action) not in archived]
     completions = completion_times(table, fresh)
     plans = {
         (instant.timestamp, instant.completed_action): instant
@@ -97,9 +97,9 @@ def history_instants(
 
 def _archived(table: HudiTable, chosen: Sequence[Instant]) -> set[tuple[str, str]]:
     """Times and actions that an interrupted archiving has already written to the history."""
-    times = [each.timestamp for each in chosen]
+    times = [instant.timestamp for instant in chosen]
     files = [file for file in history_files(table) if any(file.first <= time <= file.last for time in times)]
-    return {(each.timestamp, each.action) for each in read_history(table.storage, files)}
+    return {(instant.timestamp, instant.action) for instant in read_history(table.storage, files)}
 
 
 def _plan(table: HudiTable, instant: Instant, plans: dict[tuple[str, str], Instant]) -> bytes | None:
@@ -175,7 +175,10 @@ def _merge_layers(storage: Storage, directory: str, files: Sequence[HistoryFile]
         chosen = _within_size(own[:_FILES_MERGED])
         if len(own) < _FILES_MERGED or len(chosen) < 2:
             return layer
-        first, last = min(each.first for each in chosen), max(each.last for each in chosen)
+        first, last = (
+            min(history_file.first for history_file in chosen),
+            max(history_file.last for history_file in chosen),
+        )
         merged = _write(storage, directory, first, last, layer + 1, _rows(storage, chosen))
         files = _publish(storage, directory, [*(file for file in files if file not in chosen), merged])
         layer += 1

@@ -347,7 +347,7 @@ def _metadata(
         partitions=partitions,
         sources=tuple(cleaned(path, some, uri, is_deleted=False) for path, some in sources.items()),
         extra_metadata=plan.extra_metadata,
-        files_deleted=sum(len(each.deleted) for each in partitions),
+        files_deleted=sum(len(cleaned_partition.deleted) for cleaned_partition in partitions),
     )
 
 

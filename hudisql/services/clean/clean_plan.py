@@ -300,15 +300,18 @@ def _partitions_to_look_at(
     if since < first and (last is not None or first not in BOOTSTRAP_INSTANT_TIMES):
         return list_partition_paths(table)
     written = {
-        each.timestamp: each
-        for each in table.timeline.commits
+        instant.timestamp: instant
+        for instant in table.timeline.commits
         # A bootstrap writes the first slice of each file group.
-        if since <= each.timestamp < earliest.timestamp and each.timestamp not in BOOTSTRAP_INSTANT_TIMES
+        if since <= instant.timestamp < earliest.timestamp
+        and instant.timestamp not in BOOTSTRAP_INSTANT_TIMES
     }
     respected = frozenset() if last is None else last.savepoints
     for instant_time in respected - table.timeline.savepoints:
         # Partitions that a deleted savepoint protected are checked again.
-        commit = next((each for each in table.timeline.commits if each.timestamp == instant_time), None)
+        commit = next(
+            (instant for instant in table.timeline.commits if instant.timestamp == instant_time), None
+        )
         if commit is None:
             return list_partition_paths(table)
         written[instant_time] = commit

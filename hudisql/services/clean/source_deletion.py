@@ -184,8 +184,8 @@ class _Search:
         with suppress(NoSuchPathError):
             return {
                 path
-                for each in read_registered_record(storage, storage.qualify(location))
-                for path in self._below.get(self._resolve(each.directory) or "", ())
+                for partition in read_registered_record(storage, storage.qualify(location))
+                for path in self._below.get(self._resolve(partition.directory) or "", ())
             }
         return set()
 

@@ -283,8 +283,8 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
     paths = set(plan.partitions)
     partitions = partitions_at(table, paths)
     # Not the listing of a statement: others may have written since.
-    found = load_file_slices(replace(table, listing=None), partitions)
-    slices = {each.file_group: each for each in found}
+    file_slices = load_file_slices(replace(table, listing=None), partitions)
+    slices = {each.file_group: each for each in file_slices}
     groups = []
     for group in plan.groups:
         chosen: list[FileSlice] = []
@@ -314,7 +314,7 @@ def _metadata(commit: OpenCommit, plan: ClusteringPlan, files: Sequence[WrittenF
         replaced[group.partition_path] += [file_slice.file_id for file_slice in group.slices]
     ordered = sorted(files, key=lambda file: (file.partition_path, file.file_id))
     return new_commit_metadata(
-        [write_stat(table.base_path, each) for each in ordered],
+        [write_stat(table.base_path, written_file) for written_file in ordered],
         avro_from_arrow(table.schema, table.name),
         OPERATION_TYPE,
         {partition: tuple(file_ids) for partition, file_ids in replaced.items()},

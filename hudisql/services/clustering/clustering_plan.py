@@ -178,16 +178,20 @@ def plan_clustering(
         < options.small_file_limit
     ]
     groups: list[ClusteringGroup] = []
-    for path in sorted({each.partition_path for each in small}):
-        of_partition = [each for each in small if each.partition_path == path]
+    for path in sorted({file_slice.partition_path for file_slice in small}):
+        of_partition = [file_slice for file_slice in small if file_slice.partition_path == path]
         groups += _groups_of_partition(storage, of_partition, options)
     return ClusteringPlan(tuple(groups[: options.max_groups]), options.sort_columns, options.layout)
 
 
 def read_clustering_plan(table: HudiTable, instant_time: str) -> ClusteringPlan | None:
     """The plan of a replacecommit; None if it is not a clustering. Raises CorruptTableError, StorageError."""
-    found = read_requested_replace(table, instant_time)
-    return parse_clustering_plan(*found) if found is not None and found[0] else None
+    requested_replace = read_requested_replace(table, instant_time)
+    return (
+        parse_clustering_plan(*requested_replace)
+        if requested_replace is not None and requested_replace[0]
+        else None
+    )
 
 
 def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:

@@ -216,13 +216,13 @@ def _base_file(storage: Storage, directory: str, name: str | None) -> BaseFile |
 
 def _log_files(storage: Storage, directory: str, names: Sequence[str]) -> tuple[LogFile, ...]:
     paths = [join(directory, name) for name in names]
-    found = []
+    log_files = []
     for path, name, info in zip(paths, names, storage.infos(paths), strict=True):
         parsed = parse_log_file_name(name)
         if parsed is None:
             raise CorruptTableError(f"a compaction plan names {name}, which is not a log file of Hudi's")
-        found.append(LogFile(path, _length(info, path), *parsed))
-    return in_merge_order(found)
+        log_files.append(LogFile(path, _length(info, path), *parsed))
+    return in_merge_order(log_files)
 
 
 def _length(info: FileInfo | None, path: str) -> int:

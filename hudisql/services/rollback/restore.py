@@ -90,15 +90,15 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
     log files of later commits belong to them (`RestoreInstantComparatorFactory`).
     """
     later = _writes_after(table, savepoint_time)
-    clusterings = [each for each in later if not each.is_completed and is_clustering(table, each)]
-    others = [each for each in later if each not in clusterings]
+    clusterings = [instant for instant in later if not instant.is_completed and is_clustering(table, instant)]
+    others = [instant for instant in later if instant not in clusterings]
     inflight = [
         Instant(
-            each.timestamp,
-            each.completed_action if each.is_completed else each.action,
+            clustering.timestamp,
+            clustering.completed_action if clustering.is_completed else clustering.action,
             InstantState.INFLIGHT,
         )
-        for each in (*clusterings, *others)
+        for clustering in (*clusterings, *others)
     ]
     return RestorePlan(savepoint_time, tuple(inflight))
 
@@ -167,7 +167,7 @@ def _check_savepoint(table: HudiTable, savepoint_time: str) -> None:
             hint=f"restore to {later[-1]}, or delete these savepoints first (CALL delete_savepoint)",
         )
     undone = [instant for instant in table.timeline.instants if instant.timestamp > savepoint_time]
-    bootstraps = [each.timestamp for each in undone if each.timestamp in BOOTSTRAP_INSTANT_TIMES]
+    bootstraps = [instant.timestamp for instant in undone if instant.timestamp in BOOTSTRAP_INSTANT_TIMES]
     if bootstraps:
         raise RollbackRefusedError(
             f"a restore of {table.base_path} to {savepoint_time} would undo a part of its bootstrap "
@@ -245,12 +245,12 @@ def _run(
 
 def _on_timeline(table: HudiTable, target: Instant) -> Instant | None:
     wanted = (target.timestamp, target.completed_action)
-    found = [
+    instants = [
         instant
         for instant in table.timeline.instants
         if (instant.timestamp, instant.completed_action) == wanted
     ]
-    return found[0] if found else None
+    return instants[0] if instants else None
 
 
 def _rollbacks(table: HudiTable, restore_time: str) -> dict[str, Mapping[str, Any]]:

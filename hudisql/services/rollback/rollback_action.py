@@ -82,8 +82,8 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
 
 def _interrupted(table: HudiTable, instant_time: str) -> Instant | None:
     """The instant, inflight, if a rollback of it is pending."""
-    found = [rollback.target for rollback in pending_rollbacks(table, table.timeline)]
-    return next((each for each in found if each.timestamp == instant_time), None)
+    instants = [rollback.target for rollback in pending_rollbacks(table, table.timeline)]
+    return next((instant for instant in instants if instant.timestamp == instant_time), None)
 
 
 def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
@@ -112,7 +112,7 @@ def _check_no_bootstrap(table: HudiTable, instant_time: str) -> None:
 
 
 def _check_is_latest(table: HudiTable, commit: Instant) -> None:
-    later = [each.timestamp for each in table.timeline.commits if each.timestamp > commit.timestamp]
+    later = [instant.timestamp for instant in table.timeline.commits if instant.timestamp > commit.timestamp]
     if later:
         more = f" and {len(later) - _SHOWN} more" if len(later) > _SHOWN else ""
         raise RollbackRefusedError(
@@ -121,7 +121,9 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
             hint="roll these back first, the latest one before the others, or restore the table to a "
             "savepoint: CALL rollback_to_savepoint",
         )
-    others = [each.timestamp for each in table.timeline.commits if each.timestamp != commit.timestamp]
+    others = [
+        instant.timestamp for instant in table.timeline.commits if instant.timestamp != commit.timestamp
+    ]
     if commit.timestamp in commits_in_archive(table, since=commit.timestamp):
         raise RollbackRefusedError(
             f"the commit {commit.timestamp} of {table.base_path} is archived: an interrupted archiving has "
@@ -129,7 +131,8 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
             hint="archived commits cannot be rolled back: delete or change its rows by a statement",
         )
     if table.timeline.savepoints.issuperset(others) and any(
-        each > max(others, default="") for each in archived_commits(table, table.timeline)
+        archived_commit > max(others, default="")
+        for archived_commit in archived_commits(table, table.timeline)
     ):
         raise RollbackRefusedError(
             f"the commit {commit.timestamp} of {table.base_path} is the last one on its active timeline"
@@ -213,12 +216,12 @@ def _check_not_downgraded(
     table: HudiTable, commit: Instant, slices: Collection[FileSlice], needed: Collection[FileGroup]
 ) -> None:
     """Raise RollbackRefusedError if the commit is the compaction of a downgrade to version 6."""
-    found = groups_without_base(
+    groups = groups_without_base(
         table,
         [file_slice for file_slice in slices if file_slice.file_group in needed],
     )
-    if found:
-        reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found))))
+    if groups:
+        reason = DOWNGRADED_LOGS.format(group="/".join(filter(None, min(groups))))
         raise RollbackRefusedError(
             f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: {reason}",
             hint="delete or change its rows by a statement",

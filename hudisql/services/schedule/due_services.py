@@ -110,7 +110,7 @@ def runnable_plans(
 ) -> tuple[str, ...]:
     """The pending plans of compactions or clusterings that no other process may be running, oldest first."""
     seen = ObservedTable(table, config, concurrency, now_on_timeline(table), time.time() * 1000)
-    return tuple(each.timestamp for each in seen.plans_of(service) if not seen.is_running(each))
+    return tuple(plan.timestamp for plan in seen.plans_of(service) if not seen.is_running(plan))
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _rollback(seen: ObservedTable) -> ServiceState:
         for pending_write in seen.pending_writes
         if pending_write not in failed and pending_write not in running
     ]
-    times = sorted({each.timestamp for each in (*failed, *interrupted)})
+    times = sorted({instant.timestamp for instant in (*failed, *interrupted)})
     waits_for = [*running, *alive]
     if not times and not waits_for:
         return none

@@ -66,7 +66,9 @@ class ServiceRun:
             table = self.table.reopened()
             # Check again under the lock: a writer may have begun or finished meanwhile.
             states = service_states(table, self.config, self.concurrency)
-            (state,) = [each for each in states if each.service is Service.ROLLBACK]
+            (state,) = [
+                service_state for service_state in states if service_state.service is Service.ROLLBACK
+            ]
             if not state.is_due or not roll_back_failed_writes(table, concurrency):
                 return None
         return state.reason.replace("failed", "rolled back", 1)

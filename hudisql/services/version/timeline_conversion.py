@@ -133,7 +133,7 @@ def _converted(instant: Instant, content: bytes, render: Callable[[CommitMetadat
 
 
 def _commit_metadata(instant: Instant, content: bytes) -> CommitMetadata:
-    found = parse_commit_metadata(content)
-    if instant.action == REPLACE_COMMIT and found.partition_to_replace_file_ids is None:
-        return replace(found, partition_to_replace_file_ids={})
-    return found
+    commit_metadata = parse_commit_metadata(content)
+    if instant.action == REPLACE_COMMIT and commit_metadata.partition_to_replace_file_ids is None:
+        return replace(commit_metadata, partition_to_replace_file_ids={})
+    return commit_metadata

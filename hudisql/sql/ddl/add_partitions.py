@@ -47,16 +47,16 @@ def add_partitions(
     label = entry.full_name
     _check_partitioned(table, label)
     paths = PartitionPaths(table)
-    values = [partition_values(table, each, label) for each in addition.specifications]
-    partitions = [TablePartition(paths.path(each), each) for each in dict.fromkeys(values)]
-    known = {each.path for each in choose_non_empty(table, partitions)}
+    values = [partition_values(table, specification, label) for specification in addition.specifications]
+    partitions = [TablePartition(paths.path(value), value) for value in dict.fromkeys(values)]
+    known = {partition.path for partition in choose_non_empty(table, partitions)}
     known |= added_partitions.added_among(context.metastore, table, entry, partitions)
     if known and not addition.if_not_exists:
         raise InvalidArgumentError(
             f"{label} has the partition {min(known)} already: nothing was added",
             hint="ADD IF NOT EXISTS PARTITION takes that",
         )
-    new = [each for each in partitions if each.path not in known]
+    new = [partition for partition in partitions if partition.path not in known]
     _mark(table, new)
     entries = [each for each in entries_of_table(context, entry) if each.partition_columns]
     added_partitions.add_partitions(context.metastore, table, entries, new)

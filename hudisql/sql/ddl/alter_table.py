@@ -273,7 +273,7 @@ def _refuse_without_ids(entry: MetastoreTable, alteration: al.ColumnAlteration) 
         what = f"RENAME COLUMN {alteration.name}"
     elif isinstance(alteration, al.AddColumns) and alteration.places:
         what = f"ADD COLUMNS … AFTER {next(iter(alteration.places.values()))}"
-    elif isinstance(alteration, al.ChangeColumns) and any(each.after for each in alteration.columns):
+    elif isinstance(alteration, al.ChangeColumns) and any(column.after for column in alteration.columns):
         what = "ALTER COLUMN … AFTER"
     else:
         return

@@ -198,8 +198,8 @@ def begun_table(context: Context, definition: TableDefinition, database: str, na
 
     A killed CREATE leaves it. Raises TableExistsError for a directory inside another table.
     """
-    found = _find_table(context, _place_of(context, definition, database, name))
-    return None if found is None or any(_differences(definition, found)) else found
+    table = _find_table(context, _place_of(context, definition, database, name))
+    return None if table is None or any(_differences(definition, table)) else table
 
 
 def drop_incomplete_table(context: Context, table: HudiTable) -> None:

@@ -74,7 +74,9 @@ def partitions_to_drop(
     ]
     filled = _filled(table, chosen, registered, added)
     for specification, selects in zip(dropped.specifications, filters, strict=True):
-        if not dropped.if_exists and not any(selects(directory_values(table, each)) for each in filled):
+        if not dropped.if_exists and not any(
+            selects(directory_values(table, partition)) for partition in filled
+        ):
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
                 f"{table_label} has no partition with {listed}",
@@ -117,10 +119,10 @@ def _filled(
 ) -> list[TablePartition]:
     """Those of the partitions that have rows, or were added."""
     # The commit needs the same slices: a table with a listing lists them once.
-    filled_paths = {each.partition_path for each in load_file_slices(table, chosen)}
+    filled_paths = {file_slice.partition_path for file_slice in load_file_slices(table, chosen)}
     filled_paths |= registered.by_path.keys()
-    filled_paths |= set(added([each for each in chosen if each.path not in filled_paths]))
-    return [each for each in chosen if each.path in filled_paths]
+    filled_paths |= set(added([partition for partition in chosen if partition.path not in filled_paths]))
+    return [partition for partition in chosen if partition.path in filled_paths]
 
 
 def partition_filter(
@@ -165,8 +167,8 @@ def _candidates(table: HudiTable, specifications: Sequence[Mapping[int, object]]
     """The partitions among which those with the values are."""
     columns = table.partition_columns
     exact = [
-        {at: value for at, value in each.items() if not isinstance(value, Wildcard)}
-        for each in specifications
+        {at: value for at, value in specification.items() if not isinstance(value, Wildcard)}
+        for specification in specifications
     ]
     if not columns or not exact or not all(exact):
         return list_partitions(table)

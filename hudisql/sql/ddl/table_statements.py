@@ -74,16 +74,19 @@ def _partition_values(context: Context, entry: MetastoreTable, table: HudiTable)
     partitions that the table cannot have.
     """
     columns = directory_columns(table)
-    is_registered = [each.name for each in entry.partition_columns] == [each.name.lower() for each in columns]
+    is_registered = [column.name for column in entry.partition_columns] == [
+        column.name.lower() for column in columns
+    ]
     if not is_registered:
-        return [directory_values(table, each) for each in list_non_empty_partitions(table)]
+        return [directory_values(table, partition) for partition in list_non_empty_partitions(table)]
     stored = _stored_values(context, entry, columns) if is_incremental(table, entry) else None
     if stored is None:
-        filled = [directory_values(table, each) for each in list_non_empty_partitions(table)]
+        filled = [directory_values(table, partition) for partition in list_non_empty_partitions(table)]
         return filled + _added_values(context, entry, columns)
     changed = changed_partitions(table, entry)
     present, dropped = (
-        [directory_values(table, each) for each in some] for some in (changed.present, changed.dropped)
+        [directory_values(table, partition) for partition in some]
+        for some in (changed.present, changed.dropped)
     )
     gone = {_partition_name(table, values) for values in dropped}
     return [*present, *(values for values in stored if _partition_name(table, values) not in gone)]
@@ -105,7 +108,7 @@ def _added_values(
 ) -> list[tuple[object, ...]]:
     """The `directory_values` of partitions of ADD PARTITION, which hold no rows."""
     stored = context.metastore.list_partitions(entry.database, entry.name)
-    names = [partition_name(entry, each.values) for each in stored if is_added(each)]
+    names = [partition_name(entry, partition.values) for partition in stored if is_added(partition)]
     return [_values_of_name(columns, name) for name in names]
 
 

@@ -141,8 +141,8 @@ class PlannedQuery:
     @property
     def target_scan(self) -> query.PlannedRelation | None:
         """The scan of the changed table that finds the rows."""
-        found = (scan for scan in self.prepared.scans if scan.relation.at == self.target_at)
-        return None if self.target_at is None else next(found, None)
+        planned_relations = (scan for scan in self.prepared.scans if scan.relation.at == self.target_at)
+        return None if self.target_at is None else next(planned_relations, None)
 
     @property
     def text(self) -> str:
@@ -318,8 +318,8 @@ class _Planner:
 
     def update(self, clauses: cl.UpdateClauses) -> DmlPlan:
         table = self.scope.table
-        made = update_query(clauses, table.schema, self.relocation_columns, self.scope.table_label)
-        return self._change(clauses, made, table)
+        change_query = update_query(clauses, table.schema, self.relocation_columns, self.scope.table_label)
+        return self._change(clauses, change_query, table)
 
     def merge(self, clauses: cl.MergeClauses) -> DmlPlan:
         scope, source = self.scope, self._merge_source(clauses)
@@ -332,7 +332,7 @@ class _Planner:
         if clauses.has_star and (clauses.evolves or evolves_schema(scope.settings)):
             schema = evolved_schema(table, source.schema, scope.table_label, into_structs=False)
             table, stored = table.with_schema(schema), table.schema.names
-        made = merge_query(
+        change_query = merge_query(
             qualified,
             table.schema,
             columns,
@@ -342,7 +342,7 @@ class _Planner:
             stored_columns=stored,
             semi_join_alias=source.semi_join_alias,
         )
-        plan = self._change(clauses, made, table, source.predicate, source.clauses)
+        plan = self._change(clauses, change_query, table, source.predicate, source.clauses)
         assert isinstance(plan.write, RowChanges)
         return replace(plan, write=self._with_look_up(qualified, source, plan, plan.write))
 
@@ -366,10 +366,11 @@ class _Planner:
             return replace(changes, looks_up_new_keys=True)
         cached = source.cached
         if not missing or (
-            cached is not None and not cached.has_null([each.source.name for each in missing])
+            cached is not None
+            and not cached.has_null([column_equality.source.name for column_equality in missing])
         ):
             return changes
-        names = tuple(each.target.name for each in missing)
+        names = tuple(column_equality.target.name for column_equality in missing)
         return replace(changes, looks_up_new_keys=True, looked_up_if_null=names)
 
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
@@ -461,8 +462,8 @@ def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: Hu
     types = {field.name: field.dataType for field in spark_struct(table.schema)}
     moves = sf.lit(False)
     for name in made.relocation_columns:
-        given = frame.schema[name].dataType
-        new = store_cast(context, sf.col(quote_name(name)), given, types[name], name)
+        data_type = frame.schema[name].dataType
+        new = store_cast(context, sf.col(quote_name(name)), data_type, types[name], name)
         moves = moves | ~new.eqNullSafe(sf.col(quote_name(OLD_VALUE + name)))
     moves = moves & (sf.col(OPERATION) == int(RowOperation.UPDATE))
     both = sf.array(

@@ -144,7 +144,7 @@ def merge_query(
     relocation_columns = tuple(
         name
         for name in relocated_columns
-        if any(each.action.verb == "UPDATE" and name in each.assigned for each in actions)
+        if any(action.action.verb == "UPDATE" and name in action.assigned for action in actions)
     )
     text = MappedSql()
     if clauses.prefix is not None:
@@ -313,12 +313,12 @@ def _by_column(
 ) -> dict[str, tuple[Assignment, ...]]:
     """The assignments by the table's column (their paths in the table's case)."""
     found: dict[str, tuple[Assignment, ...]] = {}
-    for given in assignments:
-        path = _resolve(given.column, schema, table_label)
+    for assignment in assignments:
+        path = _resolve(assignment.column, schema, table_label)
         others = found.get(path[0], ())
         if any(_overlap(path, other.column) for other in others):
             raise WriteRefusedError(f"{table_label}: column '{'.'.join(path)}' is assigned twice")
-        found[path[0]] = (*others, Assignment(path, given.value, given.start))
+        found[path[0]] = (*others, Assignment(path, assignment.value, assignment.start))
     return found
 
 
@@ -392,13 +392,13 @@ def _add_value(
     if not assigned:
         text.add("NULL" if own is None else own)
         return
-    whole = [each for each in assigned if len(each.column) == depth]
+    whole = [assignment for assignment in assigned if len(assignment.column) == depth]
     if whole:
         text.add("(", whole[0].value, ")")
         return
     text.add("struct(")
     for number, inner in enumerate(field.type):
-        inside = [each for each in assigned if each.column[depth] == inner.name]
+        inside = [assignment for assignment in assigned if assignment.column[depth] == inner.name]
         text.add("" if number == 0 else ", ")
         inner_own = None if own is None else f"{own}.{quote_name(inner.name)}"
         _add_value(text, inner, inside, inner_own, depth + 1)

@@ -198,7 +198,7 @@ def _rows_of_table(
             hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
             "replaces the partitions that get rows",
         )
-    given = assign_query_columns(
+    query_columns = assign_query_columns(
         table,
         clauses,
         static,
@@ -206,15 +206,15 @@ def _rows_of_table(
         table_label,
         case_sensitive=context.setting("spark.sql.caseSensitive", "false").lower() == "true",
     )
-    if given.moved:
+    if query_columns.moved:
         context.console.warning(
             f"INSERT into {table_label}: the query's columns go by their names, as in Apache Hudi, not by "
-            f"position; that makes a difference for {', '.join(given.moved)}. A list of columns, or BY NAME, "
-            "says which is meant"
+            f"position; that makes a difference for {', '.join(query_columns.moved)}. A list of columns, or "
+            "BY NAME, says which is meant"
         )
     constants = _static_values(context, table, static, table_label, source)
-    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given.names)}
-    renamed = frame.toDF(*(f"c{number}" for number in range(len(given.names))))
+    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(query_columns.names)}
+    renamed = frame.toDF(*(f"c{number}" for number in range(len(query_columns.names))))
     values = [
         _static_column(context, static[field.name.lower()], field)
         if field.name.lower() in static
@@ -228,7 +228,7 @@ def _rows_of_table(
         chosen,
         table.schema,
         table_label,
-        members_by_name=given.members_by_name,
+        members_by_name=query_columns.members_by_name,
         lengths=table.properties.column_lengths,
     )
     return rows, constants

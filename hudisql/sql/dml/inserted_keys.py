@@ -51,7 +51,7 @@ def equalities_that_miss_nulls(
     if "${" in condition:
         return None
     equalities, is_whole = column_equalities(condition, source_alias, target_alias, schema, source_schema)
-    compared = {each.target.name.lower() for each in equalities}
+    compared = {equality.target.name.lower() for equality in equalities}
     key = {name.lower() for name in record_key}
     finds_others = (
         is_whole
@@ -65,7 +65,9 @@ def equalities_that_miss_nulls(
         )
     )
     never_null = key if len(key) == 1 else set()
-    return [each for each in equalities if _misses_null(each, never_null)] if finds_others else None
+    return (
+        [equality for equality in equalities if _misses_null(equality, never_null)] if finds_others else None
+    )
 
 
 def _misses_null(equality: ColumnEquality, never_null: set[str]) -> bool:

@@ -188,7 +188,7 @@ def _rows(plan: ResyncPlan, result: WriteResult | None) -> Iterator[ResyncBootst
 
 
 def _summary(plan: ResyncPlan, result: WriteResult | None) -> str:
-    gone = sum(each.found is None for each in plan.changed)
+    gone = sum(source_file.found is None for source_file in plan.changed)
     others = f"{len(plan.changed) - gone:,} changed, {gone:,} gone"
     files = sum(len(partition.files) for partition in plan.partitions)
     if plan.blockers:

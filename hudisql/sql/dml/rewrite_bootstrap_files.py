@@ -90,7 +90,7 @@ def rewrite_bootstrap_files(
         plan(table)
         if not planned:
             return WriteResult(None)
-        groups = [(each.partition_path, each.file_id) for each in planned]
+        groups = [(planned_rewrite.partition_path, planned_rewrite.file_id) for planned_rewrite in planned]
         with warn_if_metadata_table_dropped(context, entry, table):
             result = rewrite_bootstrapped_slices(context.spark, table, groups, scope.write_options(table))
         if result.instant_time is not None:
@@ -113,12 +113,12 @@ def rewrite_bootstrap_files(
 def _rows(planned: Sequence[PlannedRewrite], instant: str | None) -> list[RewrittenFileGroupRow]:
     return [
         RewrittenFileGroupRow(
-            each.partition_path,
-            each.file_id,
-            each.source_file.path,
-            each.source_file.length,
-            each.reason,
+            planned_rewrite.partition_path,
+            planned_rewrite.file_id,
+            planned_rewrite.source_file.path,
+            planned_rewrite.source_file.length,
+            planned_rewrite.reason,
             instant,
         )
-        for each in planned
+        for planned_rewrite in planned
     ]

@@ -52,7 +52,11 @@ def runtime_filter(
     too many values. Raises Spark's own exceptions.
     """
     equalities, _ = column_equalities(condition, source_alias, target_alias, schema, source.schema)
-    pairs = {each.target.name: each for each in equalities if _is_comparable(each)}
+    pairs = {
+        column_equality.target.name: column_equality
+        for column_equality in equalities
+        if _is_comparable(column_equality)
+    }
     parts = [
         InSet((name,), values)
         for name, equality in pairs.items()

@@ -44,7 +44,7 @@ def may_drop_partitions(clauses: DeleteClauses, table: HudiTable) -> bool:
     by_partition = {column.name.lower() for column in table.partition_columns}
     others = {name.lower() for name in table.full_schema.names} - by_partition | {"select"}
     tokens = with_quoted_names(tokenize(clauses.condition.text))
-    return bool(by_partition) and not any(each.is_name and each.name.lower() in others for each in tokens)
+    return bool(by_partition) and not any(token.is_name and token.name.lower() in others for token in tokens)
 
 
 def groups_to_drop(
@@ -66,16 +66,20 @@ def groups_to_drop(
         condition = _condition_of(counted, scan.table)
         if condition is None:
             return None
-        found = partitions_that_meet(context, scan.table.partition_columns, list(values.values()), condition)
-        if found is None or len(found) < len(values):
+        partitions = partitions_that_meet(
+            context, scan.table.partition_columns, list(values.values()), condition
+        )
+        if partitions is None or len(partitions) < len(values):
             return None
     return {path: tuple(ids) for path, ids in groups.items()}
 
 
 def _can_replace(table: HudiTable, slices: Sequence[FileSlice]) -> bool:
-    if any(each.is_register_only for each in slices):
+    if any(file_slice.is_register_only for file_slice in slices):
         return False
-    return not has_pending_service(table, {(each.partition_path, each.file_id) for each in slices})
+    return not has_pending_service(
+        table, {(file_slice.partition_path, file_slice.file_id) for file_slice in slices}
+    )
 
 
 def _condition_of(counted: DataFrame, table: HudiTable) -> PartitionCondition | None:

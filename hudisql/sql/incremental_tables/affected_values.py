@@ -78,7 +78,7 @@ class AffectedValues:
         children = cat.children_of(node)
         if not children and kind not in _CONSTANT:
             raise NotTraceableError("it reads a non-Hudi table, whose changes are unknown")
-        return any(self.changes(each) for each in (*children, *cat.subquery_plans(node)))
+        return any(self.changes(plan) for plan in (*children, *cat.subquery_plans(node)))
 
     def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:
         kind = cat.class_name(node)
@@ -104,7 +104,7 @@ class AffectedValues:
         if images is None:
             return [None]
         plan = cat.analyzed_plan(images)
-        found = {cat.name_of(each).lower(): each for each in cat.parts_of(plan, "output")}
+        found = {cat.name_of(part).lower(): part for part in cat.parts_of(plan, "output")}
         columns = [
             cat.alias_as(self.spark, found[name.lower()], each)
             for name, each in zip(names, attributes, strict=True)
@@ -123,23 +123,23 @@ class AffectedValues:
 
     def _aggregate(self, node: Any, attributes: list[Any]) -> list[Any]:
         groups = cat.parts_of(node, "groupingExpressions")
-        columns = {cat.attribute_id(each) for each in groups if cat.is_attribute(each)}
+        columns = {cat.attribute_id(group) for group in groups if cat.is_attribute(group)}
         wanted = {cat.attribute_id(attribute) for attribute in attributes}
-        for each in cat.parts_of(node, "aggregateExpressions"):
-            if cat.attribute_id(each) not in wanted:
+        for part in cat.parts_of(node, "aggregateExpressions"):
+            if cat.attribute_id(part) not in wanted:
                 continue
-            value = cat.unnamed(each)
+            value = cat.unnamed(part)
             # An expression of group columns alone is the same for all rows of a group.
             references = cat.references_of(value).keys()
             is_group = any(bool(value.semanticEquals(group)) for group in groups)
             if not is_group and not (references and references <= columns and not _aggregates(value)):
-                raise NotTraceableError(f"{cat.name_of(each)} is not a group column")
+                raise NotTraceableError(f"{cat.name_of(part)} is not a group column")
             _check_exact([value] if is_group else cat.references_of(value).values(), "GROUP BY")
         return self._compute(node, "aggregateExpressions", attributes)
 
     def _window(self, node: Any, attributes: list[Any]) -> list[Any]:
         partition = {
-            cat.attribute_id(each) for each in cat.parts_of(node, "partitionSpec") if cat.is_attribute(each)
+            cat.attribute_id(part) for part in cat.parts_of(node, "partitionSpec") if cat.is_attribute(part)
         }
         for attribute in attributes:
             if cat.attribute_id(attribute) not in partition:
@@ -185,7 +185,7 @@ class AffectedValues:
         return self._renamed(self._cover(definition, own), own, attributes)
 
     def _learn(self, node: Any) -> None:
-        definitions = {int(each.id()): cat.children_of(each)[0] for each in cat.parts_of(node, "cteDefs")}
+        definitions = {int(part.id()): cat.children_of(part)[0] for part in cat.parts_of(node, "cteDefs")}
         self._common |= definitions
         self._with[tuple(definitions)] = node
 
@@ -291,8 +291,8 @@ class AffectedValues:
         )
         touched = rows.join(changed, condition, "left_semi").select(*names)
         plan = cat.analyzed_plan(touched)
-        found = cat.parts_of(plan, "output")
-        columns = [cat.alias_as(self.spark, one, two) for one, two in zip(found, attributes, strict=True)]
+        parts = cat.parts_of(plan, "output")
+        columns = [cat.alias_as(self.spark, one, two) for one, two in zip(parts, attributes, strict=True)]
         return [cat.project(self.spark, columns, plan)]
 
 

@@ -195,5 +195,5 @@ def with_common_tables(spark: SparkSession, plan: Any, node: Any) -> Any:
 
 def frame_of(spark: SparkSession, plan: Any, names: Sequence[str] | None = None) -> DataFrame:
     """The rows of a plan, with new names for its columns if given."""
-    found = frame_of_plan(spark, plan)
-    return found if names is None else found.toDF(*names)
+    frame = frame_of_plan(spark, plan)
+    return frame if names is None else frame.toDF(*names)

@@ -57,13 +57,13 @@ def definition_change(
     Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
     """
     text = statement.text[statement.query_start :]
-    given = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
-    is_other = (given.query, given.database) != (stored.query, stored.database)
+    changed = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
+    is_other = (changed.query, changed.database) != (stored.query, stored.database)
     added: tuple[tuple[str, str], ...] = ()
     gone: set[str] = set()
     if is_other:
         origin = source_from(statement.query_start, statement.text, source)
-        frame, given = analyzed_definition(context, given, entry.full_name, origin)
+        frame, changed = analyzed_definition(context, changed, entry.full_name, origin)
         known = columns_of(entry)
         gone = known - {name.lower() for name in frame.columns}
         added = tuple(
@@ -73,7 +73,7 @@ def definition_change(
         )
     definition = read_table_definition(context, statement.definition, [])
     properties = _changed_properties(definition, entry)
-    refused = _refused(definition, entry, (stored, given), gone)
+    refused = _refused(definition, entry, (stored, changed), gone)
     refused = refused or _refused_properties(context, definition, entry, properties)
     return DefinitionChange(is_other, added, properties, refused)
 
@@ -123,13 +123,13 @@ def _refused(
     definitions: tuple[IncrementalDefinition, IncrementalDefinition],
     gone: set[str],
 ) -> str:
-    stored, given = definitions
+    stored, changed = definitions
     if gone:
         return f"the query no longer has {', '.join(sorted(gone))}"
-    if given.key and _folded(given.key) != _folded(stored.key):
-        return f"the key is now {', '.join(given.key)}, but the rows are stored by {', '.join(stored.key)}"
-    if (given.ordering or "").lower() != (stored.ordering or "").lower():
-        return f"ORDERING is {given.ordering or 'not there'} now, and was {stored.ordering or 'not there'}"
+    if changed.key and _folded(changed.key) != _folded(stored.key):
+        return f"the key is now {', '.join(changed.key)}, but the rows are stored by {', '.join(stored.key)}"
+    if (changed.ordering or "").lower() != (stored.ordering or "").lower():
+        return f"ORDERING is {changed.ordering or 'not there'} now, and was {stored.ordering or 'not there'}"
     partitions = definition.partition_columns
     now = [column.name for column in entry.partition_columns]
     if _folded(partitions) != _folded(now):

@@ -120,7 +120,7 @@ def _values_on_driver(
     if few.num_rows > MOST_VALUES:
         return None
     types = cat.frame_of(spark, plans[0], names).schema
-    schema = StructType([StructField(each.name, each.dataType) for each in types])
+    schema = StructType([StructField(field.name, field.dataType) for field in types])
     return _frame_of(spark, few, schema), few
 
 
@@ -144,7 +144,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
 
     With the key also those that determine the table's partitions, so that others are not read.
     """
-    output = [each for each in cat.parts_of(root, "output") if cat.is_exact(each)]
+    output = [part for part in cat.parts_of(root, "output") if cat.is_exact(part)]
     by_name = {cat.name_of(each).lower(): each for each in output}
     own = [by_name[name.lower()] for name in key if name.lower() in by_name]
     reason: NotTraceableError | None = None

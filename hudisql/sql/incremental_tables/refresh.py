@@ -198,8 +198,8 @@ def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[
     stored = {field.name.lower(): field.dataType for field in spark_struct(scope.table.schema)}
     for name in map(str.lower, columns):
         types = (given[name], stored[name])
-        if types[0] != types[1] and not all(isinstance(each, IntegralType) for each in types):
-            given_type, stored_type = (each.simpleString() for each in types)
+        if types[0] != types[1] and not all(isinstance(data_type, IntegralType) for data_type in types):
+            given_type, stored_type = (data_type.simpleString() for data_type in types)
             return f"the query gives {name} as {given_type}, the table has {stored_type}"
     return None
 

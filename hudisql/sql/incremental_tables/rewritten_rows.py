@@ -80,9 +80,9 @@ class _Walk:
                 self.visit(child, cat.output_of(child).keys() if below is None else below)
 
     def _look_at(self, source: Any, needed: Set[int]) -> None:
-        for each in cat.parts_of(source, "output"):
-            if cat.attribute_id(each) in needed and cat.name_of(each).lower() in _OF_A_WRITE:
-                self.column = self.column or cat.name_of(each)
+        for part in cat.parts_of(source, "output"):
+            if cat.attribute_id(part) in needed and cat.name_of(part).lower() in _OF_A_WRITE:
+                self.column = self.column or cat.name_of(part)
 
     def _visit_by_position(self, node: Any, children: list[Any], needed: Set[int]) -> None:
         output = cat.parts_of(node, "output")

@@ -54,13 +54,13 @@ class QuerySources:
     @property
     def references(self) -> tuple[HudiRelation, ...]:
         """The references whose changes count."""
-        return tuple(each for each in self.bound.hudi_relations if self._is_followed(each))
+        return tuple(relation for relation in self.bound.hudi_relations if self._is_followed(relation))
 
     @property
     def constant(self) -> frozenset[str]:
         """The names of the references to past states."""
-        others = (each for each in self.bound.hudi_relations if not self._is_followed(each))
-        return frozenset(each.view_name for each in others)
+        others = (relation for relation in self.bound.hudi_relations if not self._is_followed(relation))
+        return frozenset(other.view_name for other in others)
 
     @property
     def views(self) -> dict[str, str]:
@@ -112,11 +112,11 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     binder = TableBinder(context)
     bound = binder.bind(Statement(text))
     followed = [hudi_relation for hudi_relation in bound.hudi_relations if hudi_relation.time_travel is None]
-    for each in followed:
-        _check(each)
+    for relation in followed:
+        _check(relation)
     policy = policy_of_places(config_of_session(context.spark).get, "refreshes keep")
-    tables = {each.entry.path: binder.open(each.entry) for each in followed}
-    names = {each.entry.path: f"{each.entry.database}.{each.entry.name}" for each in followed}
+    tables = {relation.entry.path: binder.open(relation.entry) for relation in followed}
+    names = {relation.entry.path: f"{relation.entry.database}.{relation.entry.name}" for relation in followed}
     for path, table in tables.items():
         _refuse_register_only(table, names[path])
     if until is None:
@@ -192,7 +192,7 @@ def _state_up_to(table: HudiTable, last: str, until: str) -> tuple[str, str]:
     if not table.timeline.layout.has_completion_times:
         return taken[-1].timestamp, taken[-1].timestamp
     times = completion_times(table, commits)
-    end = max(times[each] for each in taken)
+    end = max(times[instant] for instant in taken)
     if any(times[commit] <= end for commit in commits if commit.timestamp > last):
         raise InvalidArgumentError(
             f"commits that began after {until} were completed before earlier ones in the source at "

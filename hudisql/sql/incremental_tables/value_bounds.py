@@ -108,11 +108,11 @@ def _literals(values: pa.Array) -> list[str] | None:
         years = pa.array(range(1, 10_000), pa.int64())
         if not pc.all(pc.is_in(pc.year(values), value_set=years)).as_py():
             return None
-        return [f"DATE '{each.isoformat()}'" for each in values.to_pylist()]
-    texts = [str(each) for each in values.to_pylist()]
+        return [f"DATE '{value.isoformat()}'" for value in values.to_pylist()]
+    texts = [str(value) for value in values.to_pylist()]
     if pa.types.is_integer(values.type):
         return texts
     # A quote or backslash depends on spark.sql.parser.escapedStringLiterals, `${name}` is substituted.
     if any(mark in text for text in texts for mark in _MARKS):
         return None
-    return [quote_string(each) for each in texts]
+    return [quote_string(text) for text in texts]

@@ -98,16 +98,18 @@ class BoundText:
     @cached_property
     def hudi_relations(self) -> tuple[HudiRelation, ...]:
         """Every reference to a Hudi table, those inside views too."""
-        found: list[HudiRelation] = []
+        relations: list[HudiRelation] = []
         for relation in self.relations:
-            found += relation.body.hudi_relations if isinstance(relation, ViewRelation) else [relation]
-        return tuple(found)
+            relations += relation.body.hudi_relations if isinstance(relation, ViewRelation) else [relation]
+        return tuple(relations)
 
     @cached_property
     def view_relations(self) -> tuple[ViewRelation, ...]:
         """Every reference to a view over Hudi tables, those inside views too."""
         direct = [relation for relation in self.relations if isinstance(relation, ViewRelation)]
-        return tuple(view for each in direct for view in (each, *each.body.view_relations))
+        return tuple(
+            view for view_relation in direct for view in (view_relation, *view_relation.body.view_relations)
+        )
 
     def original_offset(self, offset: int) -> int:
         """The offset in the user's text of an offset of `text`."""

@@ -354,7 +354,7 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
     none = java_class(spark, "scala.Option").empty()
     plan = analyzed_plan(rows)
     empty = scala_object(spark, "scala.collection.immutable.Nil")
-    meant = {str(each.name()).lower(): each for each in items_of(condition.expression.references().toSeq())}
+    meant = {str(item.name()).lower(): item for item in items_of(condition.expression.references().toSeq())}
     columns = []
     for column in items_of(plan.output()):
         wanted = meant.get(str(column.name()).lower())

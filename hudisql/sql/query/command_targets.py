@@ -43,8 +43,8 @@ def find_hudi_target(context: Context, plan: Any) -> tuple[str, MetastoreTable |
         return kind, None
     is_of_database = kind == "AnalyzeTables"
     tables = _tables_of_database(context, plan) if is_of_database else targets_of_plan(plan)
-    found = (find_hudi_entry(context, table) for table in dict.fromkeys(tables))
-    return kind, next((entry for entry in found if entry is not None), None)
+    entries = (find_hudi_entry(context, table) for table in dict.fromkeys(tables))
+    return kind, next((entry for entry in entries if entry is not None), None)
 
 
 def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:

@@ -46,9 +46,9 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
     if not table.partition_columns or table.properties.has_register_only_partitions:
         return None
     missing, footers = rows, 0
-    found: list[TablePartition] = []
+    partitions: list[TablePartition] = []
     for partition in islice(chain.from_iterable(walk_partitions(table)), _MOST_PARTITIONS):
-        found.append(partition)
+        partitions.append(partition)
         for file_slice in load_file_slices(table, [partition]):
             if file_slice.base_file is None or file_slice.has_log_files:
                 continue
@@ -56,7 +56,7 @@ def partitions_with_rows(table: HudiTable, rows: int) -> list[TablePartition] | 
             base_file = file_slice.base_file
             missing -= read_footer(table.storage, base_file.path, base_file.length).num_rows
             if missing <= 0:
-                return found
+                return partitions
             if footers == _MOST_FOOTERS:
                 return None
     return None

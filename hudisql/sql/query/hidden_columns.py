@@ -111,15 +111,15 @@ def list_own_columns(
 
 def _find_stars(selects: Sequence[Any]) -> list[_Star]:
     """The stars in the select lists, but for `count(*)`."""
-    found = []
+    stars = []
     for select in selects:
         is_list, sources = _sources(select.children().apply(0))
         for star in _stars(items_of(select.expressions())):
             span = span_of(star)
             if span is not None:
                 is_plain = class_name(star) == "UnresolvedStar"
-                found.append(_Star(span, _target(star), sources, is_list and is_plain))
-    return found
+                stars.append(_Star(span, _target(star), sources, is_list and is_plain))
+    return stars
 
 
 def _stars(expressions: Iterable[Any]) -> Iterator[Any]:
@@ -137,7 +137,9 @@ def _counts_rows(function: Any) -> bool:
     return (
         names == ["count"]
         and not function.isDistinct()
-        and any(class_name(each) == "UnresolvedStar" and each.target().isEmpty() for each in arguments)
+        and any(
+            class_name(argument) == "UnresolvedStar" and argument.target().isEmpty() for argument in arguments
+        )
     )
 
 

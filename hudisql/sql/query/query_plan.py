@@ -123,10 +123,10 @@ def prepare_query(
         return PreparedQuery(bound, ())
     refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
     scanned = [hudi_relation for hudi_relation in bound.hudi_relations if hudi_relation.is_scan]
-    states = {each.view_name: binder.state_of(each) for each in scanned}
+    states = {relation.view_name: binder.state_of(relation) for relation in scanned}
     if is_query and (whole := _plan_whole_tables(context, bound, states)) is not None:
         return PreparedQuery(bound, whole, unchecked_by=binder)
-    partition_columns: dict[str, list[str]] = {each.view_name: [] for each in bound.hudi_relations}
+    partition_columns: dict[str, list[str]] = {relation.view_name: [] for relation in bound.hudi_relations}
     for name, state in states.items():
         partition_columns[name] = [column.name for column in state.table.partition_columns]
     with placeholders(context, binder, bound), bound_errors(bound, source):
@@ -142,17 +142,21 @@ def prepare_query(
     scans = tuple(
         _plan_relation(
             context,
-            each,
-            states[each.view_name],
-            needs[each.view_name],
+            relation,
+            states[relation.view_name],
+            needs[relation.view_name],
             count_all,
-            by_name.get(each.view_name),
+            by_name.get(relation.view_name),
             driver_bytes,
             limit_of(executions) if len(bound.hudi_relations) == 1 else None,
         )
-        for each in scanned
+        for relation in scanned
     )
-    called = {each.view_name: binder.open(each.entry) for each in bound.hudi_relations if not each.is_scan}
+    called = {
+        relation.view_name: binder.open(relation.entry)
+        for relation in bound.hudi_relations
+        if not relation.is_scan
+    }
     return PreparedQuery(bound, scans, called)
 
 
@@ -302,14 +306,14 @@ def _plan_first_rows(request: ScanRequest, rows: int) -> ScanPlan | None:
     """The scan of some partitions with at least so many rows; None if the whole table has to be planned."""
     if request.state_instant is not None:
         return None
-    found = partitions_with_rows(request.table, rows)
-    if found is None:
+    partitions = partitions_with_rows(request.table, rows)
+    if partitions is None:
         return None
     names = [column.name for column in request.table.partition_columns]
-    chosen = of_partitions(names, [each.values for each in found])
+    chosen = of_partitions(names, [partition.values for partition in partitions])
     plan = plan_scan(replace(request, partition_predicates=[chosen]))
     # A value that is not equal to itself, as NaN, chooses nothing.
-    return plan if plan.partitions_read == len(found) else None
+    return plan if plan.partitions_read == len(partitions) else None
 
 
 def _decide_by_spark(
@@ -321,7 +325,7 @@ def _decide_by_spark(
     """
     columns = table.partition_columns
     partitions = with_registered(table, possible_partitions(table), registered_partitions(table, as_of))
-    kept = partitions_that_meet(context, columns, [each.values for each in partitions], condition)
+    kept = partitions_that_meet(context, columns, [partition.values for partition in partitions], condition)
     if kept is None:
         return None
     names = [column.name for column in columns]
@@ -421,9 +425,9 @@ def _register(
 def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator[None]:
     """Translate Spark's errors to hudisql's, with the user's names and positions."""
     at = source or SourceText(bound.original)
-    given = at.rewritten(bound.original, bound.text, bound.original_offset)
+    source_text = at.rewritten(bound.original, bound.text, bound.original_offset)
     try:
-        with translated_spark_errors(given):
+        with translated_spark_errors(source_text):
             yield
     except HudisqlError as error:
         error.message = bound.restore_names(error.message)

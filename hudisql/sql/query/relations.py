@@ -132,10 +132,10 @@ class TableBinder:
         for example. Raises UnsupportedStatementError.
         """
         for database, name in dict.fromkeys(_CATALOG_TABLE.findall(analyzed_plan)):
-            found = self._look_up(database.strip("`").lower(), name.strip("`"))
-            if isinstance(found, HudiEntry):
+            hudi_entry = self._look_up(database.strip("`").lower(), name.strip("`"))
+            if isinstance(hudi_entry, HudiEntry):
                 raise UnsupportedStatementError(
-                    f"the Hudi table {found.database}.{found.name} is read inside a SQL function, "
+                    f"the Hudi table {hudi_entry.database}.{hudi_entry.name} is read inside a SQL function, "
                     "where hudisql cannot read it right",
                     hint="write the function's query into the statement, or make it a view",
                 )
@@ -167,21 +167,23 @@ class TableBinder:
             # The target of a command is checked before anything is bound.
             if parts is None or (reference.form == "subject" and reference.options):
                 continue
-            found = self._resolve(parts, database, temporary_allowed=view is None or view.is_temporary)
-            if isinstance(found, ViewDefinition):
-                own_session = session_of_view(session, found)
-                bound = self._bind_view(found, depth + 1, own_session, session)
+            view_definition = self._resolve(
+                parts, database, temporary_allowed=view is None or view.is_temporary
+            )
+            if isinstance(view_definition, ViewDefinition):
+                own_session = session_of_view(session, view_definition)
+                bound = self._bind_view(view_definition, depth + 1, own_session, session)
                 relation: HudiRelation | ViewRelation | None = None
                 if bound.relations and reference.form != "subject":
-                    self._refuse_travel(reference, f"the view {found.name}")
-                    relation = ViewRelation(self._new_name(), found, bound, own_session)
-            elif found is not None:
+                    self._refuse_travel(reference, f"the view {view_definition.name}")
+                    relation = ViewRelation(self._new_name(), view_definition, bound, own_session)
+            elif view_definition is not None:
                 if reference.form == "subject":
                     raise UnsupportedStatementError(
                         f"the Hudi table {'.'.join(parts)} cannot be cached under its own name",
                         hint=f"CACHE TABLE <name> AS SELECT * FROM {'.'.join(parts)}",
                     )
-                relation = self._hudi_relation(reference, found, parts, names.tokens, session)
+                relation = self._hudi_relation(reference, view_definition, parts, names.tokens, session)
             else:
                 relation = None
             if relation is not None:
@@ -256,14 +258,14 @@ class TableBinder:
             return HudiEntry(database, name, self._context.storage.qualify(name))
         key = (database, name.lower())
         if key not in self._entries:
-            found = self._context.metastore.get_table(database, name.lower())
+            table = self._context.metastore.get_table(database, name.lower())
             entry: HudiEntry | ViewDefinition | None = None
-            if found is None:
+            if table is None:
                 entry = find_spark_view(self._context.spark, database, name)
-            elif found.is_view:
-                entry = definition_of_metastore_view(found)
-            elif is_hudi_table(found):
-                entry = self._hudi_entry(found)
+            elif table.is_view:
+                entry = definition_of_metastore_view(table)
+            elif is_hudi_table(table):
+                entry = self._hudi_entry(table)
             self._entries[key] = entry
         return self._entries[key]
 
@@ -381,16 +383,16 @@ class TableBinder:
     ) -> list[tuple[Span, str]]:
         """The replacements, and those of each `*` over a table whose meta columns the query names."""
         columns = {
-            each.at: self._own_columns(each)
-            for each in relations
-            if isinstance(each, HudiRelation) and each.names_meta_columns
+            relation.at: self._own_columns(relation)
+            for relation in relations
+            if isinstance(relation, HudiRelation) and relation.names_meta_columns
         }
         stars = list_own_columns(names.selects, columns, aliases) if columns else {}
         # The qualifier of `t.*` is replaced with it.
         outside = [
-            each
-            for each in replacements
-            if not any(start <= each[0][0] and each[0][1] <= end for start, end in stars)
+            replacement
+            for replacement in replacements
+            if not any(start <= replacement[0][0] and replacement[0][1] <= end for start, end in stars)
         ]
         return [*outside, *stars.items()]
 

@@ -87,7 +87,7 @@ def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[Metastore
 
 
 def _is_same_table(context: Context, one: MetastoreTable, other: MetastoreTable) -> bool:
-    locations = [hudi_base_path(each) for each in (one, other)]
+    locations = [hudi_base_path(entry) for entry in (one, other)]
     first, second = (
         None if location is None else context.storage.qualify(location) for location in locations
     )

@@ -145,8 +145,8 @@ def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
     shown = []
     for column, position in zip(definition.columns, chosen, strict=False):
         value = functions.col(f"c{position}")
-        given = frame.schema.fields[position].dataType
-        if given.simpleString().lower() != column.type.lower():
+        data_type = frame.schema.fields[position].dataType
+        if data_type.simpleString().lower() != column.type.lower():
             value = value.cast(with_local_zone(column.type))
         shown.append(value.alias(column.name))
     return positional.select(*shown)

@@ -143,12 +143,12 @@ def read_alteration(context: Context, text: str) -> Alteration:
         columns = column_schema([_added_column(each) for each in added])
         return AddColumns(columns, {name: after for name, after in places.items() if after is not None})
     if kind == "DropColumns":
-        names = tuple(_column_name(each, "DROP COLUMN") for each in items_of(plan.columnsToDrop()))
+        names = tuple(_column_name(item, "DROP COLUMN") for item in items_of(plan.columnsToDrop()))
         return DropColumns(names, bool(plan.ifExists()))
     if kind == "RenameColumn":
         return RenameColumn(_column_name(plan.column(), "RENAME COLUMN"), str(plan.newName()))
     if (altered := altered_columns(plan)) is not None:
-        return ChangeColumns(tuple(_changed_column(each) for each in altered))
+        return ChangeColumns(tuple(_changed_column(altered_column) for altered_column in altered))
     if kind == "DropPartitions":
         return _dropped_partitions(plan)
     if kind == "AddPartitions":
@@ -174,7 +174,7 @@ def _dropped_partitions(plan: Any) -> DropPartitions:
             "DROP PARTITION … PURGE is not supported: nothing was run",
             hint="without PURGE the rows are gone at once; files of older versions go with the next clean",
         )
-    specifications = tuple(_specification(each) for each in items_of(plan.parts()))
+    specifications = tuple(_specification(item) for item in items_of(plan.parts()))
     return DropPartitions(specifications, bool(plan.ifExists()), wildcards=True)
 
 
@@ -185,7 +185,7 @@ def _added_partitions(plan: Any) -> AddPartitions:
             "ADD PARTITION … LOCATION is not supported on Hudi tables: nothing was run",
             hint="a partition's directory follows from its values: leave LOCATION out",
         )
-    return AddPartitions(tuple(_specification(each) for each in parts), bool(plan.ifNotExists()))
+    return AddPartitions(tuple(_specification(part) for part in parts), bool(plan.ifNotExists()))
 
 
 def _specification(part: Any) -> dict[str, str | None]:

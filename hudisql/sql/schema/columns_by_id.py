@@ -100,7 +100,7 @@ def _with_change(
 
 def _check_slices(table: HudiTable, table_label: str) -> None:
     if table.properties.has_register_only_partitions or (
-        table.is_bootstrapped and any(each.is_bootstrapped for each in load_file_slices(table))
+        table.is_bootstrapped and any(file_slice.is_bootstrapped for file_slice in load_file_slices(table))
     ):
         raise UnsupportedStatementError(
             f"{table_label} has file groups whose rows are still in source files, which Apache Hudi reads "

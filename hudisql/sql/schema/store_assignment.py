@@ -49,22 +49,22 @@ def with_types(
     types = {field.name: field.dataType for field in frame.schema}
     casts: dict[str, Column] = {}
     for field in wanted:
-        found = types[field.name]
+        data_type = types[field.name]
         length = lengths.get(field.name)
-        if found == field.dataType and length is None:
+        if data_type == field.dataType and length is None:
             continue
         value = sf.col(quote_name(field.name))
-        if members_by_name and not _same_members(found, field.dataType):
-            value, found = _by_members(
-                value, found, field.dataType, f"column '{field.name}' of {table_label}"
+        if members_by_name and not _same_members(data_type, field.dataType):
+            value, data_type = _by_members(
+                value, data_type, field.dataType, f"column '{field.name}' of {table_label}"
             )
-        if not _can_assign(context, found, field.dataType):
+        if not _can_assign(context, data_type, field.dataType):
             raise WriteRefusedError(
                 f"column '{field.name}' of {table_label} is {field.dataType.simpleString()}: "
-                f"a value of type {found.simpleString()} cannot be stored in it",
+                f"a value of type {data_type.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
-        cast = store_cast(context, value, found, field.dataType, field.name)
+        cast = store_cast(context, value, data_type, field.dataType, field.name)
         if length is not None:
             cast = _within_length(cast, length, f"column '{field.name}' of {table_label}")
         casts[field.name] = cast.alias(field.name)
@@ -143,7 +143,7 @@ def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Col
     if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
         _, element = _by_members(value, found.elementType, wanted.elementType, where)
         changed = sf.transform(
-            value, lambda each: _by_members(each, found.elementType, wanted.elementType, where)[0]
+            value, lambda column: _by_members(column, found.elementType, wanted.elementType, where)[0]
         )
         return changed, ArrayType(element)
     if isinstance(found, MapType) and isinstance(wanted, MapType):

@@ -96,7 +96,7 @@ def read_table_definition(
         columns = _column_documents(plan)
     else:
         columns = [as_nullable(column) for column in query_columns]
-    partition_columns = tuple(_partition_column(each) for each in items_of(plan.partitioning()))
+    partition_columns = tuple(_partition_column(item) for item in items_of(plan.partitioning()))
     columns, lengths = _without_lengths(columns)
     schema = _ordered_schema(columns, partition_columns)
     specification = plan.tableSpec()
@@ -120,7 +120,7 @@ def read_table_definition(
         properties,
         _text(specification.location()) or path,
         _text(specification.comment()),
-        frozenset(each["name"] for each in columns if not each["nullable"]),
+        frozenset(column["name"] for column in columns if not column["nullable"]),
         lengths,
     )
 

@@ -37,13 +37,13 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
         line, column = position_at(text, len(text) - len(body), line, column)
         end = tokens.pop().start if tokens[-1].text == ";" else len(body)
         return _Parser(body[:end].rstrip(), tokens, line, column).parse()
-    found = split_script(text)
-    if not found:
+    script_statements = split_script(text)
+    if not script_statements:
         raise syntax_error("there is no statement here", text, 0, line=line, column=column)
-    if len(found) > 1:
-        offset = text.index(found[1].text, len(found[0].text))
+    if len(script_statements) > 1:
+        offset = text.index(script_statements[1].text, len(script_statements[0].text))
         raise syntax_error("more than one statement", text, offset, line=line, column=column)
-    only = found[0]
+    only = script_statements[0]
     column = column + only.column - 1 if only.line == 1 else only.column
     line += only.line - 1
     return _Parser(only.text, tokenize(only.text), line, column).parse()

@@ -183,8 +183,8 @@ def _removed_data_file(message: str) -> str | None:
 
     Spark's own advice, REFRESH TABLE, is for its cached file lists of plain tables.
     """
-    found = (pattern.search(message) for pattern in _GONE)
-    return next((each["path"] for each in found if each is not None and is_data_file(each["path"])), None)
+    matches = (pattern.search(message) for pattern in _GONE)
+    return next((each["path"] for each in matches if each is not None and is_data_file(each["path"])), None)
 
 
 def _checksum_error(path: str) -> QueryError:

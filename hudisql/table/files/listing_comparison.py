@@ -46,11 +46,11 @@ def compare_listings(metadata: MetadataTable) -> Iterator[ComparedFile]:
             [join(table.base_path, path) for path in some], missing_ok=True
         )
         for path, entries in zip(some, stored, strict=True):
-            found = listed.get(path)
+            listed_files = listed.get(path)
             sizes = (
                 {}
-                if found is None
-                else dict(zip(found.names.to_pylist(), found.sizes.to_pylist(), strict=True))
+                if listed_files is None
+                else dict(zip(listed_files.names.to_pylist(), listed_files.sizes.to_pylist(), strict=True))
             )
             yield from _compared(path, _data_files(entries), sizes)
 

@@ -110,40 +110,40 @@ def _grouped(table: HudiTable, paths: Sequence[str], listings: Sequence[Sequence
 def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
     """`list_file_slices` of listed partitions; skeletons have no external files yet."""
     replaced = replaced_file_groups(table, as_of)
-    found = (
+    file_slices = (
         latest_slice(table, path, file_id, groups[file_id], as_of)
         for path, groups in versions.items()
         for file_id in sorted(groups)
         if (path, file_id) not in replaced
     )
     columns = table.file_columns
-    return [replace(file_slice, columns=columns) for file_slice in found if file_slice is not None]
+    return [replace(file_slice, columns=columns) for file_slice in file_slices if file_slice is not None]
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
     """The slices, skeletons with their external files. Raises CorruptTableError if the index lacks one."""
     if not table.is_bootstrapped:
         return slices
-    skeletons = {found.partition_path for found in slices if _is_skeleton(found)}
+    skeletons = {file_slice.partition_path for file_slice in slices if _is_skeleton(file_slice)}
     if not skeletons:
         return slices
     external_files = read_bootstrap_index(table.storage, table.base_path, skeletons)
     attached = []
-    for found in slices:
-        if _is_skeleton(found):
-            external_file = external_files.get((found.partition_path, found.file_id))
+    for file_slice in slices:
+        if _is_skeleton(file_slice):
+            external_file = external_files.get((file_slice.partition_path, file_slice.file_id))
             if external_file is None:
                 raise CorruptTableError(
                     f"the bootstrap index of {table.base_path} does not name the external file of "
-                    f"{found.base_file.path if found.base_file else found.file_id}",
+                    f"{file_slice.base_file.path if file_slice.base_file else file_slice.file_id}",
                     hint="restore .hoodie/.aux/.bootstrap: without it these rows have no data columns",
                 )
-            found = replace(
-                found,
+            file_slice = replace(
+                file_slice,
                 external_file=external_file,
                 accepts_changed_source=table.accepts_changed_sources,
             )
-        attached.append(found)
+        attached.append(file_slice)
     return attached
 
 

@@ -95,10 +95,10 @@ def check_past_state(
             f"{join(partition, file_id) if partition else file_id}",
             None if partitions is None else sorted({partition for partition, _ in lost}),
         )
-    found = groups_without_base(table, slices)
-    if found:
+    groups = groups_without_base(table, slices)
+    if groups:
         raise state_gone_error(
-            table, as_of, DOWNGRADED_LOGS.format(group="/".join(filter(None, min(found)))), partitions
+            table, as_of, DOWNGRADED_LOGS.format(group="/".join(filter(None, min(groups)))), partitions
         )
 
 
@@ -111,13 +111,13 @@ def groups_without_base(table: HudiTable, slices: Collection[FileSlice]) -> set[
     chosen = [file_slice for file_slice in slices if file_slice.base_file is None]
     if table.timeline.layout.has_completion_times or not chosen:
         return set()
-    versions = list_file_versions(table, sorted({each.partition_path for each in chosen}))
+    versions = list_file_versions(table, sorted({file_slice.partition_path for file_slice in chosen}))
     return {
-        (each.partition_path, each.file_id)
-        for each in chosen
+        (file_slice.partition_path, file_slice.file_id)
+        for file_slice in chosen
         if any(
-            version.base_files and time < each.base_instant_time and table.timeline.is_visible(time)
-            for time, version in versions[each.partition_path].get(each.file_id, {}).items()
+            version.base_files and time < file_slice.base_instant_time and table.timeline.is_visible(time)
+            for time, version in versions[file_slice.partition_path].get(file_slice.file_id, {}).items()
         )
     }
 
@@ -200,8 +200,8 @@ def _lost_groups(
     versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
     if not versions:
         return set()
-    found = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
-    lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
+    file_slices = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
+    lost = {group for group, version in versions.items() if not _is_whole(file_slices.get(group), version)}
     lost -= replaced_file_groups(table, as_of)
     # The archive is read only for file groups that seem to be lost.
     return {group for group in lost if deleted.archived_replacements.get(group, "9") > as_of}
@@ -223,24 +223,24 @@ def _deleted_versions(
     deleted: Collection[_DeletedFile], as_of: str, partitions: set[str] | None
 ) -> dict[FileGroupId, _DeletedVersion]:
     """For each file group the newest slice up to `as_of` that a later clean deleted or plans to delete."""
-    found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
-    for each in deleted:
+    deleted_versions: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
+    for deleted_file in deleted:
         # Files that an earlier clean deleted were no longer visible.
-        is_later = each.clean_time > as_of
-        if not is_later or (partitions is not None and each.partition not in partitions):
+        is_later = deleted_file.clean_time > as_of
+        if not is_later or (partitions is not None and deleted_file.partition not in partitions):
             continue
-        file_id, instant_time = _version_of(each.name)
-        version = found[each.partition, file_id]
+        file_id, instant_time = _version_of(deleted_file.name)
+        version = deleted_versions[deleted_file.partition, file_id]
         if version.base_instant_time < instant_time <= as_of:
-            version.base_instant_time, version.names = instant_time, {each.name}
+            version.base_instant_time, version.names = instant_time, {deleted_file.name}
         elif instant_time == version.base_instant_time:
-            version.names.add(each.name)
-    return {group: version for group, version in found.items() if version.base_instant_time}
+            version.names.add(deleted_file.name)
+    return {group: version for group, version in deleted_versions.items() if version.base_instant_time}
 
 
 def _files_deleted_after(table: HudiTable, as_of: str) -> _Deletions:
     """The files of the cleans after an instant time, archived ones too; each clean is read once."""
-    found = [
+    deleted_files = [
         _DeletedFile(clean.timestamp, partition, name)
         for clean in table.timeline.instants
         if clean.action == CLEAN and clean.timestamp > as_of
@@ -248,12 +248,12 @@ def _files_deleted_after(table: HudiTable, as_of: str) -> _Deletions:
     ]
     # No clean deletes what a savepoint protects.
     if as_of not in table.timeline.savepoints:
-        found += [
+        deleted_files += [
             _DeletedFile(entry.instant.timestamp, partition, name)
             for entry in archived_cleans_after(table, as_of)
             for partition, name in _files_deleted(entry.record.get("hoodieCleanMetadata") or {})
         ]
-    return _Deletions(table, found)
+    return _Deletions(table, deleted_files)
 
 
 def _version_of(name: str) -> tuple[str, str]:

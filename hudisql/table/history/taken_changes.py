@@ -52,7 +52,7 @@ def _bootstrap_hash(table: HudiTable, until: str) -> str:
     """A hash of the bootstrap of this instant; empty for other commits, or if it is archived."""
     if until not in BOOTSTRAP_INSTANT_TIMES or table.timeline.layout.has_completion_times:
         return ""
-    commit = next((each for each in table.timeline.commits if each.timestamp == until), None)
+    commit = next((instant for instant in table.timeline.commits if instant.timestamp == until), None)
     path = "" if commit is None else table.instant_path(commit)
     info = table.storage.info(path) if path else None
     if info is None:

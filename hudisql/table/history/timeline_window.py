@@ -98,7 +98,7 @@ def timeline_window(
     if policy == "USE_TRANSITION_TIME":
         times = completion_times(table, table.timeline.commits)
         chosen = [commit for commit in table.timeline.commits if first < times[commit]]
-        chosen = [each for each in chosen if last is None or times[each] <= last]
+        chosen = [instant for instant in chosen if last is None or times[instant] <= last]
         starts = table.timeline.first_active_time
         if starts is not None and first < starts and is_archived(table):
             raise state_gone_error(
@@ -126,7 +126,7 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
 
     times = completion_times(table, table.timeline.commits)
     chosen = tuple(sorted(each for each, time in times.items() if is_inside(time)))
-    active = {each.timestamp for each in times}
+    active = {instant.timestamp for instant in times}
     starts = first_active_completion(table, times)
     reaches_back = starts is None or first < starts
     known = archived_completion_times(table) if reaches_back else completions_archived_since(table, first)
@@ -137,7 +137,7 @@ def _window_by_completion(table: HudiTable, first: str, last: str | None) -> Tim
         is_open=bool(archived),
         by_transition_time=True,
         # Slices as of the last completion: a log file belongs to its commit's completion time.
-        last_archived=max([*archived.values(), *(times[each] for each in chosen)], default=""),
+        last_archived=max([*archived.values(), *(times[instant] for instant in chosen)], default=""),
         archived=frozenset(archived),
         merges_own_records=True,
     )
@@ -195,17 +195,17 @@ def instant_time_of_bound(text: str, what: str) -> str:
 
     Raises InvalidArgumentError.
     """
-    found = parse_point_in_time(text.strip())
-    if found is None and text.strip().isdigit():
+    point = parse_point_in_time(text.strip())
+    if point is None and text.strip().isdigit():
         # Hudi compares texts: 000 is before all instants.
         return text.strip()
-    if found is None:
+    if point is None:
         raise InvalidArgumentError(
             f"{what} is '{text}', which is not an instant time",
             hint="write an instant time (yyyyMMddHHmmssSSS), '2024-03-01 12:00:00', '2024-03-01', or for "
             "a begin 'earliest'",
         )
-    return found
+    return point
 
 
 def _without_hollow_commits(

@@ -60,14 +60,14 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
 def render_index_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
     """The content of the file, for indexes without options."""
     document = {
-        each.name: {
-            "indexName": each.name,
-            "indexType": each.kind,
-            "indexFunction": each.kind,
-            "sourceFields": list(each.columns),
+        definition.name: {
+            "indexName": definition.name,
+            "indexType": definition.kind,
+            "indexFunction": definition.kind,
+            "sourceFields": list(definition.columns),
             "indexOptions": {},
-            "version": each.version,
+            "version": definition.version,
         }
-        for each in definitions
+        for definition in definitions
     }
     return json.dumps({"indexDefinitions": document}, indent=2).encode()

@@ -90,8 +90,10 @@ class MetadataTable:
 
         Another writer that makes one of them has an instant of its own for that.
         """
-        made = [each for each in self.own.timeline.completed if each.timestamp.startswith(_BEFORE_ALL)]
-        return bool(self.own.properties.get(STATISTICS_OF_SOURCES)) and len(made) <= 1
+        instants = [
+            instant for instant in self.own.timeline.completed if instant.timestamp.startswith(_BEFORE_ALL)
+        ]
+        return bool(self.own.properties.get(STATISTICS_OF_SOURCES)) and len(instants) <= 1
 
     def list_partitions(self) -> list[str]:
         """The paths of the table's partitions, sorted; "" for a table without partitions.
@@ -112,8 +114,8 @@ class MetadataTable:
         out.
         """
         keys = None if paths is None else [path or NON_PARTITIONED for path in paths]
-        found = self._listings(keys)
-        return {_path_of(key): listed for key, listed in found.items() if key != ALL_PARTITIONS}
+        listings = self._listings(keys)
+        return {_path_of(key): listed for key, listed in listings.items() if key != ALL_PARTITIONS}
 
     def read_records(self, index: str, keys: Collection[str] | None = None) -> MetadataRecords:
         """The newest records of an index other than `files`, sorted by key; of `keys` only, if given.
@@ -148,7 +150,7 @@ class MetadataTable:
         if self.own.timeline.layout.has_completion_times:
             groups = completion_slicing(self.own).slice_partition(index, groups)
         slices = (latest_slice(self.own, index, file_id, groups[file_id]) for file_id in sorted(groups))
-        return [found for found in slices if found is not None]
+        return [file_slice for file_slice in slices if file_slice is not None]
 
     def counts(self, instant_time: str) -> bool:
         """True if records in log files of this instant are read."""
@@ -207,7 +209,7 @@ class MetadataTable:
     ) -> list[list[MetadataRecords]]:
         """The records of each file group: those of its base file, then those of its log files in order."""
         read = partial(read_metadata_records, index=index, keys=keys, are_prefixes=are_prefixes)
-        return [self._layers(found, read) for found in self.latest_slices(index)]
+        return [self._layers(file_slice, read) for file_slice in self.latest_slices(index)]
 
     def _layers(self, file_slice: FileSlice, read: Callable[..., MetadataRecords]) -> list[MetadataRecords]:
         storage, layers = self.own.storage, []

@@ -83,8 +83,8 @@ def named_partitions(table: HudiTable) -> list[TablePartition] | None:
         return None
     if len(columns) == 1 and pa.types.is_temporal(columns[0].type) and not all(map(is_whole_time, paths)):
         return list_partitions(table)
-    found = (_partition_named(table, path) for path in paths)
-    return [partition for partition in found if partition is not None]
+    partitions = (_partition_named(table, path) for path in paths)
+    return [partition for partition in partitions if partition is not None]
 
 
 def first_directories(table: HudiTable) -> list[TablePartition]:
@@ -93,8 +93,8 @@ def first_directories(table: HudiTable) -> list[TablePartition]:
     A directory may lack the marker, and may be the first of a value with slashes.
     """
     paths = directories_at_depth(table, 1) or []
-    found = (_partition_named(table, path) for path in paths)
-    return [partition for partition in found if partition is not None]
+    partitions = (_partition_named(table, path) for path in paths)
+    return [partition for partition in partitions if partition is not None]
 
 
 def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
@@ -108,7 +108,12 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
         listed = list_table_directories(table, paths)
         found = [path for path, each in zip(paths, listed, strict=True) if each.is_partition]
         yield [partition_of(table, path) for path in found]
-        below = [path for each in listed if not each.is_partition for path in each.children]
+        below = [
+            path
+            for table_directory in listed
+            if not table_directory.is_partition
+            for path in table_directory.children
+        ]
         left, some = [*below, *left], min(2 * some, _MOST_TOGETHER)
 
 
@@ -119,7 +124,7 @@ def partitions_along(table: HudiTable, path: str) -> list[TablePartition]:
     for directory, listed in zip(above, list_table_directories(table, above), strict=True):
         if listed.is_partition:
             return [partition_of(table, directory)]
-    return [partition_of(table, each) for each in list_partition_paths(table, start=path)]
+    return [partition_of(table, partition_path) for partition_path in list_partition_paths(table, start=path)]
 
 
 def possible_partitions(table: HudiTable) -> list[TablePartition]:
@@ -247,7 +252,12 @@ def list_partition_paths(
     while level:
         listed = list_table_directories(table, level)
         found += [path for path, each in zip(level, listed, strict=True) if each.is_partition]
-        level = [path for each in listed if not each.is_partition for path in each.children]
+        level = [
+            path
+            for table_directory in listed
+            if not table_directory.is_partition
+            for path in table_directory.children
+        ]
         if leads_to is not None:
             level = [path for path, is_kept in zip(level, leads_to(level), strict=True) if is_kept]
     return sorted(found)
@@ -272,7 +282,7 @@ def list_data_directories(table: HudiTable) -> list[str]:
     while level:
         listings = table.storage.list_directories([join(table.base_path, path) for path in level])
         by_path = list(zip(level, listings, strict=True))
-        found += [path for path, entries in by_path if any(is_data_file(each.path) for each in entries)]
+        found += [path for path, entries in by_path if any(is_data_file(entry.path) for entry in entries)]
         level = [
             f"{path}/{entry.name}" if path else entry.name
             for path, entries in by_path

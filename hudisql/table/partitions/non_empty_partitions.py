@@ -36,7 +36,7 @@ def choose_non_empty(table: HudiTable, partitions: Sequence[TablePartition]) -> 
     find a visible one. Raises StorageError.
     """
     registered = registered_partitions(table).by_path
-    paths = [each.path for each in partitions if each.path not in registered]
+    paths = [partition.path for partition in partitions if partition.path not in registered]
     listings = take_files(table, paths)
     replaced = replaced_file_groups(table) if paths else frozenset()
     found = {
@@ -44,7 +44,7 @@ def choose_non_empty(table: HudiTable, partitions: Sequence[TablePartition]) -> 
         for path, entries in zip(paths, listings, strict=True)
         if _holds_slice(table, path, entries, replaced)
     }
-    return [each for each in partitions if each.path in registered or each.path in found]
+    return [partition for partition in partitions if partition.path in registered or partition.path in found]
 
 
 def _holds_slice(

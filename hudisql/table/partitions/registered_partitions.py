@@ -139,11 +139,11 @@ def registered_slices(
     Raises SourceChangedError if a directory is gone, UnsupportedTableError if another writer has written into
     such a partition.
     """
-    found: list[FileSlice] = []
+    file_slices: list[FileSlice] = []
     for partition, files in zip(partitions, files_of_registered(table, partitions), strict=True):
         if files and partition.path in written:
             raise _written_by_others(table, partition)
-        found += [
+        file_slices += [
             FileSlice(
                 partition.path,
                 file.path,
@@ -154,15 +154,15 @@ def registered_slices(
             )
             for file in files
         ]
-    return found
+    return file_slices
 
 
 def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: str = "") -> None:
     """Raise RegisterOnlyError if one of the partitions (paths) is register-only and has files."""
     if not table.properties.has_register_only_partitions:
         return
-    found = registered_partitions(table, own_instant=own_instant).among(paths)
-    if filled := _with_files(table, found):
+    partitions = registered_partitions(table, own_instant=own_instant).among(paths)
+    if filled := _with_files(table, partitions):
         raise register_only_error(table, filled)
 
 
@@ -214,36 +214,38 @@ def end_registration(table: HudiTable, instant_time: str, partitions: Collection
 def _still_registered(
     table: HudiTable, recorded: Iterable[RegisteredPartition], as_of: str | None, own_instant: str
 ) -> dict[str, RegisteredPartition]:
-    ends = _first_takers(table, {each.path for each in recorded}, own_instant)
+    ends = _first_takers(table, {partition.path for partition in recorded}, own_instant)
     first = table.timeline.first_active_time or ""
     if as_of is not None and as_of < first and any(not end.instant_time for end in ends.values()):
         raise NoSuchStateError(
             f"it is no longer known which partitions of {table.base_path} were register-only at {as_of}",
             hint=f"ask for {first} or a later instant",
         )
-    found = {}
-    for each in recorded:
-        taken = ends.get(each.path)
+    partitions = {}
+    for partition in recorded:
+        taken = ends.get(partition.path)
         if taken is None:
-            found[each.path] = each
+            partitions[partition.path] = partition
         elif as_of is not None and taken.instant_time > as_of:
-            ended = [source for source in taken.sources if source.partition_path == each.path]
+            ended = [source for source in taken.sources if source.partition_path == partition.path]
             files = tuple(source.file for source in ended if source.is_file)
             was_gone = any(source.file.length == GONE_DIRECTORY for source in ended)
-            found[each.path] = RegisteredPartition(each.path, each.directory, None if was_gone else files)
-    return found
+            partitions[partition.path] = RegisteredPartition(
+                partition.path, partition.directory, None if was_gone else files
+            )
+    return partitions
 
 
 def _first_takers(table: HudiTable, paths: Collection[str], own_instant: str) -> dict[str, ResyncList]:
     """The list of the first commit that took files of each partition (path)."""
     lists = read_resync_lists(table, as_opened=True)
-    found: dict[str, ResyncList] = {}
-    for each in sorted(lists.lists, key=lambda each: each.instant_time):
+    resync_lists: dict[str, ResyncList] = {}
+    for each in sorted(lists.lists, key=lambda resync_list: resync_list.instant_time):
         is_complete = lists.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
         if is_complete or (own_instant and each.instant_time == own_instant):
             taken = {source.partition_path for source in each.sources}.intersection(paths)
-            found = {**dict.fromkeys(taken, each), **found}
-    return found
+            resync_lists = {**dict.fromkeys(taken, each), **resync_lists}
+    return resync_lists
 
 
 def files_of_registered(
@@ -277,7 +279,9 @@ def _list_files(
 ) -> list[tuple[ExternalFile, ...]]:
     ignore = table.properties.bootstrap_ignore
     live = [partition for partition in partitions if partition.files is None]
-    listings = table.storage.list_directories([each.directory for each in live], missing_ok=missing_ok)
+    listings = table.storage.list_directories(
+        [partition.directory for partition in live], missing_ok=missing_ok
+    )
     listed = {
         each.path: tuple(
             ExternalFile(entry.path, entry.length, entry.modification_time_ms)

@@ -99,20 +99,20 @@ class ResyncLists:
         """The source files whose rows completed resyncs have written, by path."""
         return {
             source.file.path: source
-            for each in self.lists
-            if self.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
-            for source in each.sources
+            for resync_list in self.lists
+            if self.states[resync_list.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
+            for source in resync_list.sources
             if source.is_file
         }
 
     @property
     def last_number(self) -> int:
         """The highest number of a list, 0 if there is none."""
-        return max((each.number for each in self.lists), default=0)
+        return max((resync_list.number for resync_list in self.lists), default=0)
 
     def in_state(self, state: ResyncState) -> tuple[ResyncList, ...]:
         """The lists whose commits are in that state."""
-        return tuple(each for each in self.lists if self.states[each.number] is state)
+        return tuple(resync_list for resync_list in self.lists if self.states[resync_list.number] is state)
 
 
 def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLists:
@@ -127,17 +127,17 @@ def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLis
     now = table if as_opened else table.reopened()
     committed = {commit.timestamp for commit in now.timeline.commits} | {_MERGED}
     pending = {instant.timestamp for instant in now.timeline.pending}
-    absent = {each.instant_time for each in lists} - committed - pending
+    absent = {resync_list.instant_time for resync_list in lists} - committed - pending
     archived: Collection[str] = archived_commits(now, now.timeline) if absent else ()
     states = {}
-    for each in lists:
-        if each.instant_time in committed:
-            states[each.number] = ResyncState.COMMITTED
-        elif each.instant_time in archived:
-            states[each.number] = ResyncState.ARCHIVED
+    for resync_list in lists:
+        if resync_list.instant_time in committed:
+            states[resync_list.number] = ResyncState.COMMITTED
+        elif resync_list.instant_time in archived:
+            states[resync_list.number] = ResyncState.ARCHIVED
         else:
-            is_pending = each.instant_time in pending
-            states[each.number] = ResyncState.PENDING if is_pending else ResyncState.GONE
+            is_pending = resync_list.instant_time in pending
+            states[resync_list.number] = ResyncState.PENDING if is_pending else ResyncState.GONE
     return ResyncLists(tuple(lists), states)
 
 
@@ -151,7 +151,9 @@ def record_resync(
     and if the commit of a list is still pending; StorageError.
     """
     kept = {instant.timestamp for instant in table.timeline.instants}
-    under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in kept]
+    under_way = [
+        resync_list for resync_list in lists.in_state(ResyncState.PENDING) if resync_list.instant_time in kept
+    ]
     number = lists.last_number + 1
     try:
         if under_way:
@@ -188,14 +190,16 @@ def _tidy(table: HudiTable, lists: ResyncLists, number: int) -> None:
     is never deleted, so no number is used twice.
     """
     storage, base_path = table.storage, table.base_path
-    storage.delete_files([_path(base_path, each.number) for each in lists.in_state(ResyncState.GONE)])
+    storage.delete_files(
+        [_path(base_path, resync_list.number) for resync_list in lists.in_state(ResyncState.GONE)]
+    )
     archived = lists.in_state(ResyncState.ARCHIVED)
     if not archived:
         return
-    merged = [*archived, *(each for each in lists.lists if each.instant_time == _MERGED)]
-    sources = {source.file.path: source for each in merged for source in each.sources}
+    merged = [*archived, *(resync_list for resync_list in lists.lists if resync_list.instant_time == _MERGED)]
+    sources = {source.file.path: source for resync_list in merged for source in resync_list.sources}
     _create(storage, base_path, ResyncList(number, _MERGED, tuple(sources.values())))
-    storage.delete_files([_path(base_path, each.number) for each in merged])
+    storage.delete_files([_path(base_path, resync_list.number) for resync_list in merged])
 
 
 def _path(base_path: str, number: int) -> str:

@@ -81,7 +81,7 @@ def directories_at_depth(table: HudiTable, depth: int) -> list[str] | None:
     level = [""]
     for _ in range(depth):
         listed = list_table_directories(table, level)
-        if any(each.is_partition for each in listed):
+        if any(table_directory.is_partition for table_directory in listed):
             return None
-        level = [path for each in listed for path in each.children]
+        level = [path for table_directory in listed for path in table_directory.children]
     return sorted(level)

@@ -160,20 +160,20 @@ class _Contents:
 
 def _contents(storage: Storage, base_path: str, *, until_other: bool = False) -> _Contents:
     """With `until_other` deeper directories are not listed once there is a file that is not a marker."""
-    found = _Contents([], [], [base_path])
+    contents = _Contents([], [], [base_path])
     level = [base_path]
-    while level and not (until_other and found.others):
+    while level and not (until_other and contents.others):
         entries = [entry for listing in storage.list_directories(level) for entry in listing]
         for file in (entry for entry in entries if not entry.is_directory):
             is_marker = file.name.startswith(PARTITION_METADATA_FILE)
-            (found.markers if is_marker else found.others).append(file.path)
+            (contents.markers if is_marker else contents.others).append(file.path)
         level = [
             entry.path
             for entry in entries
             if entry.is_directory and is_inside(storage.resolve(entry.path), storage.resolve(base_path))
         ]
-        found.directories.extend(level)
-    return found
+        contents.directories.extend(level)
+    return contents
 
 
 def _delete_markers(storage: Storage, contents: _Contents) -> None:

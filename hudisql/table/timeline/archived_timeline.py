@@ -71,12 +71,12 @@ def read_archived_entries(
         entries = list(history_entries(table, history_files(table), payload, containing))
         return sorted(entries, key=lambda each: each.instant)
     paths = [entry.path for _, entry in list_archive_files(table)]
-    found = {
+    archived_entries = {
         (each.instant.timestamp, each.instant.action, each.instant.state): each
         for path, content in zip(paths, table.storage.read_files(paths), strict=True)
         for each in parse_archive_file(content, path, payload, containing)
     }
-    return [found[key] for key in sorted(found)]
+    return [archived_entries[key] for key in sorted(archived_entries)]
 
 
 @dataclass(slots=True)
@@ -121,9 +121,9 @@ class ArchiveReader:
                 if each.timestamp == instant.timestamp
                 for entry in entries_of(each, path, payload)
             )
-            return next((each for each in entries if each.instant == instant), None)
-        found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
-        return next((each for each in found if each.instant == instant), None)
+            return next((entry for entry in entries if entry.instant == instant), None)
+        archived_entries = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
+        return next((each for each in archived_entries if each.instant == instant), None)
 
     def content(self, instant: Instant, path: str) -> bytes | None:
         """The content of the instant's file, if it is in this archive file.
@@ -179,7 +179,7 @@ def commits_in_archive(table: TableMetaClient, since: str = "0") -> frozenset[st
     if table.timeline.layout.has_completion_times:
         files = [file for file in history_files(table) if file.last >= since]
         instants = archived_instants(table, files)
-        return frozenset(each.timestamp for each in instants if each.action in COMMIT_ACTIONS)
+        return frozenset(instant.timestamp for instant in instants if instant.action in COMMIT_ACTIONS)
     paths = _paths_written_since(table, since)
     return frozenset(
         instant.timestamp
@@ -238,7 +238,7 @@ def _epoch_ms(instant_time: str) -> float:
 
 def archived_instants(table: TableMetaClient, files: Sequence[HistoryFile]) -> list[Instant]:
     """The completed instants of the files, without their contents. Raises CorruptTableError, StorageError."""
-    return [_completed(each) for each in read_history(table.storage, files)]
+    return [_completed(instant) for instant in read_history(table.storage, files)]
 
 
 def history_entries(
@@ -250,8 +250,8 @@ def history_entries(
     CorruptTableError, StorageError.
     """
     for file in files:
-        for each in read_history(table.storage, [file], contents=True):
-            yield from entries_of(each, file.path, payload, containing)
+        for instant in read_history(table.storage, [file], contents=True):
+            yield from entries_of(instant, file.path, payload, containing)
 
 
 def entries_of(

@@ -90,7 +90,7 @@ def completions_archived_since(table: TableMetaClient, moment: str) -> Mapping[s
     StorageError.
     """
     files = history_files(table)
-    infos = table.storage.infos([each.path for each in files])
+    infos = table.storage.infos([history_file.path for history_file in files])
     newer = [
         file
         for file, info in zip(files, infos, strict=True)

@@ -44,9 +44,9 @@ def read_instants(table: TableMetaClient, instants: Sequence[Instant]) -> Iterat
             yield _read_anywhere(table, some[0])
             continue
         try:
-            yield from table.storage.read_files([table.instant_path(each) for each in some])
+            yield from table.storage.read_files([table.instant_path(instant) for instant in some])
         except NoSuchPathError:
-            yield from [_read_anywhere(table, each) for each in some]
+            yield from [_read_anywhere(table, instant) for instant in some]
 
 
 def read_commit(table: TableMetaClient, commit: Instant) -> CommitMetadata:

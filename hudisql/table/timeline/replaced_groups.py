@@ -70,8 +70,8 @@ def replacement_times(table: TableMetaClient) -> dict[FileGroupId, str]:
 
 
 def _groups_by_commit(table: TableMetaClient, as_of: str | None) -> dict[Instant, frozenset[FileGroupId]]:
-    commits = [each for each in table.timeline.commits_until(as_of) if each.action == REPLACE_COMMIT]
-    found = {each: _replaced.get((table.base_path, each)) for each in commits}
+    commits = [instant for instant in table.timeline.commits_until(as_of) if instant.action == REPLACE_COMMIT]
+    found = {instant: _replaced.get((table.base_path, instant)) for instant in commits}
     unknown = [commit for commit, groups in found.items() if groups is None]
     for commit, by_partition in zip(
         unknown,

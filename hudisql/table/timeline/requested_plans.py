@@ -40,10 +40,13 @@ def is_clustering(table: TableMetaClient, instant: Instant) -> bool:
     """
     if instant.completed_action != REPLACE_COMMIT:
         return False
-    found = read_requested_replace(table, instant.timestamp)
-    if found is None or not found[0]:
+    requested_replace = read_requested_replace(table, instant.timestamp)
+    if requested_replace is None or not requested_replace[0]:
         return False
-    return load_codec("HoodieRequestedReplaceMetadata").decode(*found).get("operationType") == "CLUSTER"
+    return (
+        load_codec("HoodieRequestedReplaceMetadata").decode(*requested_replace).get("operationType")
+        == "CLUSTER"
+    )
 
 
 def planned_file_groups(table: TableMetaClient, instant: Instant) -> frozenset[tuple[str, str]]:

@@ -31,7 +31,10 @@ def file_columns_of(table: TableMetaClient, extra_metadata: Mapping[str, str | N
     if not text:
         return None
     current = parse_internal_schema(text)
-    versions = {each.version_id: each for each in read_schema_history(table, with_archived=True)}
+    versions = {
+        internal_schema.version_id: internal_schema
+        for internal_schema in read_schema_history(table, with_archived=True)
+    }
     versions[current.version_id] = current
     return FileColumns(current, tuple(versions[number] for number in sorted(versions, reverse=True)))
 

@@ -264,7 +264,7 @@ def _make_job(
     options: WriteOptions,
 ) -> _Job:
     table = commit.table
-    paths = {each.partition_path for each in groups}
+    paths = {group.partition_path for group in groups}
     names = [column.name for column in table.partition_columns]
     values = {path: dict(zip(names, partition_of(table, path).values, strict=True)) for path in paths}
     slices = [file_slice for group in groups for file_slice in group.slices]
@@ -272,7 +272,7 @@ def _make_job(
     return _Job(
         replace(context, appends=False),
         tuple(groups),
-        tuple(values[each.partition_path] for each in groups),
+        tuple(values[group.partition_path] for group in groups),
         order,
         table.full_schema,
     )

@@ -171,7 +171,7 @@ class _Column:
 
     def finish(self) -> StoredColumn:
         """The whole column."""
-        values, ends, valid = (each.finish() for each in (self._values, self._ends, self._valid))
+        values, ends, valid = (stream.finish() for stream in (self._values, self._ends, self._valid))
         if self._dictionary is not None:
             kind, buffers = pa.int16(), [None, values]
         elif self._kind in _LARGE:
@@ -187,8 +187,8 @@ class _Column:
 
     def close(self) -> None:
         """Close the files."""
-        for each in (self._values, self._ends, self._valid):
-            each.close()
+        for stream in (self._values, self._ends, self._valid):
+            stream.close()
 
     def _add_validity(self, valid: np.ndarray) -> None:
         if not self._has_nulls:

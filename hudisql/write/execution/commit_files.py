@@ -143,7 +143,7 @@ def _metadata(
     extra_metadata: Mapping[str, str],
 ) -> CommitMetadata:
     table = commit.table
-    ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
+    ordered = sorted(files, key=lambda written_file: (written_file.partition_path, written_file.file_id))
     checkpoint = {} if commit.checkpoint is None else commit.checkpoint.extra_metadata
     return new_commit_metadata(
         (write_stat(table.base_path, file) for file in ordered),

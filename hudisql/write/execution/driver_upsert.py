@@ -213,17 +213,17 @@ def _tag_by_index(
         incoming = rows.slice(start, stop - start)
         if not incoming.num_rows:
             continue
-        found = tag(table, paths[start].as_py(), incoming.column(RECORD_KEY).combine_chunks())
-        if found is None:
+        key_locations = tag(table, paths[start].as_py(), incoming.column(RECORD_KEY).combine_chunks())
+        if key_locations is None:
             left.append(incoming)
             continue
-        is_stored = found.file_ids.is_valid().to_numpy(zero_copy_only=False)
-        if found.is_stored is not None:
-            is_stored = is_stored & found.is_stored
+        is_stored = key_locations.file_ids.is_valid().to_numpy(zero_copy_only=False)
+        if key_locations.is_stored is not None:
+            is_stored = is_stored & key_locations.is_stored
         is_deleted = _deleted(incoming, deletes=deletes)
         operations = np.where(is_deleted, int(RowOperation.DELETE), int(RowOperation.UPSERT))
         operations[~is_stored] = int(RowOperation.INSERT)
-        changes = _changes(incoming, table.schema, operations, found.file_ids)
+        changes = _changes(incoming, table.schema, operations, key_locations.file_ids)
         stays = is_stored | ~is_deleted
         tagged.append(changes if stays.all() else changes.filter(pa.array(stays)))
     return tagged, pa.concat_tables(left)

@@ -20,9 +20,9 @@ from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files
 
 def check_commit_is_open(write_context: WriteContext) -> None:
     """Call before creating a file. Raises WriteConflictError if the commit is not inflight, StorageError."""
-    found = _states(write_context)
-    if not found.is_inflight or found.completed is not None:
-        raise _over(write_context, is_completed=found.completed is not None)
+    instant_states = _states(write_context)
+    if not instant_states.is_inflight or instant_states.completed is not None:
+        raise _over(write_context, is_completed=instant_states.completed is not None)
 
 
 def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]) -> None:
@@ -31,9 +31,9 @@ def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]
 
     Raises WriteConflictError then, StorageError.
     """
-    found = _states(write_context)
-    completed = found.completed
-    if found.is_inflight and completed is None:
+    instant_states = _states(write_context)
+    completed = instant_states.completed
+    if instant_states.is_inflight and completed is None:
         return
     named: Collection[str] = ()
     if completed is not None:

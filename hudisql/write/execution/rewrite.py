@@ -101,7 +101,7 @@ def rewrite_slices(
         appends=False,
     )
     names = [column.name for column in table.partition_columns]
-    made = (
+    write_tasks = (
         make_write_task(
             write_context,
             number,
@@ -115,10 +115,10 @@ def rewrite_slices(
     if spark is None:
         return [
             written
-            for task in made
+            for task in write_tasks
             for written in rewrite_slice(write_context, task.of_attempt(first_attempt))
         ]
-    tasks = [pickle.dumps(each) for each in made]
+    tasks = [pickle.dumps(write_task) for write_task in write_tasks]
     shared = spark.sparkContext.broadcast(tasks)
 
     def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -68,8 +68,8 @@ def refuse_stored_keys(
         sf.col(PARTITION).alias(STORED_PARTITION),
         sf.col(FILE_GROUP).alias(STORED_GROUP),
     )
-    kept = stored.join(removed, [STORED_KEY, STORED_PARTITION, STORED_GROUP], "left_anti")
-    keys = kept.select(STORED_KEY).distinct().orderBy(STORED_KEY).limit(_SHOWN_KEYS + 1).collect()
+    frame = stored.join(removed, [STORED_KEY, STORED_PARTITION, STORED_GROUP], "left_anti")
+    keys = frame.select(STORED_KEY).distinct().orderBy(STORED_KEY).limit(_SHOWN_KEYS + 1).collect()
     if keys:
         shown = ", ".join(f"'{row[0]}'" for row in keys[:_SHOWN_KEYS]) + " …" * (len(keys) > _SHOWN_KEYS)
         raise WriteRefusedError(

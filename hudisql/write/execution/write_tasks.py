@@ -162,7 +162,9 @@ def _append(
         append_changes(write_context.storage, merge, changes, write_context.log_file_config, create_marker)
     )
     milliseconds = round((time.perf_counter() - started) * 1000)
-    combined = changes.num_rows - sum(each.updated + each.deleted + each.moved for each in logged)
+    combined = changes.num_rows - sum(
+        logged_changes.updated + logged_changes.deleted + logged_changes.moved for logged_changes in logged
+    )
     return [
         WrittenFile(
             file_id=merge.file_slice.file_id,

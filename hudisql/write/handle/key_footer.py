@@ -69,11 +69,11 @@ class KeyFooter:
 
     def _make_filter(self, times: int) -> BloomFilter:
         """A filter with the buffered keys, sized for `times` as many."""
-        made = _filter_for(times * sum(len(keys) for keys in self._buffered_keys), self._fpp)
+        bloom_filter = _filter_for(times * sum(len(keys) for keys in self._buffered_keys), self._fpp)
         for keys in self._buffered_keys:
-            made.add(keys)
-        self._bloom_filter, self._buffered_keys = made, []
-        return made
+            bloom_filter.add(keys)
+        self._bloom_filter, self._buffered_keys = bloom_filter, []
+        return bloom_filter
 
 
 def _filter_for(entries: int, fpp: float) -> BloomFilter:

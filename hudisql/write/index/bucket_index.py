@@ -64,7 +64,7 @@ def groups_of_buckets(
     Raises UnsupportedTableError for file groups that are not buckets (as after a bootstrap), or for another
     number of buckets.
     """
-    found: dict[tuple[str, int], FileSlice] = {}
+    file_slices: dict[tuple[str, int], FileSlice] = {}
     for file_slice in slices:
         bucket = bucket_of_file_id(file_slice.file_id)
         where = (
@@ -81,10 +81,10 @@ def groups_of_buckets(
                 f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
                 hint="set it to the number that the table was written with",
             )
-        if (file_slice.partition_path, bucket) in found:
+        if (file_slice.partition_path, bucket) in file_slices:
             raise UnsupportedTableError(f"{where} is the second one of its bucket")
-        found[file_slice.partition_path, bucket] = file_slice
-    return found
+        file_slices[file_slice.partition_path, bucket] = file_slice
+    return file_slices
 
 
 def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:

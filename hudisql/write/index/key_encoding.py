@@ -67,12 +67,14 @@ def _telling_slices(table: HudiTable) -> list[FileSlice]:
 
     Another Hudi version may have written the newest keys than the oldest ones.
     """
-    found = next((some for each in walk_partitions(table) if (some := load_file_slices(table, each))), [])
-    newest = [each for each in table.timeline.commits if each.timestamp not in BOOTSTRAP_INSTANT_TIMES]
+    file_slices = next(
+        (some for partition in walk_partitions(table) if (some := load_file_slices(table, partition))), []
+    )
+    newest = [commit for commit in table.timeline.commits if commit.timestamp not in BOOTSTRAP_INSTANT_TIMES]
     paths: set[str] = set()
     for metadata in read_commits(table, newest[-_NEWEST_COMMITS:]):
         paths |= set(sorted(metadata.partition_to_write_stats)[:_PARTITIONS_OF_A_COMMIT])
-    return [*found, *load_file_slices(table, partitions_at(table, paths))]
+    return [*file_slices, *load_file_slices(table, partitions_at(table, paths))]
 
 
 def _sample_keys_of_table(table: HudiTable, slices: list[FileSlice], prefix: str) -> list[str]:

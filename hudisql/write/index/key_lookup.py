@@ -167,8 +167,15 @@ def _stored_rows(
     )
     if not lookups:
         return local_frame(spark, output.empty_table(), spark_struct(output))
-    if sent is not None and sum(stored_bytes(each.file_slice) for each in lookups) <= _FEW_BYTES:
-        read = [batch for each in lookups for batch in _rows_of_slice(storage, each, index, sent, output)]
+    if (
+        sent is not None
+        and sum(stored_bytes(slice_lookup.file_slice) for slice_lookup in lookups) <= _FEW_BYTES
+    ):
+        read = [
+            batch
+            for slice_lookup in lookups
+            for batch in _rows_of_slice(storage, slice_lookup, index, sent, output)
+        ]
         return local_frame(spark, pa.Table.from_batches(read, output), spark_struct(output))
     tasks = min(len(lookups), 4 * spark.sparkContext.defaultParallelism)
     pieces = spark.sparkContext.broadcast(

@@ -98,8 +98,8 @@ class PartitionPaths:
         """
         wanted = sorted({path for path in paths if path is not None})
         self._list_together(wanted)
-        found = (self.existing(path) for path in wanted)
-        return [partition for partition in found if partition is not None]
+        partitions = (self.existing(path) for path in wanted)
+        return [partition for partition in partitions if partition is not None]
 
     def is_known(self, path: str) -> bool:
         """True if the partition exists, as far as the store was asked."""
@@ -169,7 +169,7 @@ class PartitionPaths:
             other = self._render(texts, hive_style=not is_hive_style)
             if other.partition("/")[0] in self._listed:
                 names.append(other)
-        return [each for each in names if each != path]
+        return [name for name in names if name != path]
 
     def _texts(self, values: Values) -> list[str | None]:
         return [
@@ -266,7 +266,7 @@ class PartitionPaths:
             return self._generator.paths(batch)
         values, number = self._combinations(batch)
         path_of = self.paths_of(values)
-        return pa.array([path_of[each] for each in values], pa.string()).take(pa.array(number))
+        return pa.array([path_of[value] for value in values], pa.string()).take(pa.array(number))
 
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
         """The rows of each partition with its values, in order of first occurrence."""

@@ -92,12 +92,12 @@ class TimestampBasedKeyGenerator:
         offsets = np.zeros(len(texts), np.int64)
         has_offset, is_read = np.zeros((2, len(texts)), np.bool_)
         for pattern in self.input_formats:
-            found = _read_times(texts, pattern)
-            new = found.is_read & ~is_read
+            read_times = _read_times(texts, pattern)
+            new = read_times.is_read & ~is_read
             for mine, theirs in (
-                (millis, found.millis),
-                (offsets, found.offsets),
-                (has_offset, found.has_offset),
+                (millis, read_times.millis),
+                (offsets, read_times.offsets),
+                (has_offset, read_times.has_offset),
             ):
                 mine[new] = theirs[new]
             is_read |= new

@@ -58,27 +58,27 @@ def measure_file(storage: Storage, file: MeasuredFile) -> list[ColumnRange]:
 
     Raises SourceChangedError if the external file is missing or another one, CorruptTableError, StorageError.
     """
-    found = {} if file.file_slice.base_file is None else _ranges_in_footers(storage, file)
-    unknown = [each for each in file.fields if each.name not in found]
+    column_ranges = {} if file.file_slice.base_file is None else _ranges_in_footers(storage, file)
+    unknown = [each for each in file.fields if each.name not in column_ranges]
     if unknown:
-        found |= _ranges_of_rows(storage, file, unknown)
-    return [found[each.name] for each in file.fields]
+        column_ranges |= _ranges_of_rows(storage, file, unknown)
+    return [column_ranges[each.name] for each in file.fields]
 
 
 def merged_ranges(ranges: Sequence[ColumnRange]) -> ColumnRange:
     """The range of one column over several files."""
-    least = [each.least for each in ranges if each.least is not None]
-    greatest = [each.greatest for each in ranges if each.greatest is not None]
-    known = next((each for each in ranges if each.least is not None), ranges[-1])
+    least = [column_range.least for column_range in ranges if column_range.least is not None]
+    greatest = [column_range.greatest for column_range in ranges if column_range.greatest is not None]
+    known = next((column_range for column_range in ranges if column_range.least is not None), ranges[-1])
     order = _by_value(known)
     return replace(
         known,
         least=min(least, key=order) if least else None,
         greatest=max(greatest, key=order) if greatest else None,
-        values=sum(each.values for each in ranges),
-        nulls=sum(each.nulls for each in ranges),
-        stored_bytes=sum(each.stored_bytes for each in ranges),
-        raw_bytes=sum(each.raw_bytes for each in ranges),
+        values=sum(column_range.values for column_range in ranges),
+        nulls=sum(column_range.nulls for column_range in ranges),
+        stored_bytes=sum(column_range.stored_bytes for column_range in ranges),
+        raw_bytes=sum(column_range.raw_bytes for column_range in ranges),
     )
 
 
@@ -115,20 +115,20 @@ def _ranges_in_footers(storage: Storage, file: MeasuredFile) -> dict[str, Column
         return {}
     footer = read_footer(storage, base_file.path, base_file.length)
     of_data = footer if external is None else read_footer(storage, external.path)
-    found = {}
+    column_ranges = {}
     for each in file.fields:
         is_meta = each.name in META_COLUMNS
         if each.name in file.partition_values and not is_meta:
             value = pa.scalar(file.partition_values[each.name], each.type)
             least = pa.array([value.as_py()], each.type)
             nulls = footer.num_rows if value.as_py() is None else 0
-            found[each.name] = _new_range(each, least, least, footer.num_rows, nulls)
+            column_ranges[each.name] = _new_range(each, least, least, footer.num_rows, nulls)
         else:
             known = _range_in_footer(footer if is_meta else of_data, each)
             if known is not None:
                 is_other = external is not None and not is_meta
-                found[each.name] = replace(known, stored_bytes=0, raw_bytes=0) if is_other else known
-    return found
+                column_ranges[each.name] = replace(known, stored_bytes=0, raw_bytes=0) if is_other else known
+    return column_ranges
 
 
 def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange | None:
@@ -169,8 +169,8 @@ def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange |
         return None
     if pa.types.is_floating(column.type) and greatest and not _tells_nan(footer):
         upper = pa.array([*greatest, nan], column.type)
-    found = _new_range(column, lower, upper, footer.num_rows, nulls)
-    return replace(found, stored_bytes=stored, raw_bytes=raw)
+    column_range = _new_range(column, lower, upper, footer.num_rows, nulls)
+    return replace(column_range, stored_bytes=stored, raw_bytes=raw)
 
 
 def _may_be_rebased(least: pa.Array) -> bool:

@@ -246,9 +246,11 @@ def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str
         by_column: dict[str, list[ColumnRange]] = defaultdict(list)
         for name, ranges in found:
             file = file_key_part(name)
-            for each in ranges:
-                of_files[f"{columns[each.column]}{partition}{file}"] = encode_range(each, name)
-                by_column[each.column].append(each)
+            for column_range in ranges:
+                of_files[f"{columns[column_range.column]}{partition}{file}"] = encode_range(
+                    column_range, name
+                )
+                by_column[column_range.column].append(column_range)
         for column, ranges in by_column.items():
             key = f"{columns[column]}{partition}"
             merged = mergeable_range(merged_ranges(ranges))
@@ -341,7 +343,7 @@ def delete_index_files(metadata: MetadataTable, is_chosen: Callable[[str], bool]
     own = metadata.own
     directories = [join(own.base_path, index) for index in metadata.indexes]
     listed = own.storage.list_directories(directories, missing_ok=True)
-    own.storage.delete_files([entry.path for found in listed for entry in found if is_chosen(entry.name)])
+    own.storage.delete_files([entry.path for infos in listed for entry in infos if is_chosen(entry.name)])
 
 
 def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
@@ -349,7 +351,7 @@ def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
     entries = metadata.own.storage.list_directory(join(metadata.own.base_path, index))
     bases = (parse_base_file_name(entry.name, HFILE) for entry in entries)
     logs = (parse_log_file_name(entry.name) for entry in entries)
-    return sorted({found.file_id for found in (*bases, *logs) if found is not None})
+    return sorted({base.file_id for base in (*bases, *logs) if base is not None})
 
 
 def _by_group(
@@ -396,5 +398,5 @@ def _undo(metadata: MetadataTable, instant_time: str) -> None:
 
 
 def _is_log_of(name: str, instant_time: str) -> bool:
-    found = parse_log_file_name(name)
-    return found is not None and found.base_instant_time == instant_time
+    log_file_name = parse_log_file_name(name)
+    return log_file_name is not None and log_file_name.base_instant_time == instant_time

@@ -64,7 +64,8 @@ def _compact(metadata: MetadataTable) -> None:
     if not _has_enough(metadata):
         return
     chosen = {
-        index: [each for each in metadata.latest_slices(index) if _is_due(each)] for index in metadata.indexes
+        index: [latest_slice for latest_slice in metadata.latest_slices(index) if _is_due(latest_slice)]
+        for index in metadata.indexes
     }
     layers = {
         (index, each.file_id): found
@@ -115,7 +116,7 @@ def _undo_interrupted_compactions(table: HudiTable) -> None:
     Nothing is done while another writer of the table is active: it may be running them.
     """
     is_v2 = table.timeline.layout.has_completion_times
-    if not is_v2 or any(each.state is InstantState.INFLIGHT for each in table.timeline.pending):
+    if not is_v2 or any(instant.state is InstantState.INFLIGHT for instant in table.timeline.pending):
         return
     metadata = readable_metadata_table(table)
     if metadata is None:
@@ -133,14 +134,18 @@ def _undo_compaction(metadata: MetadataTable, pending: Instant) -> None:
 
 
 def _has_enough(metadata: MetadataTable) -> bool:
-    timeline, under_way = metadata.own.timeline, {each.timestamp for each in metadata.table.timeline.pending}
-    compacted = max(
-        (each.completion_time or "" for each in timeline.completed if each.action == COMMIT), default=""
+    timeline, under_way = (
+        metadata.own.timeline,
+        {instant.timestamp for instant in metadata.table.timeline.pending},
     )
-    deltas = [each for each in timeline.completed if each.action == DELTA_COMMIT]
-    if any(each.timestamp in under_way for each in deltas):
+    compacted = max(
+        (instant.completion_time or "" for instant in timeline.completed if instant.action == COMMIT),
+        default="",
+    )
+    deltas = [instant for instant in timeline.completed if instant.action == DELTA_COMMIT]
+    if any(delta.timestamp in under_way for delta in deltas):
         return False
-    return sum((each.completion_time or "") > compacted for each in deltas) >= LEAST_DELTA_COMMITS
+    return sum((delta.completion_time or "") > compacted for delta in deltas) >= LEAST_DELTA_COMMITS
 
 
 def _is_due(file_slice: FileSlice) -> bool:
@@ -202,15 +207,17 @@ def _plan(slices: Sequence[FileSlice]) -> bytes:
     return render_compaction_plan(
         [
             {
-                "baseInstantTime": each.base_instant_time,
-                "deltaFilePaths": [log_file.path.rpartition("/")[2] for log_file in each.log_files],
-                "dataFilePath": None if each.base_file is None else each.base_file.path.rpartition("/")[2],
-                "fileId": each.file_id,
-                "partitionPath": each.partition_path,
-                "metrics": _metrics(each),
+                "baseInstantTime": file_slice.base_instant_time,
+                "deltaFilePaths": [log_file.path.rpartition("/")[2] for log_file in file_slice.log_files],
+                "dataFilePath": None
+                if file_slice.base_file is None
+                else file_slice.base_file.path.rpartition("/")[2],
+                "fileId": file_slice.file_id,
+                "partitionPath": file_slice.partition_path,
+                "metrics": _metrics(file_slice),
                 "bootstrapFilePath": None,
             }
-            for each in slices
+            for file_slice in slices
         ]
     )
 

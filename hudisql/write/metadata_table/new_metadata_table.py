@@ -119,7 +119,7 @@ def create_metadata_table(
         with_partitions=bool(table.properties.partition_fields),
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
-    written = _write(table, updates, tuple(each.name for each in fields))
+    written = _write(table, updates, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
     return NewMetadataTable(tuple(sorted(updates)), files, len(updates[COLUMN_STATS]), written)
 
@@ -183,12 +183,12 @@ def _measured_files(table: HudiTable, fields: tuple[pa.Field, ...]) -> dict[str,
     slices = load_file_slices(table)
     config = log_merge_config_for(table, slices)
     measured: dict[str, list[MeasuredFile]] = defaultdict(list)
-    for found in slices:
-        values = partition_values(table, found.partition_path)
-        for alone in _files_of(found):
+    for file_slice in slices:
+        values = partition_values(table, file_slice.partition_path)
+        for alone in _files_of(file_slice):
             file = alone.base_file or alone.log_files[0]
             name = file.path.rpartition("/")[2]
-            measured[found.partition_path].append(
+            measured[file_slice.partition_path].append(
                 MeasuredFile(name, alone, fields, values, log_merge_config=config)
             )
     return measured

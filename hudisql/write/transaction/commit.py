@@ -321,7 +321,7 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
     if concurrency.failed_writes is FailedWrites.NEVER:
         return False
     under_way, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
-    being_rolled_back = {each.timestamp for each in under_way}
+    being_rolled_back = {instant.timestamp for instant in under_way}
     pending = [
         instant
         for instant in table.timeline.pending

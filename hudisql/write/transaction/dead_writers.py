@@ -68,7 +68,7 @@ def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: st
 
     The files of an archived instant are unknown and stay.
     """
-    commits = [each for each in timeline.commits if each.timestamp == instant_time]
+    commits = [instant for instant in timeline.commits if instant.timestamp == instant_time]
     if not commits and timeline.is_visible(instant_time):
         return
     named: set[str] = set()
@@ -98,8 +98,8 @@ def is_silent(table: HudiTable, instant: Instant, before_ms: float) -> bool:
     """
     storage = table.storage
     states = [instant.in_state(state) for state in (InstantState.REQUESTED, InstantState.INFLIGHT)]
-    found = storage.infos([table.instant_path(each) for each in states])
-    if any(each is not None and each.modification_time_ms >= before_ms for each in found):
+    infos = storage.infos([table.instant_path(state) for state in states])
+    if any(info is not None and info.modification_time_ms >= before_ms for info in infos):
         return False
     try:
         markers = storage.list_files(marker_directory(table.base_path, instant.timestamp))

@@ -64,7 +64,11 @@ def roll_back_instant(
     check_written(table, ROLLBACK)
     timeline = load_timeline(storage, base_path, table.timeline.layout)
     pending = _pending_form(table, instant)
-    open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
+    open_rollbacks = [
+        pending_rollback
+        for pending_rollback in pending_rollbacks(table, timeline)
+        if _is_same(pending_rollback.target, instant)
+    ]
     undoes = undoes_completed or bool(open_rollbacks)
     files = find_files(
         table, pending, [open_rollback.plan for open_rollback in open_rollbacks], undoes=undoes_completed
@@ -168,7 +172,7 @@ def _append_rollback_block(
     storage, directory = table.storage, parent_of(path)
     log = parse_log_file_name(path.rpartition("/")[2])
     assert log is not None
-    names = [parse_log_file_name(each.name) for each in storage.list_directory(directory)]
+    names = [parse_log_file_name(info.name) for info in storage.list_directory(directory)]
     versions = [
         name.version
         for name in names

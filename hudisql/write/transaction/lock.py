@@ -189,11 +189,11 @@ class FileSystemLock:
         """
         if timeout_ms and self._is_created():
             return True
-        found = read_lock_file(self.storage, self.lock_path)
-        if found is not None and not self._was_abandoned(found):
+        lock_file = read_lock_file(self.storage, self.lock_path)
+        if lock_file is not None and not self._was_abandoned(lock_file):
             return False
-        if found is not None:
-            remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
+        if lock_file is not None:
+            remove_lock_file(self.storage, lock_file, HOLDER_TIMEOUT_MS)
         return self._is_created()
 
     def _is_created(self) -> bool:
@@ -269,20 +269,22 @@ class FileSystemLock:
     def _remove(self, mine: LockFile) -> None:
         if self.is_default and mine.age_ms > HOLDER_TIMEOUT_MS / 2:
             # A waiter on another host may be removing it.
-            found = read_lock_file(self.storage, self.lock_path)
-            if found is not None and found.content == mine.content:
-                remove_lock_file(self.storage, found, HOLDER_TIMEOUT_MS)
+            lock_file = read_lock_file(self.storage, self.lock_path)
+            if lock_file is not None and lock_file.content == mine.content:
+                remove_lock_file(self.storage, lock_file, HOLDER_TIMEOUT_MS)
         elif self._content() == mine.content:
             self.storage.delete_file(self.lock_path)
 
     def owner(self) -> str:
         """When the lock was acquired, by whom if the file names the holder, and when it expires."""
-        found = read_lock_file(self.storage, self.lock_path)
-        if found is None:
+        lock_file = read_lock_file(self.storage, self.lock_path)
+        if lock_file is None:
             return ""
-        name = found.holder_name or "a writer without a name, such as Apache Hudi"
-        since = clock_time(found.modified_ms / 1000)
-        return f"since {since}, for {_duration(found.age_ms / 1000)}, by {name}; {self._expiry(found)}"
+        name = lock_file.holder_name or "a writer without a name, such as Apache Hudi"
+        since = clock_time(lock_file.modified_ms / 1000)
+        return (
+            f"since {since}, for {_duration(lock_file.age_ms / 1000)}, by {name}; {self._expiry(lock_file)}"
+        )
 
     def _expiry(self, found: LockFile) -> str:
         if self.is_default and found.holder is not None:

@@ -79,15 +79,15 @@ def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Ma
         files = storage.list_files(directory)
     except NoSuchPathError:
         return []
-    found: set[Marker] = set()
+    markers: set[Marker] = set()
     for file in files:
         relative = file.path[len(directory) :].lstrip("/")
         if "/" not in relative and relative.startswith(_LIST_PREFIX) and relative != _TYPE_FILE:
             lines = storage.read(file.path).decode().splitlines()
-            found.update(marker for line in lines if (marker := _parse_marker(line.strip())))
+            markers.update(marker for line in lines if (marker := _parse_marker(line.strip())))
         elif (marker := _parse_marker(relative)) is not None:
-            found.add(marker)
-    return sorted(found)
+            markers.add(marker)
+    return sorted(markers)
 
 
 def marked_files(storage: Storage, base_path: str, instant_time: str) -> dict[str, Marker]:

@@ -36,8 +36,8 @@ def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) 
 
 def has_pending_service(table: HudiTable, groups: Collection[tuple[str, str]]) -> bool:
     """True if one of the file groups is in the plan of a pending compaction or clustering."""
-    compactions = [each for each in table.timeline.pending if each.action == COMPACTION]
-    plans = [planned_file_groups(table, each) for each in compactions]
+    compactions = [instant for instant in table.timeline.pending if instant.action == COMPACTION]
+    plans = [planned_file_groups(table, compaction) for compaction in compactions]
     plans += [planned for _, planned in _clusterings(table)]
     return any(not planned.isdisjoint(groups) for planned in plans)
 

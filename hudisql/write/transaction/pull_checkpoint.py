@@ -41,11 +41,11 @@ class PullCheckpoint:
 
     def check(self, target: HudiTable) -> None:
         """Raise WriteConflictError if another pull has moved the place since. Raises CorruptTableError."""
-        found = find_checkpoint(target, self.source)
-        if found != self.previous:
+        place = find_checkpoint(target, self.source)
+        if place != self.previous:
             raise WriteConflictError(
                 f"another pull from the Hudi table at {self.source} into the one at {target.base_path} took "
-                f"the changes up to {_time_of(found)}: this one began after {_time_of(self.previous)}, and "
+                f"the changes up to {_time_of(place)}: this one began after {_time_of(self.previous)}, and "
                 "nothing was written",
                 hint="begin a new pull",
             )

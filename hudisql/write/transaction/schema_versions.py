@@ -79,7 +79,7 @@ def save_schema_version(table: HudiTable, metadata: CommitMetadata, instant_time
     has_ids = table.file_columns is not None
     known = read_schema_history(table, with_archived=True) if has_ids else ()
     known = known or _versions_before(table)
-    versions = {each.version_id: each for each in (*known, version)}
+    versions = {internal_schema.version_id: internal_schema for internal_schema in (*known, version)}
     content = render_schema_history(versions[number] for number in sorted(versions, reverse=True))
     layout, directory = table.timeline.layout, schema_directory(table.base_path)
     completion_time = ""

@@ -136,7 +136,7 @@ def render_rollback_metadata(
     record = {
         "startRollbackTime": rollback_time,
         "timeTakenInMillis": milliseconds,
-        "totalFilesDeleted": sum(len(found.deleted) for found in files.values()),
+        "totalFilesDeleted": sum(len(file.deleted) for file in files.values()),
         "commitsRollback": [instant.timestamp],
         "partitionMetadata": partitions,
         "version": 1,

@@ -24,8 +24,8 @@ def delete_uncommitted_files(storage: Storage, paths: Collection[str], layout: T
     keeps_logs = not log_naming(layout).is_new_file
     truncated = [path for path in paths if keeps_logs and is_log_file(path)]
     storage.delete_files([path for path in paths if not (keeps_logs and is_log_file(path))])
-    found = storage.infos(truncated)
-    storage.write_files([each.path for each in found if each is not None], b"")
+    infos = storage.infos(truncated)
+    storage.write_files([info.path for info in infos if info is not None], b"")
 
 
 def delete_unnamed_files(
