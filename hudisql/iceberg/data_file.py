@@ -208,7 +208,11 @@ def _chunks_start(group: Any) -> int:
 
 def _bounds(limits: tuple[Any, ...], kind: str | None) -> tuple[bytes, bytes | None] | None:
     if kind == "string":
-        texts = [limit.decode() if isinstance(limit, bytes) else limit for limit in limits]
+        try:
+            texts = [limit.decode() if isinstance(limit, bytes) else limit for limit in limits]
+        except UnicodeDecodeError:
+            # Bytes that are no UTF-8: parquet does not check them.
+            return None
         return texts[0][:_TEXT_BOUND].encode(), _upper_text(texts[1])
     if kind is None or kind not in _NUMBER_FORMATS:
         return None

@@ -72,6 +72,14 @@ def test_bounds_hold_every_value_and_floats_have_none(tmp_path: Path) -> None:
     assert nulls == {ids["t"]: 0, ids["n"]: 1, ids["f"]: 0}
 
 
+def test_a_text_that_is_not_utf_8_has_no_bounds(tmp_path: Path) -> None:
+    stored = pa.array([b"\xff\xfe", b"ok"], pa.binary())
+    rows = pa.table({"t": pa.Array.from_buffers(pa.string(), 2, stored.buffers())})
+    counted = metrics(footer_of(tmp_path, rows), rows.schema, {"t": 1})
+    assert (counted["lower_bounds"], counted["upper_bounds"]) == ([], [])
+    assert counted["value_counts"] == [{"key": 1, "value": 2}]
+
+
 def test_ids_stay_and_the_mapping_names_all_of_them() -> None:
     ids = assign_ids({}, [pa.schema([("a", pa.int32()), ("s", pa.struct([("x", pa.int32())]))])])
     more = assign_ids(ids, [pa.schema([("b", pa.int32()), ("s", pa.struct([("y", pa.int32())]))])])
