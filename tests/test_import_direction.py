@@ -102,7 +102,10 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "history",
         "properties",
     ),
-    "iceberg": ("iceberg_schema", "data_file", "manifest_files", "published_files", "publication"),
+    "iceberg": (
+        *("iceberg_schema", "data_file", "manifest_files"),
+        *("earlier_manifests", "published_files", "publication"),
+    ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (
         "changes",

@@ -215,9 +215,7 @@ def plan_sync(
         wanted = wanted_table(table, database, kind, options)
         found = existing.tables.get(kind.name)
         if found is None:
-            values = [
-                wanted_partition(table, wanted, partition) for partition in _partitioned(wanted, partitions)
-            ]
+            values = [wanted_partition(table, wanted, held) for held in _partitioned(wanted, partitions)]
             check_distinct(values, table.base_path)
             wanted = replace(wanted, parameters={**_settings_of_writes(existing), **wanted.parameters})
             entries.append(EntrySync(wanted, None, added_partitions=tuple(values)))
@@ -307,7 +305,7 @@ def _plan_entry(
     other_types = {column.name: column.type for column in other_columns}
     wanted_columns = {column.name: column for column in wanted.columns}
     found_columns = {column.name.lower(): column for column in found.columns}
-    metastore_columns: list[MetastoreColumn] = []
+    stored_columns: list[MetastoreColumn] = []
     changed: list[tuple[MetastoreColumn, MetastoreColumn]] = []
     for name, before in found_columns.items():
         if name not in wanted_columns:
@@ -319,7 +317,7 @@ def _plan_entry(
         after = replace(after, comment=after.comment or before.comment)
         if (before.type, before.comment or "") != (after.type, after.comment or ""):
             changed.append((before, after))
-        metastore_columns.append(after)
+        stored_columns.append(after)
     added = tuple(column for name, column in wanted_columns.items() if name not in found_columns)
     dropped = tuple(column for name, column in found_columns.items() if name not in wanted_columns)
     parameters = _merged_parameters(wanted, found)
@@ -330,7 +328,7 @@ def _plan_entry(
         serde_properties["path"] = found.serde_properties["path"]
     target = replace(
         found,
-        columns=(*metastore_columns, *added),
+        columns=(*stored_columns, *added),
         input_format=wanted.input_format,
         output_format=wanted.output_format,
         serde=wanted.serde,
@@ -444,9 +442,7 @@ def _plan_partitions(
         )
     ]
     names = {partition.values for partition in wanted}
-    gone = {
-        wanted_partition(table, entry.table, partition).values for partition in partitions.dropped
-    } - names
+    gone = {wanted_partition(table, entry.table, empty).values for empty in partitions.dropped} - names
     return replace(
         entry,
         added_partitions=tuple(partition for partition in wanted if partition.values not in found),

@@ -98,7 +98,7 @@ def project(server: ThriftServer, session: Any, tmp_path: Path) -> Iterator[Path
     profile = code_block("yaml", "method: thrift").replace("10000", str(server.port))
     files = PROJECT | {
         "profiles.yml": profile,
-        "macros/options_clause.sql": code_block("sql", "macro spark__options_clause"),
+        "macros/options_clause.sql": code_block("jinja", "macro spark__options_clause"),
     }
     for name, text in files.items():
         path = tmp_path / name
