@@ -47,7 +47,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
     call = open_table_call(context, arguments.table, arguments.path)
     concurrency = call.concurrency()
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        published = publish(call.table.reopened(), dry_run=arguments.dry_run)
+        published = publish(call.table.reopened().listed_once(), dry_run=arguments.dry_run)
     verb = "would be published" if arguments.dry_run else "published"
     result = verb if published.is_new else "already published"
     return [
