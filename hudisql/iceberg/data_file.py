@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from hudisql.iceberg.iceberg_schema import children, is_list, misfit, primitive_name
 from hudisql.read.calendar.hybrid_calendar import FIRST_COMMON_DAY, FIRST_COMMON_MICRO, rebases_of
-from hudisql.storage import Storage
 
 _TEXT_BOUND: Final = 16
 _NUMBER_FORMATS: Final[Mapping[str, str]] = {
@@ -41,10 +40,8 @@ class Footer:
         return self.metadata.schema.column(index)
 
 
-def read_footer(storage: Storage, path: str, length: int) -> Footer:
-    """Read the footer of a parquet file. Raises StorageError, pa.ArrowException."""
-    with storage.open_input(path, length) as file:
-        metadata = pq.read_metadata(file)
+def footer_of(metadata: pq.FileMetaData) -> Footer:
+    """The footer that was read from a parquet file."""
     leaves = iter(range(metadata.num_columns))
     arrow = metadata.schema.to_arrow_schema()
     return Footer(metadata, pa.schema([_with_int96(field, metadata.schema, leaves) for field in arrow]))

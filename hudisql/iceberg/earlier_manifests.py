@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
@@ -21,25 +22,26 @@ _READERS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True)
 class EarlierManifests:
-    """What is kept: `manifests` as they stand in the manifest list, `entries` of others; `dropped` names the
-    manifests that are not kept.
+    """What is kept: `manifests` as they stand in the manifest list with `their_entries`, and `entries` of
+    others; `dropped` names the manifests that are not kept.
     """
 
     manifests: tuple[dict[str, Any], ...] = ()
+    their_entries: tuple[dict[str, Any], ...] = ()
     entries: tuple[dict[str, Any], ...] = ()
     dropped: tuple[str, ...] = ()
-    kept_files: frozenset[str] = frozenset()
-    kept_rows: int = 0
 
     @property
     def files(self) -> frozenset[str]:
         """The URIs of all data files that are kept."""
-        return self.kept_files | {entry["data_file"]["file_path"] for entry in self.entries}
+        return frozenset(entry["data_file"]["file_path"] for entry in chain(self.their_entries, self.entries))
 
     @property
     def rows(self) -> int:
         """The rows of these files."""
-        return self.kept_rows + sum(int(entry["data_file"]["record_count"]) for entry in self.entries)
+        return sum(
+            int(entry["data_file"]["record_count"]) for entry in chain(self.their_entries, self.entries)
+        )
 
 
 def read_earlier_manifests(
@@ -55,24 +57,18 @@ def read_earlier_manifests(
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
         contents = list(pool.map(lambda name: _records(storage, join(directory, name)), names))
     kept: list[dict[str, Any]] = []
+    kept_entries: list[dict[str, Any]] = []
     entries: list[dict[str, Any]] = []
     dropped: list[str] = []
-    kept_entries: list[dict[str, Any]] = []
     for manifest, name, records in zip(manifests, names, contents, strict=True):
         current = [record for record in records if _is_current(record["data_file"], lengths)]
         if len(current) == len(records) >= least_entries:
             kept.append(manifest)
             kept_entries += current
-            continue
-        dropped.append(name)
-        entries += [_as_existing(record, manifest) for record in current]
-    return EarlierManifests(
-        tuple(kept),
-        tuple(entries),
-        tuple(dropped),
-        frozenset(entry["data_file"]["file_path"] for entry in kept_entries),
-        sum(entry["data_file"]["record_count"] for entry in kept_entries),
-    )
+        else:
+            dropped.append(name)
+            entries += [_as_existing(record, manifest) for record in current]
+    return EarlierManifests(tuple(kept), tuple(kept_entries), tuple(entries), tuple(dropped))
 
 
 def _is_current(data_file: Mapping[str, Any], lengths: Mapping[str, int]) -> bool:

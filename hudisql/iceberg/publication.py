@@ -55,7 +55,6 @@ class Publication:
     """The Iceberg table after a publication; `is_new` is False if it had this state already."""
 
     metadata_path: str
-    snapshot_id: int
     instant: str
     source_files: int
     base_files: int
@@ -84,7 +83,7 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
             _write_hint(table, last.version)
         rows = int(last.summary[_ROWS])
         uri = reader_uri(table, _metadata_path(table, last.version))
-        return Publication(uri, snapshot_id, files.instant, sources, bases, rows, is_new=False)
+        return Publication(uri, files.instant, sources, bases, rows, is_new=False)
     earlier = _earlier_manifests(table, last, files)
     known = earlier.files
     new = tuple(file for file in files.files if reader_uri(table, file.path) not in known)
@@ -95,7 +94,7 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
         _write(table, snapshot, last)
         _write_hint(table, snapshot.version)
     uri = reader_uri(table, _metadata_path(table, snapshot.version))
-    return Publication(uri, snapshot_id, files.instant, sources, bases, rows, is_new=True)
+    return Publication(uri, files.instant, sources, bases, rows, is_new=True)
 
 
 def reader_uri(table: HudiTable, path: str) -> str:

@@ -15,8 +15,9 @@ from typing import Final
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
-from hudisql.iceberg.data_file import Footer, misread, read_footer
+from hudisql.iceberg.data_file import Footer, footer_of, misread
 from hudisql.iceberg.iceberg_schema import children, primitive_name
+from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.slice.slice_reader import check_external_files
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
@@ -32,7 +33,7 @@ _REWRITE: Final = "CALL rewrite_bootstrap_files rewrites just the partitions of 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A data file: path, length in bytes, partition values, and its footer once that is read."""
+    """A data file: path, length in bytes, partition values, and whether it is a file of the source."""
 
     path: str
     length: int
@@ -165,6 +166,6 @@ def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Foot
 
 def _footer(storage: Storage, file: PublishedFile) -> Footer:
     try:
-        return read_footer(storage, file.path, file.length)
+        return footer_of(read_footer(storage, file.path, file.length))
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read the footer of {file.path}: {error}") from error

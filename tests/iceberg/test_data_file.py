@@ -11,17 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.format.schema.calendar import LEGACY_DATETIME_KEY, SPARK_VERSION_KEY
-from hudisql.iceberg.data_file import Footer, metrics, misread, read_footer
+from hudisql.iceberg.data_file import Footer, footer_of, metrics, misread
 from hudisql.iceberg.iceberg_schema import assign_ids, name_mapping
-from hudisql.storage import Storage
 
 OLD_SPARK = {SPARK_VERSION_KEY: b"3.2.0", LEGACY_DATETIME_KEY: b""}
 INTS = pa.array([1, 2], pa.int32())
 
 
-def footer_of(path: Path, rows: pa.Table, metadata: Mapping[bytes, bytes] | None = None) -> Footer:
+def written_footer(path: Path, rows: pa.Table, metadata: Mapping[bytes, bytes] | None = None) -> Footer:
     pq.write_table(rows.replace_schema_metadata(metadata), path / "f.parquet")
-    return read_footer(Storage(), str(path / "f.parquet"), (path / "f.parquet").stat().st_size)
+    return footer_of(pq.read_metadata(path / "f.parquet"))
 
 
 @pytest.mark.parametrize(
@@ -48,19 +47,19 @@ def test_files_that_readers_would_misread(
     metadata: Mapping[bytes, bytes] | None,
     problem: str | None,
 ) -> None:
-    found = misread(footer_of(tmp_path, pa.table({"c": column}), metadata), pa.schema([("c", current)]))
+    found = misread(written_footer(tmp_path, pa.table({"c": column}), metadata), pa.schema([("c", current)]))
     assert found is None if problem is None else found is not None and problem in found
 
 
 def test_names_in_another_case_are_refused(tmp_path: Path) -> None:
-    footer = footer_of(tmp_path, pa.table({"C": INTS}))
+    footer = written_footer(tmp_path, pa.table({"C": INTS}))
     assert misread(footer, pa.schema([("c", pa.int32())])) == "column C is c in the table"
 
 
 def test_bounds_hold_every_value_and_floats_have_none(tmp_path: Path) -> None:
     rows = pa.table({"t": ["a" * 20, "b" * 15 + "\ud7ff\U0010ffff"], "n": [1, None], "f": [1.0, 2.0]})
     ids = assign_ids({}, [rows.schema])
-    found = metrics(footer_of(tmp_path, rows), rows.schema, ids)
+    found = metrics(written_footer(tmp_path, rows), rows.schema, ids)
     lower, upper, nulls = (
         {each["key"]: each["value"] for each in found[name]}
         for name in ("lower_bounds", "upper_bounds", "null_value_counts")
@@ -75,7 +74,7 @@ def test_bounds_hold_every_value_and_floats_have_none(tmp_path: Path) -> None:
 def test_a_text_that_is_not_utf_8_has_no_bounds(tmp_path: Path) -> None:
     stored = pa.array([b"\xff\xfe", b"ok"], pa.binary())
     rows = pa.table({"t": pa.Array.from_buffers(pa.string(), 2, stored.buffers())})
-    counted = metrics(footer_of(tmp_path, rows), rows.schema, {"t": 1})
+    counted = metrics(written_footer(tmp_path, rows), rows.schema, {"t": 1})
     assert (counted["lower_bounds"], counted["upper_bounds"]) == ([], [])
     assert counted["value_counts"] == [{"key": 1, "value": 2}]
 

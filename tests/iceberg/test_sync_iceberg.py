@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError, HudisqlError, SourceChangedError, UnsupportedTableError
-from hudisql.iceberg import data_file, publication, published_files
+from hudisql.iceberg import publication, published_files
 from hudisql.iceberg.manifest_files import read_records
+from hudisql.read.files import parquet_rows
 from tests.iceberg.readers import duckdb_rows, hudisql_rows, pyiceberg_rows
 from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
 from tests.sources import orders
@@ -99,7 +100,7 @@ def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
     table = bootstrap_shape(session, shape, tmp_path)
     directory = Path(table.path, ".hoodie/iceberg/metadata")
     read: list[str] = []
-    real = data_file.read_footer
+    real = parquet_rows.read_footer
 
     def read_footer(storage: Any, path: str, length: int) -> Any:
         read.append(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,9 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.metadata_table.metadata_records import MetadataRecords
-from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, ValueKind, value_kind
+from hudisql.format.metadata_table.value_types import (
+    DECIMAL_ORDINAL,
+    TEXT_WRAPPER,
+    ValueKind,
+    decimal_of,
+    value_kind,
+)
 
-ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
+_ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
 """The end of a text from the first character on that UTF-8 and UTF-16 order differently."""
 GREATEST_TEXT: Final = "\U0010ffff"
 _FIELD_OF_WRAPPER: Final = {
@@ -31,7 +37,7 @@ _FIELD_OF_WRAPPER: Final = {
     TEXT_WRAPPER: "7",
 }
 """The place of a wrapper in Hudi's union, which is its name in decoded records."""
-_EPOCH_OF_ONE_CALENDAR: Final = 1900
+FIRST_YEAR_OF_ONE_CALENDAR: Final = 1900
 """Dates and timestamps from this year on are the same in all calendars."""
 
 
@@ -81,23 +87,26 @@ def bounds_by_key(layers: Sequence[MetadataRecords], column: pa.Field) -> dict[s
     return bounds
 
 
+def text_bound(text: str | None, *, is_greatest: bool) -> str | None:
+    """The nearest bound that is not narrower and has the same order in UTF-8 and UTF-16."""
+    if text is None:
+        return None
+    return _ORDERED_OTHERWISE.sub(GREATEST_TEXT if is_greatest else "", text, count=1)
+
+
 def merged_bounds(several: Iterable[ColumnBounds]) -> ColumnBounds:
     """The bounds of one column over several files (at least one)."""
-    found = list(several)
-    filled = [column_bounds for column_bounds in found if not column_bounds.is_empty]
-    nulls = [column_bounds.nulls for column_bounds in found if column_bounds.nulls is not None]
-    rows = sum(column_bounds.rows for column_bounds in found)
+    parts = list(several)
+    nulls = [part.nulls for part in parts if part.nulls is not None]
+    least = [part.least for part in parts if not part.is_empty]
+    greatest = [part.greatest for part in parts if not part.is_empty]
+    whole = ColumnBounds(sum(part.rows for part in parts), sum(nulls) if len(nulls) == len(parts) else None)
+    if None in least or None in greatest:
+        return whole
     try:
-        is_bounded = all(
-            column_bounds.least is not None and column_bounds.greatest is not None for column_bounds in filled
-        )
-        least = min((column_bounds.least for column_bounds in filled), default=None) if is_bounded else None
-        greatest = (
-            max((column_bounds.greatest for column_bounds in filled), default=None) if is_bounded else None
-        )
+        return replace(whole, least=min(least, default=None), greatest=max(greatest, default=None))
     except TypeError:
-        least = greatest = None
-    return ColumnBounds(rows, sum(nulls) if len(nulls) == len(found) else None, least, greatest)
+        return whole
 
 
 def _tightness(values: pa.StructArray) -> list[bool]:
@@ -153,8 +162,7 @@ def _values(
         return [_decimal(each, column_type.scale) for each in stored.to_pylist()]
     if kind.wrapper == TEXT_WRAPPER:
         # Hudi 1.2 orders the texts of log files by UTF-16.
-        end = GREATEST_TEXT if is_greatest else ""
-        return [each and ORDERED_OTHERWISE.sub(end, each, count=1) for each in stored.to_pylist()]
+        return [text_bound(text, is_greatest=is_greatest) for text in stored.to_pylist()]
     if pa.types.is_date32(column_type) or pa.types.is_timestamp(column_type):
         return [_moment(each) for each in stored.cast(column_type)]
     return list(stored.to_pylist())
@@ -163,8 +171,7 @@ def _values(
 def _decimal(stored: bytes | None, scale: int) -> Decimal | None:
     if stored is None:
         return None
-    unscaled = int.from_bytes(stored, "big", signed=True)
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    return decimal_of(int.from_bytes(stored, "big", signed=True), scale)
 
 
 def _moment(stored: pa.Scalar) -> Any:
@@ -173,4 +180,4 @@ def _moment(stored: pa.Scalar) -> Any:
         moment = stored.as_py()
     except (OverflowError, ValueError):
         return None
-    return moment if moment is None or moment.year >= _EPOCH_OF_ONE_CALENDAR else None
+    return moment if moment is None or moment.year >= FIRST_YEAR_OF_ONE_CALENDAR else None

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.metadata_table.metadata_records import MetadataRecords
+from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, decimal_of
 
 _DATE_WRAPPERS: Final = frozenset({"8", "12"})
 _TIME_WRAPPER: Final = "10"
 _TIMESTAMP_WRAPPER: Final = "11"
-_DECIMAL: Final = 10
 _DATE: Final = 12
 _TIMES: Final[Mapping[int, int]] = {13: 1_000, 14: 1}
 # The factor to microseconds, as a divisor for nanoseconds, of timestamps with and without a time zone.
@@ -85,7 +85,7 @@ def _by_wrapper(name: str, value: Any) -> Any:
 
 
 def _by_ordinal(ordinal: int, value: Any, kind: Mapping[str, Any]) -> Any:
-    if ordinal == _DECIMAL:
+    if ordinal == DECIMAL_ORDINAL:
         return _decimal(int.from_bytes(value, "big", signed=True), kind.get("additionalInfo"))
     if ordinal == _DATE:
         return _date(value)
@@ -99,11 +99,11 @@ def _by_ordinal(ordinal: int, value: Any, kind: Mapping[str, Any]) -> Any:
 
 
 def _decimal(unscaled: int, precision_and_scale: str | None) -> Decimal:
-    """The exact value; `precision_and_scale` is a text as in `20,2`."""
+    """The value; `precision_and_scale` is a text as in `20,2`."""
     scale = (precision_and_scale or "").rpartition(",")[2]
     if not scale.isdigit():
         raise CorruptTableError(f"statistics of a decimal column have the type '{precision_and_scale}'")
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -int(scale)))
+    return decimal_of(unscaled, int(scale))
 
 
 def _date(days: int) -> date:

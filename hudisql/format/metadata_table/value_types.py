@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -25,6 +26,11 @@ class ValueKind:
     wrapper: str
     ordinal: int
     details: str | None = None
+
+
+def decimal_of(unscaled: int, scale: int) -> Decimal:
+    """The decimal with these digits, exactly, whatever the precision of Python's context is."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def is_measured(kind: pa.DataType) -> bool:

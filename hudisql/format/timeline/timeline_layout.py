@@ -29,11 +29,12 @@ from hudisql.format.timeline.instant import (
 from hudisql.storage import join
 
 METADATA_DIRECTORY: Final = ".hoodie"
+"""The directory for everything of a table except its data (Hudi's `METAFOLDER_NAME`)."""
 TEMPORARY_NAME: Final = ".temp"
 SCHEMA_NAME: Final = ".schema"
 HEARTBEAT_NAME: Final = ".heartbeat"
 METADATA_TABLE_NAME: Final = "metadata"
-"""The directory for everything of a table except its data (Hudi's `METAFOLDER_NAME`)."""
+"""The names of directories in it that most tables lack."""
 ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
 DEFAULT_TIMELINE_DIRECTORY: Final = "timeline"

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudisql.format.metadata_table.column_bounds import GREATEST_TEXT, ORDERED_OTHERWISE
+from hudisql.format.metadata_table.column_bounds import FIRST_YEAR_OF_ONE_CALENDAR, GREATEST_TEXT, text_bound
 from hudisql.format.metadata_table.metadata_writing import ColumnRange
 from hudisql.format.metadata_table.value_types import DECIMAL_ORDINAL, TEXT_WRAPPER, value_kind
 from hudisql.format.schema.meta_columns import META_COLUMNS
@@ -30,8 +30,6 @@ from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 
-_EPOCH_OF_ONE_CALENDAR: Final = 1900
-"""Statistics of dates from this year on are the same in all calendars and time zones' old offsets."""
 _FIRST_THAT_TELLS_NAN: Final = (1, 10)
 """The version of parquet-mr; older ones and other libraries leave NaN out of the bounds."""
 _ALL_DIGITS: Final = Context(prec=76)
@@ -89,12 +87,11 @@ def mergeable_range(found: ColumnRange) -> ColumnRange:
     """
     if found.wrapper != TEXT_WRAPPER:
         return found
-    least, greatest = found.least, found.greatest
-    if least is not None:
-        least = ORDERED_OTHERWISE.sub("", least, count=1)
-    if greatest is not None:
-        greatest = ORDERED_OTHERWISE.sub(GREATEST_TEXT, greatest, count=1)
-    return replace(found, least=least, greatest=greatest)
+    return replace(
+        found,
+        least=text_bound(found.least, is_greatest=False),
+        greatest=text_bound(found.greatest, is_greatest=True),
+    )
 
 
 def _by_value(found: ColumnRange) -> Any:
@@ -176,7 +173,7 @@ def _range_in_footer(footer: pq.FileMetaData, column: pa.Field) -> ColumnRange |
 def _may_be_rebased(least: pa.Array) -> bool:
     if not (pa.types.is_date(least.type) or pa.types.is_timestamp(least.type)):
         return False
-    return any(value is not None and value.year < _EPOCH_OF_ONE_CALENDAR for value in least.to_pylist())
+    return any(value is not None and value.year < FIRST_YEAR_OF_ONE_CALENDAR for value in least.to_pylist())
 
 
 def _tells_nan(footer: pq.FileMetaData) -> bool:
