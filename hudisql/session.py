@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakSet
 
 from hudisql.catalog.embedded import check_embedded_warehouse
-from hudisql.config.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
+from hudisql.config.hive_settings import ADOPTED_KEYS, adopt_hive_settings
+from hudisql.config.settings import Settings, load_settings, unknown_environment_names
 from hudisql.console import Console, open_console
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, InvalidArgumentError, SessionClosedError, SettingsError
@@ -31,9 +32,11 @@ from hudisql.startup import (
     acquire_metastore,
     check_connection,
     open_client,
+    prepare_kerberos,
     running_spark,
 )
 from hudisql.storage import Storage
+from hudisql.storage.hadoop_files import hive_site_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -332,7 +335,8 @@ class _SparkConfiguration(Mapping[str, str]):
 
 def _own(settings: Settings, console: Console) -> Session:
     warehouse = Storage().qualify(settings.warehouse)
-    settings = adopt_hive_metastore(replace(settings, warehouse=warehouse))
+    settings = adopt_hive_settings(replace(settings, warehouse=warehouse), *hive_site_settings())
+    prepare_kerberos(settings)
     if settings.metastore_uris:
         check_connection(settings)
     else:
@@ -370,6 +374,8 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
             f"the SparkSession works on the metastore {spark_uris}, hudisql was given {settings.metastore}",
             hint="give hudisql the same one, or none",
         )
+    settings = adopt_hive_settings(settings, _login_settings_of(spark), "the SparkSession")
+    prepare_kerberos(settings)
     if settings.origins.get("warehouse") is None:
         directory = str(spark.conf.get("spark.sql.warehouse.dir"))
         settings = settings.with_layer({"warehouse": Storage().qualify(directory)}, "the SparkSession")
@@ -405,6 +411,16 @@ def _metastore_uris_of(spark: SparkSession) -> str:
     if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
         return ""
     return str(session_state(spark).newHadoopConf().get("hive.metastore.uris") or "")
+
+
+def _login_settings_of(spark: SparkSession) -> dict[str, str]:
+    """How the session logs in to its metastore and to Kerberos, by the names of Hive and Spark."""
+    hadoop = session_state(spark).newHadoopConf()
+    values = {
+        key: spark.conf.get(key, None) if key.startswith("spark.") else hadoop.get(key)
+        for key in ADOPTED_KEYS
+    }
+    return {key: str(value) for key, value in values.items() if value is not None}
 
 
 def _canonical(uris: str) -> frozenset[str]:

@@ -254,20 +254,27 @@ def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
 
 def check_connection(settings: Settings) -> None:
     """Raise SettingsError for an invalid metastore URI or Kerberos principal. Does not connect."""
-    from hudisql.catalog.connection import kerberos_security, parse_metastore_uris
+    from hudisql.catalog.connection import parse_metastore_uris
+    from hudisql.catalog.metastore_login import check_security, metastore_security
 
     parse_metastore_uris(settings.metastore_uris)
-    if settings.metastore_sasl:
-        kerberos_security(settings.metastore_principal)
+    check_security(metastore_security(settings))
+
+
+def prepare_kerberos(settings: Settings) -> None:
+    """Let this process log in from the keytab of the settings, if they name one. Raises SettingsError."""
+    if settings.kerberos_keytab:
+        from hudisql.kerberos import use_keytab
+
+        use_keytab(settings.kerberos_keytab, settings.kerberos_principal)
 
 
 def open_client(uris: str, settings: Settings) -> MetastoreClient:
     """A client, which connects on first use."""
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.catalog.connection import kerberos_security
+    from hudisql.catalog.metastore_login import metastore_security
 
-    security = kerberos_security(settings.metastore_principal) if settings.metastore_sasl else None
-    return MetastoreClient(uris, security=security)
+    return MetastoreClient(uris, security=metastore_security(settings))
 
 
 def _set_metastore(spark: SparkSession, uri: str) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("hudisql", "pyspark_hudisql", "pyspark_hudisql_full_name")
 
 GROUND = {"errors", "retry", "storage", "sql_literals"}
-FACE = {"console", "config", "java_runtime"}
+FACE = {"console", "config", "java_runtime", "kerberos"}
 FORMAT = GROUND | {"format"}
 TABLE = FORMAT | {"table"}
 WORK = TABLE | FACE | {"context", "spark", "read", "write", "catalog"}
@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "storage": {"errors", "retry"},
     "console": {"errors"},
     "java_runtime": {"errors"},
+    "kerberos": {"errors"},
     "config": {"errors"},
     "result": {"errors", "spark"},
     "context": {"console", "errors", "config", "storage"},

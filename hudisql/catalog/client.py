@@ -22,9 +22,9 @@ from hudisql.catalog import thrift_values
 from hudisql.catalog.connection import (
     ConnectionLostError,
     MetastoreConnection,
-    MetastoreSecurity,
     parse_metastore_uris,
 )
+from hudisql.catalog.metastore_login import MetastoreSecurity
 from hudisql.catalog.metastore_table import (
     ListedLock,
     MetastoreDatabase,

@@ -1,14 +1,12 @@
 """One Thrift connection to one of several Hive Metastores: opening, fail-over, SASL, calling.
 
-Knows only the transport; `client.py` knows the calls. The plain transport is Hive's default; SASL is Thrift's
-own transport with pure-sasl, Kerberos (GSSAPI) with the `kerberos` package besides.
+Knows only the transport; `client.py` knows the calls. The plain transport is Hive's default.
 """
 
 from __future__ import annotations
 
 import contextlib
 import getpass
-import importlib.util
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +15,9 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from hudisql.catalog.metastore_login import MetastoreSecurity, check_security, hint_of_failure, open_mechanism
 from hudisql.errors import MetastoreUnavailableError, SettingsError
+from hudisql.kerberos import KerberosError
 from hudisql.retry import retry
 
 DEFAULT_PORT = 9083
@@ -26,32 +26,6 @@ _LONGEST_PAUSE_SECONDS: Final = 3.0
 
 # Thrift logs every refused connection as an error; here they become one exception, or a fail-over.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True)
-class MetastoreSecurity:
-    """How to log in: `mechanism` NONE, PLAIN (`user`, `password`) or GSSAPI (`service` is the first part
-    of the server's principal, a ticket must be in the credential cache)."""
-
-    mechanism: str = "NONE"
-    service: str = "hive"
-    host: str | None = None
-    user: str | None = None
-    password: str | None = None
-
-    def __repr__(self) -> str:
-        return f"MetastoreSecurity({self.mechanism}, service={self.service!r}, user={self.user!r})"
-
-
-def kerberos_security(principal: str = "") -> MetastoreSecurity:
-    """Kerberos login to a metastore of this principal (`service/host@REALM`; `_HOST` or no host: the URI's).
-
-    Raises SettingsError if the text is not a principal.
-    """
-    service, _, host = principal.partition("@")[0].partition("/")
-    if principal and not service:
-        raise SettingsError(f"bad Kerberos principal {principal!r}", hint="write service/host@REALM")
-    return MetastoreSecurity("GSSAPI", service or "hive", None if host in ("", "_HOST") else host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +82,7 @@ class MetastoreConnection:
         self._attempts = attempts
         self._lock = threading.RLock()
         self._client: Any = None
-        _check_security(security)
+        check_security(security)
 
     def call(self, request: Callable[[Any], Any], *, repeatable: bool = True) -> Any:
         """Run `request(thrift client)`, opening the connection first and failing over to other servers.
@@ -167,47 +141,50 @@ class MetastoreConnection:
     def _open(self) -> Any:
         from thrift.transport.TTransport import TTransportException
 
-        failures = []
+        failures: list[_Failure] = []
         for address in self._addresses:
             try:
                 client = _connect(address, self._security, self._timeout)
-            except (TTransportException, OSError, EOFError) as error:
-                failures.append(f"{address.uri}: {error}")
+            except (TTransportException, OSError, EOFError, KerberosError) as error:
+                failures.append(_Failure(f"{address.uri}: {error}", hint_of_failure(error, self._security)))
                 continue
             self._client = client
             return client
         raise MetastoreUnavailableError(
-            f"no metastore answers: {'; '.join(failures)}",
-            hint="check the address given with --metastore, and that the server runs and is reachable",
+            f"no metastore answers: {'; '.join(failure.text for failure in failures)}",
+            hint="; ".join(dict.fromkeys(failure.hint for failure in failures)),
         )
 
     def _described(self) -> str:
         return ",".join(address.uri for address in self._addresses)
 
 
+@dataclass(frozen=True)
+class _Failure:
+    text: str
+    hint: str
+
+
 def _connect(address: MetastoreAddress, security: MetastoreSecurity, timeout: float) -> Any:
     from hmsclient import HMSClient
     from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
     from thrift.transport.TSocket import TSocket
-    from thrift.transport.TTransport import TBufferedTransport, TSaslClientTransport
+    from thrift.transport.TTransport import TBufferedTransport
+
+    from hudisql.catalog.sasl_transport import SaslTransport
 
     socket = TSocket(address.host, address.port)
     # A dead host must not take the whole timeout of a call.
     socket.setTimeout(min(timeout, 20) * 1000)
-    if security.mechanism == "NONE":
-        transport = TBufferedTransport(socket)
-    else:
-        login = {"username": security.user, "password": security.password}
-        transport = TSaslClientTransport(
-            socket,
-            security.host or address.host,
-            security.service,
-            security.mechanism,
-            **(login if security.mechanism == "PLAIN" else {}),
-        )
-    client = HMSClient(iprot=TBinaryProtocolAccelerated(transport, fallback=True))
     try:
-        _log_in(client, security)
+        if security.mechanism == "NONE":
+            transport = TBufferedTransport(socket)
+        else:
+            transport = SaslTransport(socket, open_mechanism(address.host, security))
+        client = HMSClient(iprot=TBinaryProtocolAccelerated(transport, fallback=True))
+        client.open()
+        if security.mechanism == "NONE":
+            _send_user(client, security)
     except BaseException:
         socket.close()
         raise
@@ -215,24 +192,12 @@ def _connect(address: MetastoreAddress, security: MetastoreSecurity, timeout: fl
     return client
 
 
-def _log_in(client: Any, security: MetastoreSecurity) -> None:
-    """Open the transport, with its SASL handshake if it has one, and send the user name."""
+def _send_user(client: Any, security: MetastoreSecurity) -> None:
+    """Directories that the server creates then belong to this user, as with Hive's own client."""
     from thrift.Thrift import TApplicationException
-    from thrift.transport.TTransport import TTransportException
 
-    if security.mechanism == "NONE":
-        client.open()
-        # Directories that the server creates then belong to this user, as with Hive's own client.
-        with contextlib.suppress(TApplicationException):
-            client.set_ugi(security.user or user_name(), [])
-        return
-    try:
-        client.open()
-    except (TTransportException, OSError, EOFError):
-        raise
-    except Exception as error:
-        # pure-sasl's own errors, and those of the Kerberos library below it, have no common class.
-        raise TTransportException(message=f"SASL {security.mechanism} failed: {error}") from error
+    with contextlib.suppress(TApplicationException):
+        client.set_ugi(security.user or user_name(), [])
 
 
 def user_name() -> str:
@@ -247,25 +212,3 @@ def _is_answer(error: BaseException) -> bool:
     from thrift.Thrift import TException
 
     return isinstance(error, TException)
-
-
-def _check_security(security: MetastoreSecurity) -> None:
-    """Refuse a login that cannot work, naming what is missing."""
-    if security.mechanism not in ("NONE", "PLAIN", "GSSAPI"):
-        raise SettingsError(
-            f"unknown metastore authentication {security.mechanism!r}", hint="use NONE, PLAIN or GSSAPI"
-        )
-    if security.mechanism == "NONE":
-        return
-    if importlib.util.find_spec("puresasl") is None:
-        raise SettingsError(
-            f"{security.mechanism} authentication needs the package pure-sasl", hint="pip install pure-sasl"
-        )
-    if security.mechanism == "GSSAPI":
-        if importlib.util.find_spec("kerberos") is None and importlib.util.find_spec("winkerberos") is None:
-            raise SettingsError(
-                "Kerberos (GSSAPI) authentication needs the package `kerberos`, which is not installed",
-                hint="pip install kerberos (it compiles against the MIT Kerberos headers), then run kinit",
-            )
-    elif not security.user:
-        raise SettingsError("PLAIN authentication needs a user name")

@@ -34,12 +34,6 @@ _SECRET_WORDS = r"pass|pwd|secret|token|credential|(?:access|account|api|private
 _SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
 # In values: `-Djavax.net.ssl.trustStorePassword=…`, `jdbc:…?password=…`.
 _SECRET_IN_VALUE = re.compile(rf"((?:{_SECRET_WORDS})[\w.-]*=)[^\s&;,]+", re.IGNORECASE)
-# The settings of Hive and Spark that name a metastore.
-_HIVE_METASTORE_KEYS: Final = (
-    ("hiveconf", "hive.metastore.uris"),
-    ("conf", "spark.hadoop.hive.metastore.uris"),
-    ("conf", "spark.hive.metastore.uris"),
-)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
@@ -68,6 +62,10 @@ SETTINGS: Final = (
     SettingDeclaration(
         "metastore_principal", "string", "the metastore's Kerberos principal, service/host@REALM"
     ),
+    SettingDeclaration(
+        "kerberos_keytab", "string", "keytab that hudisql and Spark log in from, instead of kinit's ticket"
+    ),
+    SettingDeclaration("kerberos_principal", "string", "the keytab's user: name@REALM"),
     SettingDeclaration(
         "kafka_config", "string", "file with TLS, SASL and passwords for Kafka and schema registries"
     ),
@@ -98,6 +96,8 @@ class Settings:
     format: str = "table"
     metastore_sasl: bool = False
     metastore_principal: str = ""
+    kerberos_keytab: str = ""
+    kerberos_principal: str = ""
     kafka_config: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
     hiveconf: Mapping[str, str] = field(default_factory=dict)
@@ -168,27 +168,6 @@ def load_settings(
             value: object = _pairs(text, name) if _DECLARED[setting].type == "map" else text
             settings = settings.with_layer({setting: value}, f"environment {name}")
     return settings.with_layer(command_line or {}, "command line")
-
-
-def adopt_hive_metastore(settings: Settings) -> Settings:
-    """The settings with the metastore from Hive's or Spark's own setting, if one is given there.
-
-    Spark and hudisql must use one metastore, otherwise Spark reads Hudi tables as plain files. Raises
-    SettingsError if two different ones are given.
-    """
-    for name, key in _HIVE_METASTORE_KEYS:
-        uris = getattr(settings, name).get(key, "")
-        given = {uri.strip().rstrip("/") for uri in uris.split(",") if uri.strip()}
-        if not given:
-            continue
-        if not settings.metastore_uris:
-            settings = settings.with_layer({"metastore": uris}, f"{name} {key}")
-        elif given != {uri.rstrip("/") for uri in settings.metastore_uris}:
-            raise SettingsError(
-                f"two metastores are given: {settings.metastore}, and {uris} by {name} {key}",
-                hint="give one of them, as --metastore",
-            )
-    return settings
 
 
 def unknown_environment_names(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:

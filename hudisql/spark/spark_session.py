@@ -24,6 +24,7 @@ from hudisql.spark.class_archive import archive_path, shared_classes
 from hudisql.spark.jvm import is_jvm_running, use_gateway
 from hudisql.spark.versions import check_pyspark
 from hudisql.storage import Storage
+from hudisql.storage.hadoop_files import hadoop_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -58,6 +59,7 @@ def start_spark(
     from pyspark.sql import SparkSession
 
     check_pyspark()
+    _check_login(settings)
     ensure_java_home()
     _choose_worker_python(settings)
     _silence_query_loggers()
@@ -100,8 +102,35 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
         configuration["spark.hadoop.hive.metastore.sasl.enabled"] = "true"
         if settings.metastore_principal:
             configuration["spark.hadoop.hive.metastore.kerberos.principal"] = settings.metastore_principal
+    if settings.kerberos_keytab:
+        configuration["spark.kerberos.keytab"] = settings.kerberos_keytab
+        configuration["spark.kerberos.principal"] = settings.kerberos_principal
     configuration |= {f"spark.hadoop.{key}": value for key, value in settings.hiveconf.items()}
     return configuration | dict(settings.conf)
+
+
+def _check_login(settings: Settings) -> None:
+    """Raise SettingsError if Spark's client could not log in to a Kerberized metastore.
+
+    Hadoop's UserGroupInformation decides how to log in before Spark reads its own settings.
+    """
+    if not settings.metastore_sasl or "spark.driver.extraClassPath" in settings.conf:
+        return
+    home = os.environ.get("SPARK_HOME")
+    variables = {
+        name: os.environ.get(name) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+    }
+    directories = [*variables.values(), f"{home}/conf" if home else None]
+    for directory in filter(None, directories):
+        key = "hadoop.security.authentication"
+        if hadoop_settings({}, {}, {"HADOOP_CONF_DIR": directory}).get(key, "").lower() == "kerberos":
+            return
+    raise SettingsError(
+        "the metastore asks for Kerberos, but Spark would not log in: no core-site.xml sets "
+        "hadoop.security.authentication to kerberos",
+        hint="set HADOOP_CONF_DIR to the cluster's configuration, or to a directory with a core-site.xml of "
+        "this property; --conf spark.hadoop.… comes too late for it",
+    )
 
 
 def _launch_jvm(configuration: SparkConf, log_file: Path, *, records_classes: bool) -> None:

@@ -1,6 +1,7 @@
 """The file system settings of a process without a JVM: Hadoop's site files and their overrides.
 
-Reads `core-site.xml` and `hdfs-site.xml` as Hadoop's `Configuration` does, without variables and includes.
+Reads `core-site.xml`, `hdfs-site.xml` and Hive's `hive-site.xml` as Hadoop's `Configuration` does, without
+variables and includes.
 Values may be secrets and are never printed.
 """
 
@@ -34,6 +35,19 @@ def hadoop_settings(
         key.removeprefix(_SPARK_PREFIX): value for key, value in conf.items() if key.startswith(_SPARK_PREFIX)
     }
     return {**found, **hiveconf, **of_spark}
+
+
+def hive_site_settings(environment: Mapping[str, str] | None = None) -> tuple[dict[str, str], str]:
+    """The settings of hive-site.xml in HIVE_CONF_DIR, else in HADOOP_CONF_DIR, and its path; none: empty.
+
+    Raises SettingsError for a file that is not XML.
+    """
+    environment = os.environ if environment is None else environment
+    for name in ("HIVE_CONF_DIR", "HADOOP_CONF_DIR"):
+        path = Path(environment.get(name) or "", "hive-site.xml")
+        if environment.get(name) and path.is_file():
+            return _read_site_file(path), str(path)
+    return {}, ""
 
 
 def _read_site_file(path: Path) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,10 @@ import pytest
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.connection import (
     MetastoreAddress,
-    MetastoreSecurity,
-    kerberos_security,
     parse_metastore_uris,
 )
 from hudisql.catalog.embedded import acquire_embedded_metastore
+from hudisql.catalog.metastore_login import MetastoreSecurity, kerberos_security
 from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
     MetastoreColumn,
@@ -304,10 +304,14 @@ def test_sasl_plain_logs_in_and_carries_every_call(metastore_uri: str) -> None:
     assert logins == [b"\0me\0secret"]
 
 
-def test_kerberos_without_its_package_is_refused_by_name() -> None:
-    assert kerberos_security("hive/_HOST@EXAMPLE.COM").host is None
-    assert kerberos_security("metastore/node1@EXAMPLE.COM").service == "metastore"
-    with pytest.raises(SettingsError, match="package `kerberos`"):
+def test_kerberos_without_its_package_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    any_host = kerberos_security("hive/_HOST@EXAMPLE.COM").server
+    assert any_host.name_on("Node1") == "hive/node1@EXAMPLE.COM"
+    assert kerberos_security("metastore/node1").server.name_on("10.0.0.1") == "metastore@node1"
+    with pytest.raises(SettingsError, match="no protection 'full'"):
+        kerberos_security("hive/h@R", protection="privacy,full")
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(SettingsError, match="needs the package gssapi"):
         MetastoreClient("thrift://localhost", security=kerberos_security("hive/h@R"))
     with pytest.raises(SettingsError, match="user name"):
         MetastoreClient("thrift://localhost", security=MetastoreSecurity("PLAIN"))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from hudisql.config.hive_settings import adopt_hive_settings
 from hudisql.config.settings import (
     SETTINGS,
     Settings,
-    adopt_hive_metastore,
     load_settings,
     mask_secret,
     unknown_environment_names,
@@ -140,14 +140,14 @@ def test_secrets_are_masked() -> None:
 )
 def test_a_metastore_of_hive_s_own_setting_is_hudisql_s_too(layer: str, key: str) -> None:
     given = Settings().with_layer({layer: {key: "thrift://a:1"}}, "test")
-    adopted = adopt_hive_metastore(given)
+    adopted = adopt_hive_settings(given, {}, "")
     assert adopted.metastore_uris == ("thrift://a:1",)
     assert adopted.origins["metastore"] == f"{layer} {key}"
     same = given.with_layer({"metastore": "thrift://a:1/"}, "test")
-    assert adopt_hive_metastore(same) == same
+    assert adopt_hive_settings(same, {}, "") == same
     with pytest.raises(SettingsError, match="two metastores are given: thrift://b:1, and thrift://a:1"):
-        adopt_hive_metastore(given.with_layer({"metastore": "thrift://b:1"}, "test"))
-    assert adopt_hive_metastore(Settings()) == Settings()
+        adopt_hive_settings(given.with_layer({"metastore": "thrift://b:1"}, "test"), {}, "")
+    assert adopt_hive_settings(Settings(), {}, "") == Settings()
 
 
 def test_every_declared_setting_has_help() -> None:

@@ -143,13 +143,9 @@ def _metastore_of(context: Context, arguments: HiveSyncArguments) -> Iterator[Me
         yield context.metastore
         return
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.catalog.connection import MetastoreSecurity, kerberos_security
+    from hudisql.catalog.metastore_login import metastore_security
 
-    security = (
-        kerberos_security(context.settings.metastore_principal)
-        if context.settings.metastore_sasl
-        else MetastoreSecurity(user=arguments.username or None)
-    )
+    security = metastore_security(context.settings, arguments.username or "")
     uris = arguments.metastore_uri or context.metastore.uris
     with MetastoreClient(uris, security=security) as client:
         yield client
