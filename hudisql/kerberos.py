@@ -289,6 +289,8 @@ def _failure(error: Any, server: str) -> KerberosError:
     major = " ".join(str(error.get_all_statuses(error.maj_code, True)[0]).split())
     code = error.min_code - (1 << 32) if error.min_code >= 1 << 31 else error.min_code
     hint = _HINTS.get(code)
-    if hint is None and "o credentials" in major.lower() + text.lower():
+    if "find client principal" in text:
+        hint = "there is no ticket or key of this user: `klist` and `klist -k` list them"
+    elif hint is None and "o credentials" in major.lower() + text.lower():
         hint = _NO_TICKET
     return KerberosError(text or major, hint or f"Kerberos refused the login to {server}: {major}")

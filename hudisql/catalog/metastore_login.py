@@ -95,15 +95,17 @@ def hint_of_failure(error: Exception, security: MetastoreSecurity) -> str:
                 "its hive-site.xml), with its host name; the server's log says more"
             )
         return "the server's log says why"
-    if isinstance(error, EOFError) or getattr(error, "type", None) == TTransportException.END_OF_FILE:
+    kind = TTransportException.END_OF_FILE if isinstance(error, EOFError) else getattr(error, "type", None)
+    is_silent = kind == TTransportException.TIMED_OUT and security.mechanism != "NONE"
+    if kind == TTransportException.END_OF_FILE or is_silent:
         if security.mechanism == "NONE":
             return (
                 "the server takes connections and ends them: if it asks for Kerberos, set metastore_sasl "
                 "(HUDISQL_METASTORE_SASL=true); else its log says why"
             )
         return (
-            "the server ends the login: if it does not use Kerberos, unset metastore_sasl; else its log "
-            "says why"
+            "the server does not go on with the login: if it does not use Kerberos, unset metastore_sasl; "
+            "else its log says why"
         )
     return "check the address given with --metastore, and that the server runs and is reachable"
 

@@ -19,6 +19,7 @@ from hudisql.format.paths.file_names import is_data_file
 from hudisql.spark.cached_rows import LOST_ROWS
 from hudisql.spark.task_errors import REMOVED_HINT, translate_task_error, without_internal_names
 from hudisql.spark.versions import details_of_captured, message_of_captured
+from hudisql.sql.text.metastore_failure import failed_metastore_client
 from hudisql.sql.text.script import marked_line, position_at
 
 _TASK_ERROR: Final = re.compile(
@@ -133,7 +134,11 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     gone = _removed_data_file(message)
     if gone is not None:
         return QueryError(f"no such path: {gone}", hint=REMOVED_HINT)
-    checksum = _CHECKSUM.search(f"{message}\n{details_of_captured(error)}")
+    details = details_of_captured(error)
+    unconnected = failed_metastore_client(message, details)
+    if unconnected is not None:
+        return unconnected
+    checksum = _CHECKSUM.search(f"{message}\n{details}")
     if checksum is not None:
         return _checksum_error(checksum["path"])
     if LOST_ROWS in message:
