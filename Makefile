@@ -11,7 +11,7 @@ PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 # The demo's data: lineitem of TPC-H as plain parquet, partitioned by year.
 DEMO_SOURCE := demo-warehouse/source
-.PHONY: dist release-check help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
+.PHONY: kerberos kerberos-package dist release-check help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,8 +56,14 @@ test-unit: $(STAMP) ## the tests without Spark, a metastore, Kafka and oracles, 
 test-fast: $(STAMP) ## all tests but those with Apache Hudi and Apache Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"
 
-soak: oracles ## long matrices, crashes at every step (processes killed, disk full), 500 examples of each property (hours)
+soak: oracles kerberos-package ## long matrices, crashes at every step (processes killed, disk full), 500 examples of each property (hours)
 	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis"
+
+kerberos: kerberos-package ## logins on a realm of their own: apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
+	$(PYTEST) tests/kerberos -m kerberos
+
+kerberos-package: $(STAMP)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --constraint requirements.lock 'gssapi'
 
 oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta, Apache Hive 2.3 and Kafka into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
@@ -94,7 +100,7 @@ format: $(STAMP) ## let ruff format and mend the code
 	$(BIN)/ruff check --fix .
 
 lock: $(STAMP) ## renew requirements.lock from pyproject's ranges
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --extra docs --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --extra docs --extra kerberos --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> requirements.lock
 
 docs: $(STAMP) ## write the reference pages of docs/ from the code's declarations

@@ -7,6 +7,7 @@ messages and the client chooses one. What goes wrong is named by what the user c
 from __future__ import annotations
 
 import os
+import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -205,17 +206,43 @@ class KerberosServer:
         except gssapi.exceptions.GSSError as error:
             raise _failure(error, "this server") from error
 
+    def accept_token(self, token: bytes) -> tuple[str, bytes]:
+        """The user of a login of one token, as HTTP has them, and the answer. Raises KerberosError."""
+        import gssapi
+
+        try:
+            answer = self._context.step(token) or b""
+        except gssapi.exceptions.GSSError as error:
+            raise _failure(error, "this server") from error
+        if not self._context.complete:
+            raise KerberosError("the login takes more than one token", "use Kerberos, not NTLM")
+        return self._user(), bytes(answer)
+
+    def _user(self) -> str:
+        """The first part of the client's principal, as Hadoop's default rule has it: of this realm only."""
+        name, _, realm = str(self._context.initiator_name).rpartition("@")
+        own = str(self._context.target_name).rpartition("@")[2]
+        if realm != own:
+            raise KerberosError(
+                f"{name}@{realm} is of another realm than this server ({own})", "log in to the server's realm"
+            )
+        return name.partition("/")[0]
+
     def _accept(self, choice: bytes) -> None:
         chosen = next((name for name in self._protections if choice[:1] == bytes([PROTECTIONS[name]])), None)
         if len(choice) < 4 or chosen is None:
             raise KerberosError("the client chose a protection that was not offered", "set its saslQop")
-        principal = str(self._context.initiator_name)
+        user = self._user()
         acting_as = choice[4:].decode(errors="replace")
-        user = principal.partition("@")[0].partition("/")[0]
-        if acting_as not in ("", user, principal):
-            raise KerberosError(f"{principal} asks to act as another user, {acting_as}", "connect as oneself")
+        if acting_as.partition("@")[0] not in ("", user, str(self._context.initiator_name).partition("@")[0]):
+            raise KerberosError(f"{user} asks to act as another user, {acting_as}", "connect as oneself")
         self.layer = MessageLayer(self._context, chosen)
         self.user = user
+
+
+def server_principal(principal: str) -> str:
+    """A server's principal with its own host name for `_HOST`."""
+    return principal.replace("/_HOST", f"/{socket.getfqdn().lower()}")
 
 
 @dataclass(frozen=True)
@@ -285,7 +312,11 @@ def _accepting(keytab: str, principal: str) -> Any:
 
 def _failure(error: Any, server: str) -> KerberosError:
     """A GSSAPI error in its own words, with what to do."""
+    import gssapi
+
     text = " ".join(str(error.get_all_statuses(error.min_code, False)[0]).split()) if error.min_code else ""
+    if isinstance(error, gssapi.exceptions.SupplementaryError):
+        return KerberosError("messages are missing, repeated or out of order", "connect again")
     major = " ".join(str(error.get_all_statuses(error.maj_code, True)[0]).split())
     code = error.min_code - (1 << 32) if error.min_code >= 1 << 31 else error.min_code
     hint = _HINTS.get(code)

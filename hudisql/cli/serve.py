@@ -7,6 +7,7 @@ process at once.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +41,14 @@ def serve(
     ldap_user_dn: Annotated[
         str | None,
         typer.Option("--ldap-user-dn", metavar="DN", help="DN pattern of its users, with {user} in it."),
+    ] = None,
+    keytab: Annotated[
+        Path | None,
+        typer.Option("--keytab", metavar="FILE", help="Users log in by Kerberos: the server's key."),
+    ] = None,
+    principal: Annotated[
+        str | None,
+        typer.Option("--principal", metavar="NAME", help="The server's principal, hive/_HOST@REALM."),
     ] = None,
     tls_certificate: Annotated[
         Path | None,
@@ -96,7 +105,7 @@ def serve(
         result_bytes=result,
         drain_seconds=drain,
     )
-    checks = _user_checks(users, ldap_url, ldap_user_dn)
+    checks = _with_kerberos(_user_checks(users, ldap_url, ldap_user_dn), keytab, principal)
     tls = _tls_context(tls_certificate, tls_key)
     settings: Settings = context.obj
     settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
@@ -117,7 +126,7 @@ def _run(
     # Spark takes time to start: clients may connect before that, and wait.
     listener = listen_on(host, port, has_users=users is not None)
     console = open_console()
-    if users is not None and tls is None:
+    if users is not None and users.password is not None and tls is None:
         console.warning("passwords are sent unencrypted: give --tls-certificate")
     with listener, stoppable_session(settings, console) as (session, stop):
         session.context.start()
@@ -144,6 +153,23 @@ def _user_checks(users: Path | None, ldap_url: str | None, ldap_user_dn: str | N
         return None
     file = PasswordFile(users)
     return UserChecks(RememberedUsers(file.check, file.version).check, file.check_known)
+
+
+def _with_kerberos(users: UserChecks | None, keytab: Path | None, principal: str | None) -> UserChecks | None:
+    if keytab is None and principal is None:
+        return users
+    if keytab is None or principal is None:
+        raise SettingsError("users by Kerberos need both --keytab and --principal")
+    from hudisql.kerberos import KerberosError, KerberosServer, check_kerberos_package, server_principal
+    from hudisql.server.users import UserChecks
+
+    check_kerberos_package()
+    name = server_principal(principal)
+    try:
+        KerberosServer(str(keytab), name)
+    except KerberosError as error:
+        raise SettingsError(f"cannot serve as {name} with {keytab}: {error}", hint=error.hint) from error
+    return replace(users or UserChecks(), kerberos=lambda: KerberosServer(str(keytab), name))
 
 
 def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

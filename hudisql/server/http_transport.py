@@ -1,7 +1,8 @@
 """HiveServer2's HTTP transport: each request is the body of a POST, and the reply that of its response.
 
-Users authenticate by Basic authentication with every request. Of HTTP/1.1 it supports what Thrift's clients
-use: `Content-Length` and persistent connections. A session does not end with its connection.
+Users authenticate with every request, by Basic authentication or a Kerberos ticket (Negotiate). Of HTTP/1.1
+it supports what Thrift's clients use: `Content-Length` and persistent connections. A session does not end
+with its connection.
 """
 
 from __future__ import annotations
@@ -9,30 +10,18 @@ from __future__ import annotations
 import base64
 import binascii
 import socket
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import AuthenticationError, ProtocolError
+from hudisql.kerberos import KerberosError, KerberosServer
 from hudisql.server.thrift_limits import ServerLimits
-from hudisql.server.transport import CheckPassword, SocketSource, send_all
+from hudisql.server.transport import BodySource, SocketSource, send_all
+
+if TYPE_CHECKING:
+    from hudisql.server.users import UserChecks
 
 _LONGEST_HEAD: Final = 16 << 10
 _END_OF_HEAD: Final = b"\r\n\r\n"
-
-
-class BodySource:
-    """Reads the bytes of a body."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._at = 0
-
-    def take(self, count: int) -> bytes:
-        """The next bytes. Raises ProtocolError if there are fewer."""
-        taken = self._body[self._at : self._at + count]
-        if len(taken) < count:
-            raise ProtocolError("the body ends within the message")
-        self._at += count
-        return taken
 
 
 class HttpTransport:
@@ -45,12 +34,14 @@ class HttpTransport:
         connection: socket.socket,
         received: SocketSource,
         limits: ServerLimits,
-        check_password: CheckPassword | None,
+        users: UserChecks | None,
     ) -> None:
         self._socket = connection
         self._received = received
         self._limits = limits
-        self._check_password = check_password
+        self._users = users
+        self._proof: bytes | None = None
+        self.has_ticket = False
         self.source = BodySource(b"")
         self.user: str | None = None
 
@@ -80,7 +71,8 @@ class HttpTransport:
 
     def send(self, message: bytes) -> None:
         """Send the response. Raises OSError."""
-        answer = _head(200, "OK", len(message), "application/x-thrift") + message
+        head = _head(200, "OK", len(message), "application/x-thrift", self._proofs())
+        answer = head + message
         send_all(self._socket, answer, self._limits.message_seconds)
 
     def _read_head(self) -> dict[str, str]:
@@ -95,16 +87,34 @@ class HttpTransport:
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
     def _authenticate(self, authorization: str) -> None:
-        user, password = _basic_user(authorization)
-        if self._check_password is not None:
-            try:
-                if user is None:
-                    raise AuthenticationError("the request has no user")
-                self._check_password(user, password)
-            except AuthenticationError as error:
-                self._answer(401, error.message)
-                raise
-        self.user = user
+        self._proof, self.has_ticket = None, False
+        try:
+            self.user = self._user_of(authorization)
+        except AuthenticationError as error:
+            self._answer(401, error.message)
+            raise
+
+    def _user_of(self, authorization: str) -> str | None:
+        scheme, _, encoded = authorization.partition(" ")
+        users = self._users
+        if users is not None and users.kerberos is not None and scheme.lower() == "negotiate":
+            # Hive's JDBC driver puts `: ` before its token.
+            return self._negotiate(users.kerberos(), encoded.lstrip(": "))
+        user, password = _basic_user(scheme, encoded)
+        if users is not None:
+            if user is None or users.password is None:
+                raise AuthenticationError("the request has no user")
+            users.password(user, password)
+        return user
+
+    def _negotiate(self, server: KerberosServer, encoded: str) -> str:
+        """The user of a Kerberos ticket (SPNEGO, RFC 4559): one token, and the proof of this server."""
+        try:
+            user, self._proof = server.accept_token(base64.b64decode(encoded, validate=True))
+        except (KerberosError, binascii.Error) as error:
+            raise AuthenticationError(f"a login by Kerberos failed: {error}") from error
+        self.has_ticket = True
+        return user
 
     def _refuse(self, status: int, words: str) -> None:
         self._answer(status, words)
@@ -112,20 +122,28 @@ class HttpTransport:
 
     def _answer(self, status: int, words: str) -> None:
         body = words.encode()
-        self._socket.sendall(_head(status, "Refused", len(body), "text/plain; charset=utf-8") + body)
+        asked = self._challenges() if status == 401 else ()
+        self._socket.sendall(_head(status, "Refused", len(body), "text/plain; charset=utf-8", asked) + body)
+
+    def _proofs(self) -> tuple[str, ...]:
+        return () if not self._proof else (f"Negotiate {base64.b64encode(self._proof).decode()}",)
+
+    def _challenges(self) -> tuple[str, ...]:
+        users = self._users
+        negotiate = ("Negotiate",) if users is not None and users.kerberos is not None else ()
+        basic = ('Basic realm="hudisql"',) if users is None or users.password is not None else ()
+        return (*negotiate, *basic)
 
 
-def _head(status: int, words: str, length: int, kind: str) -> bytes:
+def _head(status: int, words: str, length: int, kind: str, authenticate: tuple[str, ...] = ()) -> bytes:
     lines = [f"HTTP/1.1 {status} {words}", f"Content-Type: {kind}", f"Content-Length: {length}"]
-    if status == 401:
-        lines.append('WWW-Authenticate: Basic realm="hudisql"')
+    lines += [f"WWW-Authenticate: {each}" for each in authenticate]
     if status != 200:
         lines.append("Connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def _basic_user(authorization: str) -> tuple[str | None, str]:
-    scheme, _, encoded = authorization.partition(" ")
+def _basic_user(scheme: str, encoded: str) -> tuple[str | None, str]:
     if scheme.lower() != "basic":
         return None, ""
     try:

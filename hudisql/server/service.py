@@ -81,6 +81,7 @@ class Caller:
     def __init__(self, user: str | None, is_gone: Callable[[], bool] = lambda: False) -> None:
         """`is_gone` says whether the client has disconnected, which cancels a statement that it waits for."""
         self.user = user
+        self.has_ticket = False
         self.is_gone = is_gone
         self.sessions: list[ClientSession] = []
 
@@ -122,8 +123,9 @@ class CliService:
         try:
             if not isinstance(request, dict):
                 raise InvalidHandleError(f"the request of {method} is not a struct")
-            if self._check_known is not None and caller.user is not None and method not in _ENDS:
-                self._check_known(caller.user)
+            user = None if caller.has_ticket else caller.user
+            if self._check_known is not None and user is not None and method not in _ENDS:
+                self._check_known(user)
             response = call(caller, request)
         except Exception as error:
             response = ((1, STRUCT, _error_status(as_hudisql_error(error))),)

@@ -3,8 +3,8 @@
 A connection that sends a malformed message is closed; the message is not run. The sessions that a connection
 opened end with it, as in HiveServer2 (`hive.server2.close.session.on.disconnect`).
 
-The first byte of a connection tells its transport: 0x01 begins a SASL handshake (mechanism PLAIN), after
-which each message is a frame with its length in front; 0x80 begins an unframed message (`auth=noSasl`), P a
+The first byte of a connection tells its transport: 0x01 begins a SASL handshake, after which each
+message is a frame with its length in front; 0x80 begins an unframed message (`auth=noSasl`), P a
 POST of the HTTP transport.
 """
 
@@ -14,7 +14,6 @@ import ipaddress
 import select
 import socket
 import ssl
-import struct
 import threading
 import time
 from contextlib import suppress
@@ -24,10 +23,10 @@ from hudisql.console import Console
 from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.http_transport import HttpTransport
+from hudisql.server.sasl_handshake import START, shake_hands
 from hudisql.server.service import Caller, CliService
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.transport import (
-    CheckPassword,
     ConnectionEnded,
     ConnectionIdleError,
     SocketSource,
@@ -42,11 +41,6 @@ _UNKNOWN_METHOD: Final = 1
 _LOOK_SECONDS: Final = 0.5
 _BACKLOG: Final = 128
 _HTTP: Final = ord("P")
-_START: Final = 1
-_OK: Final = 2
-_BAD: Final = 3
-_COMPLETE: Final = 5
-_LONGEST_HANDSHAKE: Final = 16 << 10
 
 
 class ThriftServer:
@@ -66,7 +60,7 @@ class ThriftServer:
         self.service = CliService(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console
-        self._check_password = None if users is None else users.password
+        self._users = users
         self._tls = tls
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -168,7 +162,7 @@ class ThriftServer:
                     # The first page of the result is read and empty.
                     self._connections.discard(connection)
                     self._connections.add(opened)
-            transport = open_transport(opened, self._limits, self._check_password)
+            transport = open_transport(opened, self._limits, self._users)
             caller = Caller(transport.user, lambda: _has_left(opened))
             self._converse(transport, caller)
         except (ProtocolError, AuthenticationError) as error:
@@ -194,7 +188,7 @@ class ThriftServer:
                 if any(session.is_busy for session in caller.sessions):
                     continue
                 raise
-            caller.user = transport.user
+            caller.user, caller.has_ticket = transport.user, transport.has_ticket
             message = thrift.read_message(transport.source, self._limits.message_bytes)
             with self._lock:
                 self._answering += 1
@@ -221,7 +215,7 @@ def listen_on(host: str, port: int, *, has_users: bool = False) -> socket.socket
     if not has_users and not _is_loopback(host):
         raise SettingsError(
             f"without users the server listens on the loopback only, not on {host}",
-            hint="give it users (--users or --ldap-url), and TLS",
+            hint="give it users (--users, --ldap-url or --keytab), and TLS",
         )
     try:
         return socket.create_server((host, port), backlog=_BACKLOG)
@@ -266,65 +260,26 @@ def _peer(connection: socket.socket) -> str:
 
 
 def open_transport(
-    connection: socket.socket, limits: ServerLimits, check_password: CheckPassword | None
+    connection: socket.socket, limits: ServerLimits, users: UserChecks | None
 ) -> Transport | HttpTransport:
     """Detect the transport of a client and authenticate its user.
 
-    Without `check_password` every user name is accepted and no handshake is needed. Raises ProtocolError,
+    Without `users` every user name is accepted and no handshake is needed. Raises ProtocolError,
     AuthenticationError and ConnectionEnded.
     """
     source = SocketSource(connection)
     transport = Transport(connection, source, limits)
     first = source.wait_for_byte(limits.handshake_seconds)
     if first == _HTTP:
-        return HttpTransport(connection, source, limits, check_password)
+        return HttpTransport(connection, source, limits, users)
     source.begin(limits.handshake_seconds)
-    if first == _START:
-        transport.user = _shake_hands(connection, source, check_password)
-        transport.is_framed = True
+    if first == START:
+        transport.log_in(shake_hands(connection, source, users))
     elif first != 0x80:
         raise ProtocolError(f"the connection begins with the byte {first:#04x}: neither SASL nor a message")
-    elif check_password is not None:
+    elif users is not None:
         raise AuthenticationError(
             "this server has users: a connection without SASL is refused",
-            hint="connect with a user and a password (PLAIN; not auth=noSasl)",
+            hint=f"connect with {' or '.join(users.mechanisms)}, not with auth=noSasl",
         )
     return transport
-
-
-def _shake_hands(
-    connection: socket.socket, source: SocketSource, check_password: CheckPassword | None
-) -> str:
-    status, mechanism = _read_step(source)
-    if status != _START or mechanism != b"PLAIN":
-        _send_step(connection, _BAD, b"the SASL mechanism is PLAIN")
-        raise ProtocolError(f"the client asks for the SASL mechanism {mechanism[:40]!r}; there is PLAIN")
-    status, response = _read_step(source)
-    # authorization identity, user, password
-    parts = response.split(b"\0")
-    if status not in (_OK, _COMPLETE) or len(parts) != 3:
-        _send_step(connection, _BAD, b"PLAIN needs a user and a password")
-        raise ProtocolError("the answer of the client to PLAIN has no user and password")
-    if parts[0] not in (b"", parts[1]):
-        _send_step(connection, _BAD, b"nobody can act as another user here")
-        raise AuthenticationError("a client asks to act as another user")
-    user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
-    try:
-        if check_password is not None:
-            check_password(user, password)
-    except AuthenticationError as error:
-        _send_step(connection, _BAD, error.message.encode())
-        raise
-    _send_step(connection, _COMPLETE, b"")
-    return user
-
-
-def _read_step(source: SocketSource) -> tuple[int, bytes]:
-    status, length = struct.unpack(">Bi", source.take(5))
-    if not 0 <= length <= _LONGEST_HANDSHAKE:
-        raise ProtocolError(f"a handshake of {length} bytes")
-    return status, source.take(length)
-
-
-def _send_step(connection: socket.socket, status: int, payload: bytes) -> None:
-    connection.sendall(struct.pack(">Bi", status, len(payload)) + payload)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from hudisql.errors import ProtocolError
+from hudisql.kerberos import KerberosError, MessageLayer
 from hudisql.server.thrift_limits import ServerLimits
 
 _CHUNK: Final = 64 << 10
-
-CheckPassword = Callable[[str, str], None]
 
 
 class ConnectionEnded(Exception):  # noqa: N818
@@ -87,34 +86,75 @@ class SocketSource:
         return bool(received)
 
 
+class BodySource:
+    """Reads the bytes of a message that is here already."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        """The next bytes. Raises ProtocolError if there are fewer."""
+        taken = self._body[self._at : self._at + count]
+        if len(taken) < count:
+            raise ProtocolError("the body ends within the message")
+        self._at += count
+        return taken
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who is connected, and what the messages after the handshake go through (None: nothing)."""
+
+    user: str
+    layer: MessageLayer | None = None
+
+
 class Transport:
-    """Messages of one binary connection, framed or not."""
+    """Messages of one binary connection, framed or not, signed or encrypted or neither."""
 
     keeps_sessions: Final = False
 
     def __init__(self, connection: socket.socket, source: SocketSource, limits: ServerLimits) -> None:
         self._socket = connection
         self._limits = limits
-        self.source = source
+        self._received = source
+        self._layer: MessageLayer | None = None
+        self.source: SocketSource | BodySource = source
         self.is_framed = False
         self.user: str | None = None
+        self.has_ticket = False
+
+    def log_in(self, login: Login) -> None:
+        """Go on after a handshake: messages are frames from now on."""
+        self.user = login.user
+        self.has_ticket = login.layer is not None
+        self.is_framed = True
+        if login.layer is not None and login.layer.changes_messages:
+            self._layer = login.layer
 
     def wait_for_message(self, seconds: float) -> None:
         """Wait until a message begins; of a framed one the length is then checked.
 
         Raises ConnectionEnded and ProtocolError.
         """
-        self.source.wait_for_byte(seconds)
-        self.source.begin(self._limits.message_seconds)
-        if self.is_framed:
-            (length,) = struct.unpack(">i", self.source.take(4))
-            if not 0 < length <= self._limits.message_bytes:
-                raise ProtocolError(
-                    f"a message of {length} bytes: the limit is {self._limits.message_bytes}",
-                )
+        self._received.wait_for_byte(seconds)
+        self._received.begin(self._limits.message_seconds)
+        if not self.is_framed:
+            return
+        (length,) = struct.unpack(">i", self._received.take(4))
+        if not 0 < length <= self._limits.message_bytes:
+            raise ProtocolError(f"a message of {length} bytes: the limit is {self._limits.message_bytes}")
+        if self._layer is not None:
+            try:
+                self.source = BodySource(self._layer.unwrap(self._received.take(length)))
+            except KerberosError as error:
+                raise ProtocolError(f"a message is not signed or encrypted as agreed: {error}") from error
 
     def send(self, message: bytes) -> None:
         """Send one message. Raises OSError; a client that reads nothing for long counts as disconnected."""
+        if self._layer is not None:
+            message = self._layer.wrap(message)
         if self.is_framed:
             message = struct.pack(">i", len(message)) + message
         send_all(self._socket, message, self._limits.message_seconds)

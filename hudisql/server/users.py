@@ -18,9 +18,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import AuthenticationError, SettingsError
+
+if TYPE_CHECKING:
+    from hudisql.kerberos import KerberosServer
 
 _COST, _BLOCK, _LANES = 1 << 14, 8, 1
 _MOST_MEMORY: Final = 64 << 20
@@ -41,10 +44,21 @@ def hash_password(password: str) -> str:
 
 @dataclass(frozen=True)
 class UserChecks:
-    """Both raise AuthenticationError: `password` for a wrong password, `known` for a removed user."""
+    """How users log in: by a password, by Kerberos, or either.
 
-    password: Callable[[str, str], None]
+    `password` and `known` raise AuthenticationError, for a wrong password and for a removed user;
+    `kerberos` makes the server's side of one login.
+    """
+
+    password: Callable[[str, str], None] | None = None
     known: Callable[[str], None] = lambda _: None
+    kerberos: Callable[[], KerberosServer] | None = None
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The SASL mechanisms, for people."""
+        plain = ("PLAIN",) if self.password is not None else ()
+        return (*plain, *(("GSSAPI",) if self.kerberos is not None else ()))
 
 
 class PasswordFile:

@@ -13,7 +13,7 @@ from hudisql.errors import ProtocolError
 from hudisql.server import column_bytes
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.column_bytes import WireType, encode_column
-from hudisql.server.http_transport import BodySource
+from hudisql.server.transport import BodySource
 
 ttypes = pytest.importorskip("TCLIService.ttypes")
 

@@ -1,0 +1,122 @@
+"""Users of `hudisql serve` by Kerberos: beeline's three protections, HTTP, a plain client, wrong tickets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.console import SilentConsole
+from hudisql.errors import AuthenticationError
+from hudisql.java_runtime import find_java_home
+from hudisql.kerberos import KerberosClient, KerberosServer
+from hudisql.server.thrift_limits import ServerLimits
+from hudisql.server.thrift_server import ThriftServer, listen_on
+from hudisql.server.users import UserChecks
+from scripts.setup_oracles import install_hive
+from tests.kerberos.realm import REALM, Realm
+
+pytestmark = [pytest.mark.spark, pytest.mark.hive, pytest.mark.kerberos, pytest.mark.soak]
+
+STATEMENTS = """SELECT current_user() AS who;
+SELECT sum(id) AS total, max(repeat('x', 70000)) AS wide FROM range(100000);
+"""
+
+
+def refuse_passwords(user: str, password: str) -> None:
+    if password != "right":
+        raise AuthenticationError(f"no user {user!r} with this password")
+
+
+@pytest.fixture(scope="session")
+def kerberized(session: Any, realm: Realm) -> Iterator[ThriftServer]:
+    """A server whose users have tickets, or the password `right`."""
+    keytab = str(realm.keytab("hive/localhost"))
+    users = UserChecks(
+        refuse_passwords, refuse_removed, lambda: KerberosServer(keytab, f"hive/localhost@{REALM}")
+    )
+    server = ThriftServer(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole(), users=users)
+    yield server
+    server.close()
+
+
+def refuse_removed(user: str) -> None:
+    """The file of passwords holds bob alone."""
+    if user != "bob":
+        raise AuthenticationError(f"the user {user!r} is no longer among the users of this server")
+
+
+def beeline(realm: Realm, cache: Path, url: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(f"{find_java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        "-Djavax.security.auth.useSubjectCredsOnly=false",
+        "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        *("-cp", f"{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine", "-u", url),
+        *("--silent=true", "--outputformat=csv2", "-e", STATEMENTS.replace("\n", " ")),
+    ]
+    environment = {**os.environ, **realm.environment(f"FILE:{cache}")}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("options", ["", ";saslQop=auth-int", ";saslQop=auth-conf", ";transportMode=http"])
+def test_beeline_logs_in_by_its_principal(
+    kerberized: ThriftServer, realm: Realm, ticket: Path, options: str
+) -> None:
+    path = ";httpPath=cliservice" if "http" in options else ""
+    url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal=hive/_HOST@{REALM}{options}{path}"
+    done = beeline(realm, ticket, url)
+    lines = done.stdout.split()
+    assert "ada" in lines, done.stderr[-3000:]
+    assert "4999950000," + "x" * 70000 in lines
+
+
+def test_pyhive_and_impyla_log_in_beside_passwords(kerberized: ThriftServer, ticket: Path) -> None:
+    from impala.dbapi import connect
+    from pyhive import hive
+
+    assert ticket.exists()
+    with closing(
+        hive.connect("localhost", kerberized.port, username="bob", password="right", auth="CUSTOM")
+    ) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT current_user()")
+        assert cursor.fetchall() == [("bob",)]
+    with closing(
+        connect("localhost", kerberized.port, auth_mechanism="PLAIN", user="bob", password="right")
+    ) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT current_user()")
+        assert cursor.fetchall() == [("bob",)]
+
+
+def test_wrong_tickets_are_refused_with_a_reason(
+    kerberized: ThriftServer, realm: Realm, ticket: Path, tmp_path: Path
+) -> None:
+    realm.keytab("other/localhost")
+    assert ticket.exists()
+    url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal="
+    of_another = beeline(realm, ticket, f"{url}other/localhost@{REALM}")
+    assert of_another.returncode
+    assert "Error" in of_another.stderr
+    without = beeline(realm, tmp_path / "absent", f"{url}hive/localhost@{REALM}")
+    assert without.returncode
+    assert "ada" not in without.stdout
+
+
+def test_a_client_cannot_act_as_another_user(realm: Realm, ticket: Path) -> None:
+    """The layer's own checks, without a network: both sides in this process."""
+    assert ticket.exists()
+    server = KerberosServer(str(realm.keytab("hive/localhost")), f"hive/localhost@{REALM}")
+    client = KerberosClient(f"hive/localhost@{REALM}", protections=("privacy",))
+    challenge = server.step(client.step())
+    offer = server.step(client.step(challenge))
+    assert offer
+    acting = bytes(client._context.wrap(b"\x04\xff\xff\xffroot", encrypt=False).message)
+    with pytest.raises(Exception, match="asks to act as another user, root"):
+        server.step(acting)
+    assert server.user is None
