@@ -6,11 +6,12 @@ Atomic creation is a staged file plus a rename that the name node refuses when t
 from __future__ import annotations
 
 import importlib
+import io
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -18,8 +19,17 @@ from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri, staged_path
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
 # hdfs-native's own default waits for minutes for a missing name node.
 _DEFAULTS: Final = {"dfs.client.failover.max.attempts": "5"}
+# Of hdfs-native: the name node knows of no data node that has the file's blocks.
+_NO_BLOCKS: Final = "Failed to complete file in time"
+_PROTECTION_HINT: Final = (
+    "the data nodes took none of it: with Kerberos set dfs.data.transfer.protection as the cluster has "
+    "it (hdfs-site.xml in HADOOP_CONF_DIR); else look at the data nodes"
+)
 _HADOOP_CLASS = re.compile(r'RPCError\("(?:[\w.$]+\.)?([\w$]+)", "(.*)', re.DOTALL)
 
 
@@ -82,7 +92,8 @@ class HdfsFileSystem:
         from hdfs_native import WriteOptions
 
         with _asked("write", path):
-            return client.create(key, WriteOptions(overwrite=True, create_parent=True))
+            writer = client.create(key, WriteOptions(overwrite=True, create_parent=True))
+        return _NewFile(writer, path, lambda: client.delete(key, recursive=False))
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
@@ -183,6 +194,35 @@ class HdfsFileSystem:
             ) from error
         with _asked("reach", f"hdfs://{authority}"):
             return native.Client(f"hdfs://{authority}", self._configuration)
+
+
+class _NewFile(io.RawIOBase):
+    """A file that is being written; one that cannot be completed is deleted again."""
+
+    def __init__(self, writer: Any, path: str, delete: Callable[[], Any]) -> None:
+        self._writer = writer
+        self._path = path
+        self._delete = delete
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Buffer, /) -> int:
+        return int(self._writer.write(content))
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        try:
+            with _asked("write", self._path):
+                self._writer.close()
+        except StorageError as error:
+            with suppress(OSError, RuntimeError):
+                self._delete()
+            if _NO_BLOCKS in error.message:
+                error.hint = _PROTECTION_HINT
+            raise
 
 
 def _file_info(status: Any, path: str) -> FileInfo:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kerberos.hdfs import SecuredHdfs, start_secured_hdfs
 from tests.kerberos.metastore import SecuredMetastore, start_secured_metastore
 from tests.kerberos.realm import Realm, start_realm
 
@@ -26,6 +27,14 @@ def secured_metastore(realm: Realm, tmp_path_factory: pytest.TempPathFactory) ->
     metastore = start_secured_metastore(tmp_path_factory.mktemp("secured"), realm)
     yield metastore
     metastore.close()
+
+
+@pytest.fixture(scope="session")
+def secured_hdfs(realm: Realm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredHdfs]:
+    """An HDFS that asks for Kerberos."""
+    hdfs = start_secured_hdfs(tmp_path_factory.mktemp("secured-hdfs"), realm)
+    yield hdfs
+    hdfs.close()
 
 
 @pytest.fixture

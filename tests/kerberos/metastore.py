@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,15 @@ class SecuredMetastore:
 
 
 def start_secured_metastore(
-    directory: Path, realm: Realm, protection: str = "authentication"
+    directory: Path,
+    realm: Realm,
+    protection: str = "authentication",
+    hadoop: Mapping[str, str] | None = None,
 ) -> SecuredMetastore:
-    """Start the metastore with the principal hive/localhost; `protection` is hadoop.rpc.protection."""
+    """Start the metastore with the principal hive/localhost.
+
+    `protection` is hadoop.rpc.protection, `hadoop` holds further settings of core-site.xml, for clients too.
+    """
     warehouse, conf = directory / "warehouse", directory / "server"
     warehouse.joinpath(".metastore").mkdir(parents=True)
     conf.mkdir()
@@ -55,6 +62,7 @@ def start_secured_metastore(
         "hive.cluster.delegation.token.store.class": "org.apache.hadoop.hive.thrift.MemoryTokenStore",
     }
     core = {"hadoop.security.authentication": "kerberos", "hadoop.rpc.protection": protection}
+    core |= hadoop or {}
     (conf / "hive-site.xml").write_text(render_hive_site(site))
     (conf / "core-site.xml").write_text(render_hive_site(core))
     hadoop_directory = directory / "client"
