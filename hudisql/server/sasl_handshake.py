@@ -27,7 +27,7 @@ _MOST_STEPS: Final = 10
 def shake_hands(connection: socket.socket, source: SocketSource, users: UserChecks | None) -> Login:
     """Authenticate the client by the mechanism that it asks for; without `users` any name is taken.
 
-    Raises ProtocolError and AuthenticationError, of which the client is told.
+    Raises ProtocolError and AuthenticationError, which the client is sent, too.
     """
     status, mechanism = _read_step(source)
     if status == START and mechanism == b"PLAIN" and (users is None or users.password is not None):
