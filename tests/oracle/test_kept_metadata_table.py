@@ -130,7 +130,7 @@ def skips_in_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    parameters(["partitioned", "not_partitioned", "merge_on_read"], in_ci=["partitioned", "merge_on_read"]),
+    parameters(["partitioned", "not_partitioned", "merge_on_read"], in_ci=["merge_on_read"]),
 )
 def test_hudi_loses_no_rows_by_a_metadata_table_that_both_write(
     session: Any, oracle_120: HudiOracle, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline.instant_files import read_extra_metadata
+from tests.soak import parameters
 from tests.spark_versions import needs_spark
 
 pytestmark = [pytest.mark.spark, needs_spark("4.1", "streams into Python data sources by Arrow")]
@@ -78,7 +79,7 @@ def trips(spark: Any, tmp_path: Path) -> Trips:
     return Trips(spark, tmp_path)
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert"])
+@pytest.mark.parametrize("operation", parameters(["upsert", "insert"], in_ci=["upsert"]))
 def test_each_batch_is_one_commit_and_is_not_written_again(trips: Trips, operation: str) -> None:
     options = {f"{WRITE}.operation": operation}
     trips.add("1.json", (1, 1, 5.0, "lima"), (2, 1, 6.0, "oslo"))
@@ -110,7 +111,7 @@ writer.commit([sink.SentRows(sink.compressed_rows(sent))], 1)
 """
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert"])
+@pytest.mark.parametrize("operation", parameters(["upsert", "insert"], in_ci=["upsert"]))
 def test_a_batch_whose_process_is_killed_before_the_commit_is_written_once(
     trips: Trips, operation: str
 ) -> None:

@@ -23,6 +23,7 @@ from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
+from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -92,7 +93,7 @@ def test_a_planned_clustering_rejects_updates_and_is_run_in_the_planned_order(ch
             assert prices == sorted(prices)
 
 
-@pytest.mark.parametrize("layout", ["linear", "z-order", "hilbert"])
+@pytest.mark.parametrize("layout", parameters(["linear", "z-order", "hilbert"], in_ci=["z-order"]))
 def test_sorted_groups_are_cut_into_files_of_the_target_size(changed: ChangedTable, layout: str) -> None:
     before = changed.rows("*")
     options = "hoodie.clustering.plan.strategy.target.file.max.bytes=4000"

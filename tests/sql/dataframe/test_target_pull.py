@@ -155,7 +155,7 @@ def test_what_would_lose_or_repeat_changes_is_refused(session: Session, table: C
         session.incremental(table.name, into="changes.no_table")
 
 
-@pytest.mark.parametrize("step", parameters(range(9), in_ci=[4, 7]))
+@pytest.mark.parametrize("step", parameters(range(9), in_ci=[7]))
 def test_a_killed_pull_is_neither_lost_nor_repeated(
     session: Session, metastore_uri: str, table: ChangedTable, copy: ChangedTable, step: int
 ) -> None:

@@ -16,6 +16,7 @@ from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.changed_slices import check_slices_found
+from tests.soak import parameters
 from tests.sql.changed_tables import DAYS, ChangedTable, setting
 
 
@@ -29,7 +30,7 @@ def _claim_partition(skeleton: Path, partition: str | None) -> None:
 
 @pytest.mark.spark
 @pytest.mark.hms
-@pytest.mark.parametrize("driver_bytes", ["0", "8388608"])
+@pytest.mark.parametrize("driver_bytes", parameters(["0", "8388608"], in_ci=["8388608"]))
 @pytest.mark.parametrize(
     ("claimed", "text"),
     [

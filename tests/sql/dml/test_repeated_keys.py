@@ -142,7 +142,7 @@ def test_changes_of_tables_with_repeated_keys_are_those_of_a_plain_model(
     session.sql(f"DROP TABLE {name}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", parameters(KINDS, in_ci=["mor"]))
 def test_composite_keys_that_render_alike_are_told_apart(session: Session, database: str, kind: str) -> None:
     name = _create(session, database, kind, "a STRING, b STRING, v STRING", "a,b")
     session.sql(f"INSERT INTO {name} VALUES ('x,b:y', 'z', 'one'), ('x', 'y,b:z', 'two')")
@@ -153,7 +153,7 @@ def test_composite_keys_that_render_alike_are_told_apart(session: Session, datab
     assert _rows(session, name) == [("x,b:y", "z", "changed")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", parameters(KINDS, in_ci=["mor"]))
 def test_several_source_rows_for_one_of_several_rows_of_a_key_stop_the_merge(
     session: Session, database: str, kind: str
 ) -> None:
