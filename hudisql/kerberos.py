@@ -322,6 +322,8 @@ def _failure(error: Any, server: str) -> KerberosError:
     hint = _HINTS.get(code)
     if "find client principal" in text:
         hint = "there is no ticket or key of this user: `klist` and `klist -k` list them"
+    elif "key table" in text.lower():
+        hint = "give a keytab that has a key of this principal: `klist -k FILE` lists them"
     elif hint is None and "o credentials" in major.lower() + text.lower():
         hint = _NO_TICKET
     return KerberosError(text or major, hint or f"Kerberos refused the login to {server}: {major}")

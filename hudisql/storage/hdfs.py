@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
+from hudisql.storage.hadoop_tokens import find_token_by_name
 from hudisql.storage.paths import split_uri, staged_path
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class HdfsFileSystem:
                 "hdfs: paths need the package hdfs-native, which is not installed",
                 hint="pip install 'hudisql[hdfs]', on the driver and on the executors",
             ) from error
+        find_token_by_name(authority)
         with _asked("reach", f"hdfs://{authority}"):
             return native.Client(f"hdfs://{authority}", self._configuration)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from hudisql.config.hive_settings import adopt_hive_settings
 from hudisql.config.settings import (
     SETTINGS,
     Settings,
@@ -128,26 +127,6 @@ def test_secrets_are_masked() -> None:
     assert shown["hivevar.db"] == "jdbc:mysql://h/d?user=me&password=******&x=1"
     assert shown[f"conf.{option}"] == "-Da=1 -Djavax.net.ssl.trustStorePassword=******"
     assert mask_secret("url", "thrift://host:9083") == "thrift://host:9083"
-
-
-@pytest.mark.parametrize(
-    ("layer", "key"),
-    [
-        ("hiveconf", "hive.metastore.uris"),
-        ("conf", "spark.hadoop.hive.metastore.uris"),
-        ("conf", "spark.hive.metastore.uris"),
-    ],
-)
-def test_a_metastore_of_hive_s_own_setting_is_hudisql_s_too(layer: str, key: str) -> None:
-    given = Settings().with_layer({layer: {key: "thrift://a:1"}}, "test")
-    adopted = adopt_hive_settings(given, {}, "")
-    assert adopted.metastore_uris == ("thrift://a:1",)
-    assert adopted.origins["metastore"] == f"{layer} {key}"
-    same = given.with_layer({"metastore": "thrift://a:1/"}, "test")
-    assert adopt_hive_settings(same, {}, "") == same
-    with pytest.raises(SettingsError, match="two metastores are given: thrift://b:1, and thrift://a:1"):
-        adopt_hive_settings(given.with_layer({"metastore": "thrift://b:1"}, "test"), {}, "")
-    assert adopt_hive_settings(Settings(), {}, "") == Settings()
 
 
 def test_every_declared_setting_has_help() -> None:

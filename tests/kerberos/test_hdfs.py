@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from hudisql.catalog.embedded import render_hive_site
 from hudisql.errors import StorageError
+from hudisql.java_runtime import find_java_home
 from hudisql.storage import Storage
+from scripts.setup_oracles import install_hadoop
 from tests.kerberos.hdfs import SecuredHdfs, start_secured_hdfs
 from tests.kerberos.metastore import start_secured_metastore
 from tests.kerberos.realm import REALM, Realm
@@ -42,6 +49,61 @@ def test_without_the_data_nodes_protection_no_empty_file_is_left(
         storage.write(f"{secured_hdfs.uri}/e/a", b"a")
     assert "dfs.data.transfer.protection" in str(raised.value.hint)
     assert storage.list_directory(f"{secured_hdfs.uri}/e") == []
+
+
+IN_A_CONTAINER = """
+import json, os, sys
+from hudisql.storage import Storage
+uri, settings = sys.argv[1], json.loads(sys.argv[2])
+for _ in range(2):
+    storage = Storage(settings)
+    storage.write(uri + "/tokens/b", storage.read(uri + "/tokens/a"))
+print(os.environ["HADOOP_TOKEN_FILE_LOCATION"])
+"""
+
+
+def test_a_token_of_the_address_opens_the_name_node_by_its_name(
+    realm: Realm, secured_hdfs: SecuredHdfs, ticket: Path, tmp_path: Path
+) -> None:
+    """A container has tokens and no ticket."""
+    uri = secured_hdfs.uri
+    Storage(secured_hdfs.client).write(f"{uri}/tokens/a", b"a")
+    tokens = fetch_tokens(realm, secured_hdfs, tmp_path)
+    assert b"127.0.0.1:" in tokens.read_bytes()
+    ticket.unlink()
+
+    def in_a_container(token_file: Path) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "HADOOP_TOKEN_FILE_LOCATION": str(token_file)}
+        command = [sys.executable, "-c", IN_A_CONTAINER, uri, json.dumps(dict(secured_hdfs.client))]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+    assert "Kerberos credentials" in in_a_container(tmp_path / "absent").stderr
+    done = in_a_container(tokens)
+    assert done.returncode == 0, done.stderr
+    copied = Path(done.stdout.strip())
+    assert copied != tokens
+    assert copied.stat().st_mode & 0o077 == 0
+    # The secret key behind the tokens is there, too.
+    assert copied.read_bytes().endswith(tokens.read_bytes()[-310:])
+    assert in_a_container(copied).stdout.strip() == str(copied)
+    copied.unlink()
+    assert Storage(secured_hdfs.client).read(f"{uri}/tokens/b") == b"a"
+
+
+def fetch_tokens(realm: Realm, hdfs: SecuredHdfs, directory: Path) -> Path:
+    conf, tokens = directory / "conf", directory / "tokens"
+    conf.mkdir()
+    (conf / "core-site.xml").write_text(render_hive_site(hdfs.client))
+    subprocess.run(
+        [
+            *(f"{find_java_home()}/bin/java", realm.java_option, "-cp", f"{conf}:{install_hadoop()}/*"),
+            *(str(Path(__file__).with_name("FetchToken.java")), hdfs.uri, str(tokens)),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return tokens
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hudisql.errors import SettingsError
-from hudisql.storage.hadoop_files import hadoop_settings
+from hudisql.storage.hadoop_files import hadoop_settings, hive_site_settings
 
 
 def test_site_files_give_way_to_settings(tmp_path: Path) -> None:
@@ -34,3 +34,14 @@ def test_a_site_file_that_is_no_xml_is_named(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_text("<configuration>")
     with pytest.raises(SettingsError, match=r"cannot read .*core-site\.xml"):
         hadoop_settings({}, {}, {"HADOOP_CONF_DIR": str(tmp_path)})
+
+
+def test_hive_site_is_found_where_hive_keeps_it(tmp_path: Path) -> None:
+    text = "<configuration><property><name>hive.x</name><value>{}</value></property></configuration>"
+    for name in ("hive", "hadoop"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "hive-site.xml").write_text(text.format(name))
+    both = {"HIVE_CONF_DIR": str(tmp_path / "hive"), "HADOOP_CONF_DIR": str(tmp_path / "hadoop")}
+    assert hive_site_settings(both) == ({"hive.x": "hive"}, str(tmp_path / "hive/hive-site.xml"))
+    assert hive_site_settings({**both, "HIVE_CONF_DIR": str(tmp_path)})[0] == {"hive.x": "hadoop"}
+    assert hive_site_settings({"HIVE_CONF_DIR": ""}) == ({}, "")

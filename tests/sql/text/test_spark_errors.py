@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudisql.errors import QueryError, SourceChangedError
+from hudisql.sql.text.metastore_failure import failed_metastore_client
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
 
 NOT_FOUND = (
@@ -100,3 +101,21 @@ def test_columns_of_hudisql_s_own_are_not_suggested() -> None:
 def test_a_place_in_another_text_than_the_given_one_is_not_shown() -> None:
     error = translate_spark_error(SparkLikeError(DIVISION), SourceText("select a from view"))
     assert error.message == "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`."
+
+
+def test_the_reason_of_a_metastore_client_that_does_not_start_is_kept() -> None:
+    message = "java.lang.RuntimeException: Unable to instantiate org.apache.hive.SessionHiveMetaStoreClient"
+    cause = (
+        "Caused by: MetaException(message:Could not connect to meta store using any URI. Most "
+        "recent failure: org.apache.thrift.transport.TTransportException: {}\n\tat org.apache.x"
+    )
+    login = failed_metastore_client(message, cause.format("GSS initiate failed"))
+    assert login is not None
+    assert login.message == "Spark cannot log in to the metastore by Kerberos: GSS initiate failed"
+    assert "HADOOP_CONF_DIR" in str(login.hint)
+    away = failed_metastore_client(message, cause.format("java.net.ConnectException: Connection refused"))
+    assert away is not None
+    assert "cannot connect to the metastore: java.net.ConnectException: Connection refused" in away.message
+    unknown = failed_metastore_client(message, "")
+    assert unknown is not None
+    assert failed_metastore_client("[TABLE_OR_VIEW_NOT_FOUND] …", cause) is None
