@@ -2,8 +2,8 @@
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
-the pom.xml of `tests/hive`, `tests/storage` and `tests/ingest`. Uses the standard library alone,
-so that any Python 3.11 can run it.
+the pom.xml of `tests/hive`, `tests/storage` and `tests/ingest`, and in `tests/catalog/metastores`. Uses
+the standard library alone, so that any Python 3.11 can run it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ ORACLE_PACKAGES = (
     "setuptools<81",
 )
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
-ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs", "kafka", "pyspark")
+ORACLES = ("hudi", "hive", "metastores", "hdfs", "s3a", "delta", "hudi-rs", "kafka", "pyspark")
 DELTA_PYSPARK_VERSION = "4.0.1"
 # PySpark beside the one that requirements.lock has, on which hudisql itself runs.
 OTHER_PYSPARK_VERSIONS = {"4.0": DELTA_PYSPARK_VERSION, "3.5": PYSPARK_VERSION}
@@ -51,6 +52,11 @@ HIVE_AUXILIARY_JARS = (
 )
 # Drivers of database tools (DBeaver, DataGrip); that of 2.3 is among the jars of Hive itself.
 HIVE_JDBC_VERSIONS = ("3.1.3", "4.0.1")
+# Hive Metastores beside that of Spark's jars: the artifact of the server, the class of its schema tool.
+METASTORES = {
+    "3.1.3": ("hive-standalone-metastore", "tools.MetastoreSchemaTool"),
+    "4.0.1": ("hive-standalone-metastore-server", "tools.schematool.MetastoreSchemaTool"),
+}
 HADOOP_VERSION = "3.4.2"
 KAFKA_VERSION = "4.0.0"
 # Spark 3.5's source of Kafka topics, with what it needs beside Spark; Maven Central has it up to 3.5.7.
@@ -72,6 +78,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HIVE_POM = ROOT / "tests" / "hive" / "pom.xml"
 # Hadoop's s3a for this project's own PySpark, which names its Hadoop.
 S3A_POM = HIVE_POM.parent.parent / "storage" / "pom.xml"
+METASTORE_POMS = HIVE_POM.parent.parent / "catalog" / "metastores"
 KAFKA_POM = HIVE_POM.parent.parent / "ingest" / "pom.xml"
 S3A_VERSION = "3.5.0"
 # Spark brings these itself, in newer versions.
@@ -88,6 +95,14 @@ class HiveInstallation:
 
     libraries: Path
     auxiliary: Path
+
+
+@dataclass(frozen=True)
+class MetastoreInstallation:
+    """A Hive Metastore: the directory of its jars, and a Derby database with its schema, to be copied."""
+
+    libraries: Path
+    derby: Path
 
 
 def cache_directory() -> Path:
@@ -164,6 +179,46 @@ def install_hive() -> HiveInstallation:
             _copy_artifacts(HIVE_AUXILIARY_JARS, hive.auxiliary)
             complete.touch()
     return hive
+
+
+def install_metastore(version: str) -> MetastoreInstallation:
+    """Return a Hive Metastore of METASTORES; fetch it with Maven and make its schema if absent."""
+    directory = cache_directory() / f"metastore-{version}"
+    metastore = MetastoreInstallation(directory / "lib", directory / "derby")
+    complete = directory / "complete"
+    with _installing(f"metastore-{version}"):
+        if not complete.exists():
+            pom = METASTORE_POMS / f"metastore-{version}.pom.xml"
+            output = f"-DoutputDirectory={metastore.libraries}"
+            scope = "-DincludeScope=runtime"
+            _run([_maven(), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", scope, output])
+            _make_metastore_schema(version, metastore)
+            complete.touch()
+    return metastore
+
+
+def _make_metastore_schema(version: str, metastore: MetastoreInstallation) -> None:
+    """Run Hive's schema tool, with the scripts that only the distribution of the metastore has."""
+    artifact, tool = METASTORES[version]
+    shutil.rmtree(metastore.derby, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as home:
+        distribution = f"org.apache.hive:{artifact}:{version}:tar.gz:bin"
+        options = [f"-Dartifact={distribution}", f"-DoutputDirectory={home}"]
+        _run([_maven(), "-q", "-B", "dependency:copy", *options])
+        with tarfile.open(next(Path(home).glob("*.tar.gz"))) as archive:
+            for member in archive:
+                name = member.name.partition("/")[2]
+                if member.isfile() and name.startswith("scripts/metastore/upgrade/derby/"):
+                    archive.extract(member.replace(name=name), home, filter="data")
+        url = f"jdbc:derby:;databaseName={metastore.derby};create=true"
+        (Path(home) / "metastore-site.xml").write_text(
+            "<configuration><property><name>javax.jdo.option.ConnectionURL</name>"
+            f"<value>{url}</value></property></configuration>"
+        )
+        classes = ["-cp", f"{home}:{metastore.libraries}/*", f"org.apache.hadoop.hive.metastore.{tool}"]
+        java = [_java(), "-Dderby.system.durability=test", f"-Dderby.stream.error.file={home}/derby.log"]
+        environment = {**os.environ, "METASTORE_HOME": home}
+        _run([*java, *classes, "-dbType", "derby", "-initSchema"], environment=environment)
 
 
 def hadoop_jars() -> Path | None:
@@ -278,10 +333,19 @@ def _maven() -> str:
     return maven
 
 
-def _run(command: Sequence[str], directory: Path | None = None) -> None:
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def _run(
+    command: Sequence[str], directory: Path | None = None, environment: Mapping[str, str] | None = None
+) -> None:
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(command, cwd=directory, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        command, cwd=directory, env=environment, text=True, capture_output=True, check=False
+    )
     if done.returncode != 0:
         raise SetupError(
             f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
@@ -324,6 +388,9 @@ def main() -> int:
                 print(f"PySpark {name} for hudisql: {install_other_pyspark(name)}")
         if "hive" in wanted:
             print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
+        if "metastores" in wanted:
+            for version in METASTORES:
+                print(f"Hive Metastore {version}: {install_metastore(version).libraries}")
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -69,6 +69,8 @@ class MetastoreClient:
         addresses = parse_metastore_uris(uris)
         self.uris = ",".join(address.uri for address in addresses)
         self._connection = MetastoreConnection(addresses, self._security, timeout, max(1, attempts))
+        self.needs_entry_lock: bool | None = None
+        """Whether `alter_table(expected=…)` does not guard on this server: what `alter_guarded` has found."""
 
     def __enter__(self) -> MetastoreClient:
         return self
@@ -80,7 +82,9 @@ class MetastoreClient:
 
     def another(self, *, timeout: float) -> MetastoreClient:
         """A client of the same metastore with a separate connection, for calls that must not wait."""
-        return MetastoreClient(self.uris, security=self._security, timeout=timeout)
+        client = MetastoreClient(self.uris, security=self._security, timeout=timeout)
+        client.needs_entry_lock = self.needs_entry_lock
+        return client
 
     def close(self) -> None:
         """Close the connection; the client can be used again."""
@@ -184,7 +188,7 @@ class MetastoreClient:
         return entries
 
     def create_table(self, table: MetastoreTable) -> None:
-        """Make a table. Raises TableExistsError, and NoSuchTableError if the database is missing."""
+        """Make a table. Raises TableExistsError, and MetastoreError, also if the database is missing."""
         # Hive 2.3 reads this from the parameters of a table without partitions, and removes it.
         mark = {} if table.partition_columns else _NO_STATS
         value = thrift_values.table_to_thrift(replace(table, parameters={**table.parameters, **mark}))
@@ -212,9 +216,10 @@ class MetastoreClient:
         """Store `table` as the new state of the entry with its name (or with `name`, to rename it).
 
         Everything that `table` does not describe stays as in its `raw`. `cascade` adds new columns to the
-        partitions, too. `expected` is a property that the entry must still have with this value (servers
-        before Hive 2.3.10 do not check it). Raises NoSuchTableError, EntryChangedError if the value differs,
-        and MetastoreError for changes that the server refuses.
+        partitions, too. `expected` is a property that the entry must still have with this value: Hive 2.3.10
+        and 4 check it (4 fails where its database is Derby), older servers and Hive 3 ignore it. Raises
+        NoSuchTableError, EntryChangedError if the value differs, and MetastoreError for changes that the
+        server refuses.
         """
         value = thrift_values.table_to_thrift(table)
         properties = {**_NO_STATS, "CASCADE": "true"} if cascade else _NO_STATS
@@ -248,6 +253,9 @@ class MetastoreClient:
             if self.get_table(database, name) is None:
                 raise NoSuchTableError(f"there is no table {database}.{name}") from error
             raise
+        if not names and self.get_table(database, name) is None:
+            # Hive 4 lists none.
+            raise NoSuchTableError(f"there is no table {database}.{name}")
         return sorted(names)
 
     def list_partitions(

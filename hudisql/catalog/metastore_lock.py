@@ -10,11 +10,14 @@ from __future__ import annotations
 import getpass
 import socket
 from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
 
 from hudisql.catalog.client import MetastoreClient
 from hudisql.errors import MetastoreError
 
 PROVIDER = "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"
+LONGEST_NAME: Final = 128
 
 
 @dataclass(slots=True)
@@ -57,3 +60,8 @@ class MetastoreLock:
     def owner(self) -> str:
         """Empty: SHOW LOCKS is not queried."""
         return ""
+
+
+def lock_name(table: str) -> str:
+    """The name to lock for a table (`database.name`): the metastore has at most 128 characters for it."""
+    return table.lower() if len(table) <= LONGEST_NAME else sha256(table.lower().encode()).hexdigest()

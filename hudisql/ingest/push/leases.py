@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_lock import lock_name
 from hudisql.errors import HudisqlError, MetastoreError, MetastoreUnavailableError
 from hudisql.ingest.ownership import DeclaredName, HandOver
 from hudisql.ingest.push.lease_shares import LOOKS, LeaseShares
@@ -27,7 +28,6 @@ from hudisql.ingest.push.worker_locks import (
     WorkerLocks,
     addresses_of,
     is_of_worker,
-    lock_name,
 )
 
 LEASE_SECONDS: Final = 20.0

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_lock import LONGEST_NAME
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.ingest.ownership import Ownership, OwnsAll
@@ -23,7 +24,6 @@ from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer, MetricsPag
 from hudisql.ingest.push.leases import LEASE_SECONDS, LeaseOwnership
 from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.push_limits import PushLimits
-from hudisql.ingest.push.worker_locks import LONGEST_NAME
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from hudisql.ingest.uvicorn_thread import host_and_port
 

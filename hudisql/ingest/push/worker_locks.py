@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from threading import Lock
 from typing import Final
 
@@ -16,7 +15,6 @@ from hudisql.catalog.metastore_table import ListedLock
 from hudisql.errors import HudisqlError
 
 LOCK_DATABASE: Final = "hudisql_ingest"
-LONGEST_NAME: Final = 128
 NO_ADDRESS: Final = "-"
 _WORKER: Final = "worker/"
 _RENEWED_SECONDS: Final = 60.0
@@ -170,11 +168,6 @@ class WorkerLocks:
         with self._mutex:
             self._waiting.pop(name, None)
             (self._held if is_acquired else self._waiting)[name] = _TableLock(lock_id, self.clock())
-
-
-def lock_name(table: str) -> str:
-    """The name that a table's lease locks: the metastore has at most 128 characters for it."""
-    return table.lower() if len(table) <= LONGEST_NAME else sha256(table.lower().encode()).hexdigest()
 
 
 def is_of_worker(lock: ListedLock) -> bool:

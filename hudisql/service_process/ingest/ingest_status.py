@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from hudisql.catalog.metastore_lock import lock_name
 from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.kafka.group_state import FAILED, PAUSED, GroupState, read_group
 from hudisql.ingest.push.leases import lease_holders
-from hudisql.ingest.push.worker_locks import lock_name
 from hudisql.options.table_call import find_entry
 from hudisql.service_process.ingest.declaration_changes import not_declared
 from hudisql.service_process.ingest.declared_table import DeclaredTable, declared_tables

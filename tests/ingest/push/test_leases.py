@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_lock import lock_name
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.ownership import DeclaredName
 from hudisql.ingest.push.leases import LeaseOwnership, lease_holders
-from hudisql.ingest.push.worker_locks import lock_name
 
 pytestmark = pytest.mark.hms
 

@@ -1,0 +1,98 @@
+"""Real Hive Metastores 3.1.3 and 4.0.1 on Derby, each as a process on a free port of 127.0.0.1."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hudisql.catalog.embedded import render_hive_site
+from hudisql.java_runtime import find_java_home
+from scripts.setup_oracles import install_metastore
+from tests.free_port import find_free_port
+
+START_SECONDS = 180
+HERE = Path(__file__).parent
+# 3.1 has no setting for the address to listen on.
+MAINS = {
+    "3.1.3": (str(HERE / "LoopbackMetastore3.java"),),
+    "4.0.1": ("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p"),
+}
+
+
+@dataclass(frozen=True)
+class OtherMetastore:
+    """A running metastore: `warehouse` is for external tables, beside the one of managed tables."""
+
+    version: str
+    uri: str
+    warehouse: Path
+    managed_warehouse: Path
+    log: Path
+
+
+@contextmanager
+def other_metastore(version: str, directory: Path) -> Iterator[OtherMetastore]:
+    """Run a metastore of `version`; `directory` takes its database, warehouses, configuration and log.
+
+    Installs it if it is missing. Raises RuntimeError with the end of its log if it does not start.
+    """
+    installed = install_metastore(version)
+    shutil.copytree(installed.derby, directory / "derby")
+    port = find_free_port()
+    started = OtherMetastore(
+        version,
+        f"thrift://127.0.0.1:{port}",
+        directory / "external",
+        directory / "managed",
+        directory / "log",
+    )
+    (directory / "metastore-site.xml").write_text(render_hive_site(_settings(started, directory)))
+    command = [
+        *(str(Path(find_java_home()) / "bin" / "java"), "-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1"),
+        *("-XX:+UseSerialGC", "-Dderby.system.durability=test"),
+        *(f"-Dderby.stream.error.file={directory / 'derby.log'}", f"-Djava.io.tmpdir={directory}"),
+        *("--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED"),
+        *("-cp", f"{directory}:{installed.libraries}/*", *MAINS[version], str(port)),
+    ]
+    with started.log.open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory)
+    try:
+        _wait_for_port(process, port, started.log)
+        yield started
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _settings(metastore: OtherMetastore, directory: Path) -> Mapping[str, str]:
+    return {
+        "metastore.thrift.uris": metastore.uri,
+        "metastore.thrift.bind.host": "127.0.0.1",
+        "metastore.warehouse.dir": metastore.managed_warehouse.as_uri(),
+        "metastore.warehouse.external.dir": metastore.warehouse.as_uri(),
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'derby'}",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        # Derby's refusal to compare a property would be tried ten times, two seconds apart.
+        "metastore.hmshandler.retry.attempts": "1",
+        # The defaults of both need Hive's own classes (hive-exec).
+        "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
+        "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
+    }
+
+
+def _wait_for_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise RuntimeError(f"the metastore did not start\n{log.read_text(errors='replace')[-4000:]}")
