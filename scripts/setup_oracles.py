@@ -197,6 +197,19 @@ def install_metastore(version: str) -> MetastoreInstallation:
     return metastore
 
 
+def install_metastore_client(version: str) -> Path:
+    """Return the directory of the jars of Hive's client by which Spark speaks to a metastore of `version`."""
+    directory = cache_directory() / f"metastore-client-{version}"
+    complete = directory / "complete"
+    with _installing(f"metastore-client-{version}"):
+        if not complete.exists():
+            pom = METASTORE_POMS / f"client-{version}.pom.xml"
+            options = ["-DincludeScope=runtime", f"-DoutputDirectory={directory}"]
+            _run([_maven(), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options])
+            complete.touch()
+    return directory
+
+
 def _make_metastore_schema(version: str, metastore: MetastoreInstallation) -> None:
     """Run Hive's schema tool, with the scripts that only the distribution of the metastore has."""
     artifact, tool = METASTORES[version]
@@ -391,6 +404,7 @@ def main() -> int:
         if "metastores" in wanted:
             for version in METASTORES:
                 print(f"Hive Metastore {version}: {install_metastore(version).libraries}")
+            print(f"Spark's client of it: {install_metastore_client('4.0.1')}")
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -47,6 +47,10 @@ _READ_BATCH = 1000
 _TABLE_BATCH = 100
 _Item = TypeVar("_Item")
 _PROPERTY_FILTER = "hive_filter_field_params__"  # hive_metastoreConstants.HIVE_FILTER_FIELD_PARAMS
+_EXTERNAL_HINT = (
+    "Hive 4 keeps external tables, such as Hudi's, out of its managed warehouse: move the directory out of "
+    "it and give its new path. Use the server's metastore.warehouse.external.dir as --warehouse"
+)
 _NO_STATS = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -447,7 +451,9 @@ def _translated(operation: str) -> Iterator[None]:
             raise EntryChangedError(
                 f"cannot {operation}: another client has changed it meanwhile", hint="try again"
             ) from error
-        raise MetastoreError(f"the metastore refused to {operation}: {_server_words(error)}") from error
+        words = _server_words(error)
+        hint = _EXTERNAL_HINT if "within managed warehouse" in words else None
+        raise MetastoreError(f"the metastore refused to {operation}: {words}", hint=hint) from error
 
 
 def _server_words(error: BaseException) -> str:

@@ -38,6 +38,14 @@ CHANGES_ROWS_HINT: Final = (
     "CREATE TABLE … USING hudi an empty one"
 )
 """The hint where a table that is none of Hudi's does not take an UPDATE, DELETE or MERGE."""
+# What a server of Hive 4 answers to Spark's client of Hive 2.3.
+_DROPPED_CALL: Final = re.compile(r"Invalid method name: '(?:get_table|get_table_objects_by_name)'")
+CLIENT_VERSION_HINT: Final = (
+    "the metastore is of Hive 4, where Spark's own client of Hive 2.3 finds only Hudi tables. Give Spark the "
+    "server's: --conf spark.sql.hive.metastore.version=4.0.1 --conf spark.sql.hive.metastore.jars=path "
+    "--conf spark.sql.hive.metastore.jars.path=file:///DIRECTORY/*.jar (docs/cluster.md says which jars)"
+)
+"""The hint where the metastore no longer has a call of Spark's client."""
 # Spark begins each of its messages with the name of the condition.
 _CONDITION: Final = re.compile(r"\[(?P<name>[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
@@ -153,10 +161,16 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
         text = f"{text}\n{place}"
     named = _CONDITION.match(message.lstrip())
     condition = None if named is None else named["name"]
-    hint = CHANGES_ROWS_HINT if _CHANGES_ROWS.search(text) else None
+    hint = _hint_of(text)
     made = SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text, hint=hint)
     made.condition = condition
     return made
+
+
+def _hint_of(text: str) -> str | None:
+    if _DROPPED_CALL.search(text):
+        return CLIENT_VERSION_HINT
+    return CHANGES_ROWS_HINT if _CHANGES_ROWS.search(text) else None
 
 
 def _message_of(error: BaseException) -> str:

@@ -43,6 +43,7 @@ def other_metastore(version: str, directory: Path) -> Iterator[OtherMetastore]:
     Installs it if it is missing. Raises RuntimeError with the end of its log if it does not start.
     """
     installed = install_metastore(version)
+    directory.mkdir(exist_ok=True)
     shutil.copytree(installed.derby, directory / "derby")
     port = find_free_port()
     started = OtherMetastore(

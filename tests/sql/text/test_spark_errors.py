@@ -119,3 +119,14 @@ def test_the_reason_of_a_metastore_client_that_does_not_start_is_kept() -> None:
     unknown = failed_metastore_client(message, "")
     assert unknown is not None
     assert failed_metastore_client("[TABLE_OR_VIEW_NOT_FOUND] …", cause) is None
+
+
+def test_a_metastore_that_dropped_a_call_of_spark_s_client_names_the_settings() -> None:
+    text = (
+        "org.apache.hadoop.hive.ql.metadata.HiveException: Unable to fetch table trips. "
+        "Invalid method name: 'get_table'"
+    )
+    hint = translate_spark_error(SparkLikeError(text)).hint
+    assert hint is not None
+    assert "spark.sql.hive.metastore.version" in hint
+    assert "spark.sql.hive.metastore.jars" in hint
