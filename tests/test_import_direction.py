@@ -104,8 +104,8 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "properties",
     ),
     "iceberg": (
-        *("iceberg_schema", "data_file", "manifest_files"),
-        *("earlier_manifests", "published_files", "publication"),
+        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "earlier_manifests"),
+        *("published_files", "merged_slices", "snapshot_manifests", "publication"),
     ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (

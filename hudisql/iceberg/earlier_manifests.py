@@ -32,16 +32,9 @@ class EarlierManifests:
     dropped: tuple[str, ...] = ()
 
     @property
-    def files(self) -> frozenset[str]:
-        """The URIs of all data files that are kept."""
-        return frozenset(entry["data_file"]["file_path"] for entry in chain(self.their_entries, self.entries))
-
-    @property
-    def rows(self) -> int:
-        """The rows of these files."""
-        return sum(
-            int(entry["data_file"]["record_count"]) for entry in chain(self.their_entries, self.entries)
-        )
+    def data_files(self) -> list[dict[str, Any]]:
+        """The data files and delete files that are kept, as the entries have them."""
+        return [entry["data_file"] for entry in chain(self.their_entries, self.entries)]
 
 
 def read_earlier_manifests(

@@ -17,6 +17,9 @@ FORMAT_VERSION: Final = 2
 EXISTING: Final = 0
 ADDED: Final = 1
 """The statuses of manifest entries."""
+DATA: Final = 0
+POSITION_DELETES: Final = 1
+"""The contents of files, and of manifests."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,19 @@ def added_entry(data_file: Mapping[str, Any], snapshot_id: int) -> dict[str, Any
 
 
 def write_manifest(
-    entries: Iterable[Mapping[str, Any]], schema: Mapping[str, Any], partition: Sequence[PartitionField]
+    entries: Iterable[Mapping[str, Any]],
+    schema: Mapping[str, Any],
+    partition: Sequence[PartitionField],
+    content: int,
 ) -> bytes:
-    """A data manifest of these entries."""
+    """A manifest of these entries, which are all of one content."""
     metadata = {
         "schema": json.dumps(schema),
         "schema-id": str(schema["schema-id"]),
         "partition-spec": json.dumps([field.document() for field in partition]),
         "partition-spec-id": "0",
         "format-version": str(FORMAT_VERSION),
-        "content": "data",
+        "content": "data" if content == DATA else "deletes",
     }
     return _avro(_entry_schema(partition), entries, metadata)
 
@@ -116,6 +122,7 @@ def _entry_schema(partition: Sequence[PartitionField]) -> dict[str, Any]:
         _field("upper_bounds", 128, _map(129, 130, "bytes"), optional=True),
         _field("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}, optional=True),
         _field("sort_order_id", 140, "int", optional=True),
+        _field("referenced_data_file", 143, "string", optional=True),
     ]
     fields = [
         _field("status", 0, "int"),

@@ -13,26 +13,40 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, StorageError, UnsupportedTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA
-from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
-from hudisql.iceberg.data_file import Footer, metrics, single_value
+from hudisql.iceberg.data_file import Footer
 from hudisql.iceberg.earlier_manifests import EarlierManifests, read_earlier_manifests
-from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
-from hudisql.iceberg.manifest_files import (
-    ADDED,
-    FORMAT_VERSION,
-    PartitionField,
-    added_entry,
-    write_manifest,
-    write_manifest_list,
+from hudisql.iceberg.iceberg_location import (
+    data_directory,
+    iceberg_location,
+    metadata_directory,
+    reader_uri,
 )
-from hudisql.iceberg.published_files import PublishedFile, TableFiles, read_footers, table_files
+from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
+from hudisql.iceberg.manifest_files import DATA, FORMAT_VERSION, PartitionField
+from hudisql.iceberg.merged_slices import (
+    WrittenFile,
+    files_of_slice,
+    merge_slice,
+    slice_file_names,
+    written_lengths,
+)
+from hudisql.iceberg.published_files import (
+    FileKind,
+    PublishedFile,
+    TableFiles,
+    read_checked_footers,
+    read_footers,
+    table_files,
+)
+from hudisql.iceberg.snapshot_manifests import Layout, SnapshotNumbers, data_file_of, write_manifests
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
@@ -40,31 +54,32 @@ _IDS: Final = "hudisql.column-ids"
 _INSTANT: Final = "hudi.instant"
 _STATE: Final = "hudi.state"
 _ROWS: Final = "total-records"
-_DROPPED: Final = "hudisql.dropped-manifests"
+_DELETED_ROWS: Final = "total-position-deletes"
+_DELETE_FILES: Final = "total-delete-files"
+_LOG_ROW_FILES: Final = "hudisql.log-row-files"
+_DROPPED: Final = "hudisql.dropped-files"
 _FIRST_PARTITION_FIELD: Final = 1000
-_ENTRIES_OF_A_MANIFEST: Final = 250
 _LEAST_ENTRIES: Final = 100
 _KEPT_PUBLICATIONS: Final = 10
 _METADATA_FILE: Final = re.compile(r"v(\d+)\.metadata\.json")
 _SNAPSHOT_FILE: Final = re.compile(r"(?:snap-)?(\d+)-v(\d+)(?:-m\d+)?\.avro")
-_EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
 class Publication:
-    """The Iceberg table after a publication; `is_new` is False if it had this state already."""
+    """The Iceberg table after a publication; `is_new` is False if it had this state already.
+
+    `log_row_files` and `delete_files` are those of slices with log files; `rows` are what readers give.
+    """
 
     metadata_path: str
     instant: str
     source_files: int
     base_files: int
+    log_row_files: int
+    delete_files: int
     rows: int
     is_new: bool
-
-
-def iceberg_location(table: HudiTable) -> str:
-    """The directory of the Iceberg table, a part of the Hudi table's own metadata."""
-    return join(table.base_path, METADATA_DIRECTORY, "iceberg")
 
 
 def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
@@ -75,39 +90,36 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
     """
     last = _latest_metadata(table)
     files = table_files(table)
-    sources = sum(file.is_source for file in files.files)
-    bases = len(files.files) - sources
     snapshot_id = int(files.digest[:15], 16)
     if last.document is not None and last.document["current-snapshot-id"] == snapshot_id:
         if not dry_run:
             _write_hint(table, last.version)
-        rows = int(last.summary[_ROWS])
-        uri = reader_uri(table, _metadata_path(table, last.version))
-        return Publication(uri, files.instant, sources, bases, rows, is_new=False)
-    earlier = _earlier_manifests(table, last, files)
-    known = earlier.files
-    new = tuple(file for file in files.files if reader_uri(table, file.path) not in known)
-    footers = read_footers(table, new)
-    rows = earlier.rows + sum(footer.metadata.num_rows for footer in footers)
-    snapshot = _Snapshot(files, new, footers, earlier, snapshot_id, last.version + 1, rows)
+        return _publication(table, files, last.version, last.summary, is_new=False)
+    snapshot = _plan_snapshot(table, files, last, snapshot_id, dry_run=dry_run)
     if not dry_run:
         _write(table, snapshot, last)
-        _write_hint(table, snapshot.version)
-    uri = reader_uri(table, _metadata_path(table, snapshot.version))
-    return Publication(uri, files.instant, sources, bases, rows, is_new=True)
+        _write_hint(table, snapshot.numbers.version)
+    return _publication(table, files, snapshot.numbers.version, snapshot.summary, is_new=True)
 
 
-def reader_uri(table: HudiTable, path: str) -> str:
-    """The path as Iceberg readers open it: `file:/…`, `s3://…`, `hdfs://…`."""
-    return re.sub(r"^s3[an]://", "s3://", table.storage.hadoop_uri(path))
-
-
-def _metadata_directory(table: HudiTable) -> str:
-    return join(iceberg_location(table), "metadata")
+def _publication(
+    table: HudiTable, files: TableFiles, version: int, summary: Mapping[str, str], *, is_new: bool
+) -> Publication:
+    kinds = Counter(file.kind for file in files.files)
+    return Publication(
+        reader_uri(table, _metadata_path(table, version)),
+        files.instant,
+        kinds[FileKind.SOURCE],
+        kinds[FileKind.BASE],
+        int(summary.get(_LOG_ROW_FILES, 0)),
+        int(summary.get(_DELETE_FILES, 0)),
+        int(summary[_ROWS]) - int(summary.get(_DELETED_ROWS, 0)),
+        is_new,
+    )
 
 
 def _metadata_path(table: HudiTable, version: int) -> str:
-    return join(_metadata_directory(table), f"v{version}.metadata.json")
+    return join(metadata_directory(table), f"v{version}.metadata.json")
 
 
 @dataclass(frozen=True)
@@ -119,12 +131,18 @@ class _LastMetadata:
     summary: Mapping[str, str] = field(default_factory=dict)
     names: Sequence[str] = ()
 
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """The ids of columns by their paths."""
+        found: dict[str, int] = {} if self.document is None else json.loads(self.document["properties"][_IDS])
+        return found
+
 
 def _latest_metadata(table: HudiTable) -> _LastMetadata:
     """The newest metadata, whatever the hint says."""
     names: list[str] = []
     with suppress(NoSuchPathError):
-        names = table.storage.list_file_names(_metadata_directory(table))
+        names = table.storage.list_file_names(metadata_directory(table))
     documents = [name for name in names if name.endswith(".metadata.json")]
     foreign = [name for name in documents if not _METADATA_FILE.fullmatch(name)]
     versions = [int(matched[1]) for name in names if (matched := _METADATA_FILE.fullmatch(name))]
@@ -148,23 +166,86 @@ def _latest_metadata(table: HudiTable) -> _LastMetadata:
 
 
 def _write_hint(table: HudiTable, version: int) -> None:
-    table.storage.write(join(_metadata_directory(table), "version-hint.text"), str(version).encode())
+    table.storage.write(join(metadata_directory(table), "version-hint.text"), str(version).encode())
 
 
-def _earlier_manifests(table: HudiTable, last: _LastMetadata, files: TableFiles) -> EarlierManifests:
+def _plan_snapshot(
+    table: HudiTable, files: TableFiles, last: _LastMetadata, snapshot_id: int, *, dry_run: bool
+) -> _Snapshot:
+    """The snapshot of these files. The files of slices with log files are written, but for a dry run."""
+    present = written_lengths(table)
+    by_slice = {each: files_of_slice(table, each, present) for each in files.log_slices}
+    reused = [file for some in by_slice.values() if some is not None for file in some]
+    earlier = _earlier_manifests(table, last, [*files.files, *reused])
+    known = {data_file["file_path"] for data_file in earlier.data_files}
+    new = [file for file in files.files if reader_uri(table, file.path) not in known]
+    again = [file for file in reused if reader_uri(table, file.path) not in known]
+    footers = [*read_checked_footers(table, new), *read_footers(table.storage, again)]
+    added = [WrittenFile(file, footer) for file, footer in zip([*new, *again], footers, strict=True)]
+    for log_slice, some in by_slice.items():
+        if some is None:
+            assert files.log_merge_config is not None  # there are log files
+            added += merge_slice(table, log_slice, files.log_merge_config, dry_run=dry_run)
+    layout = _layout(table, last, [each.footer for each in added if each.file.kind is not FileKind.DELETES])
+    data_files = [
+        data_file_of(table, each.file, each.footer, layout) for each in added if each.footer.metadata.num_rows
+    ]
+    names = {name for log_slice in by_slice for name in slice_file_names(log_slice)}
+    sequence = (last.document["last-sequence-number"] if last.document else 0) + 1
+    numbers = SnapshotNumbers(snapshot_id, sequence, last.version + 1)
+    stale = sorted(present.keys() - names)
+    summary = {_INSTANT: files.instant, _STATE: files.digest}
+    summary |= _totals(table, [*earlier.data_files, *data_files])
+    return _Snapshot(numbers, layout, earlier, data_files, summary, stale)
+
+
+def _earlier_manifests(
+    table: HudiTable, last: _LastMetadata, files: Iterable[PublishedFile]
+) -> EarlierManifests:
     """What is kept of the last publication; no file, if the columns have changed since."""
     if last.document is None:
         return EarlierManifests()
-    ids = assign_ids(json.loads(last.document["properties"][_IDS]), [table.schema])
-    fields = iceberg_fields(table.schema, ids)
+    fields = iceberg_fields(table.schema, assign_ids(last.ids, [table.schema]))
     schemas = {schema["schema-id"]: schema["fields"] for schema in last.document["schemas"]}
     is_same = schemas[last.document["current-schema-id"]] == fields
-    lengths = {reader_uri(table, file.path): file.length for file in files.files} if is_same else {}
+    lengths = {reader_uri(table, file.path): file.length for file in files} if is_same else {}
     [current] = last.document["snapshots"]
     list_name = current["manifest-list"].rsplit("/", 1)[-1]
     return read_earlier_manifests(
-        table.storage, _metadata_directory(table), list_name, lengths, _LEAST_ENTRIES
+        table.storage, metadata_directory(table), list_name, lengths, _LEAST_ENTRIES
     )
+
+
+def _layout(table: HudiTable, last: _LastMetadata, footers: Iterable[Footer]) -> Layout:
+    """Ids stay; the name mapping needs those of all columns of all files."""
+    ids = assign_ids(last.ids, [table.schema, META_SCHEMA, *(footer.schema for footer in footers)])
+    partition = [
+        PartitionField(
+            column.name,
+            ids[column.name],
+            _FIRST_PARTITION_FIELD + place,
+            primitive_name(column.type) or "string",
+        )
+        for place, column in enumerate(table.partition_columns)
+    ]
+    return Layout(ids, _schema_document(iceberg_fields(table.schema, ids), last.document), partition)
+
+
+def _totals(table: HudiTable, data_files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The totals of the snapshot's summary (the spec's "Optional Snapshot Summary Fields")."""
+    own = reader_uri(table, data_directory(table))
+    data = [file for file in data_files if file["content"] == DATA]
+    deletes = [file for file in data_files if file["content"] != DATA]
+    counts = {
+        "total-data-files": len(data),
+        _DELETE_FILES: len(deletes),
+        _ROWS: sum(file["record_count"] for file in data),
+        _DELETED_ROWS: sum(file["record_count"] for file in deletes),
+        "total-equality-deletes": 0,
+        "total-files-size": sum(file["file_size_in_bytes"] for file in data_files),
+        _LOG_ROW_FILES: sum(file["file_path"].startswith(f"{own}/") for file in data),
+    }
+    return {name: str(count) for name, count in counts.items()}
 
 
 def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
@@ -178,54 +259,52 @@ def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What one publication writes; `version` is that of its metadata file, `footers` are those of `new`."""
+    """What one publication writes: `earlier` is kept, `added` are new files as manifests have them. `stale`
+    are the names of files of slices that are there and not of this snapshot.
+    """
 
-    files: TableFiles
-    new: Sequence[PublishedFile]
-    footers: Sequence[Footer]
+    numbers: SnapshotNumbers
+    layout: Layout
     earlier: EarlierManifests
-    snapshot_id: int
-    version: int
-    rows: int
-
-    @property
-    def start(self) -> str:
-        """The beginning of the names of its files."""
-        return f"{self.snapshot_id}-v{self.version}"
+    added: Sequence[Mapping[str, Any]]
+    summary: Mapping[str, str]
+    stale: Sequence[str]
 
 
 def _write(table: HudiTable, snapshot: _Snapshot, last: _LastMetadata) -> None:
     """Manifests, then their list, then the metadata, whose creation is the commit."""
-    previous = last.document
-    known = json.loads(previous["properties"][_IDS]) if previous else {}
-    ids = assign_ids(known, [table.schema, META_SCHEMA, *(footer.schema for footer in snapshot.footers)])
-    schema = _schema_document(iceberg_fields(table.schema, ids), previous)
-    partition = [
-        PartitionField(
-            column.name,
-            ids[column.name],
-            _FIRST_PARTITION_FIELD + place,
-            primitive_name(column.type) or "string",
-        )
-        for place, column in enumerate(table.partition_columns)
-    ]
-    layout = (ids, schema, partition, (previous["last-sequence-number"] if previous else 0) + 1)
-    list_path = _write_manifests(table, snapshot, layout)
-    dropped = json.loads(previous["properties"].get(_DROPPED, "[]")) if previous else []
-    dropped += [[snapshot.version, name] for name in snapshot.earlier.dropped]
-    oldest = snapshot.version - _KEPT_PUBLICATIONS
-    metadata = _metadata_document(table, snapshot, previous, layout, list_path)
-    metadata["properties"][_DROPPED] = json.dumps([pair for pair in dropped if pair[0] > oldest])
+    numbers = snapshot.numbers
+    list_path = write_manifests(table, numbers, snapshot.earlier, snapshot.added, snapshot.layout)
+    dropped = _dropped_files(snapshot, last)
+    oldest = numbers.version - _KEPT_PUBLICATIONS
+    metadata = _metadata_document(table, snapshot, last.document, list_path)
+    kept = [[version, name] for name, version in dropped.items() if version > oldest]
+    metadata["properties"][_DROPPED] = json.dumps(kept)
     text = json.dumps(metadata, indent=1, ensure_ascii=False)
-    table.storage.create(_metadata_path(table, snapshot.version), text.encode())
-    outdated = {name for version, name in dropped if version <= oldest}
-    outdated |= {name for name in last.names if _is_outdated(name, snapshot, oldest)}
+    table.storage.create(_metadata_path(table, numbers.version), text.encode())
+    outdated = {name for name, version in dropped.items() if version <= oldest}
+    outdated |= {name for name in last.names if _is_outdated(name, numbers, oldest)}
+    data = set(snapshot.stale)
+    directories = {True: data_directory(table), False: metadata_directory(table)}
     # Files that cannot be deleted are harmless: no metadata names them.
     with suppress(StorageError):
-        table.storage.delete_files([join(_metadata_directory(table), name) for name in sorted(outdated)])
+        table.storage.delete_files([join(directories[name in data], name) for name in sorted(outdated)])
 
 
-def _is_outdated(name: str, snapshot: _Snapshot, oldest: int) -> bool:
+def _dropped_files(snapshot: _Snapshot, last: _LastMetadata) -> dict[str, int]:
+    """The version that first was without it, for each manifest and file of slices that is still there."""
+    known: list[tuple[int, str]] = []
+    if last.document is not None:
+        known = json.loads(last.document["properties"].get(_DROPPED, "[]"))
+    stale = set(snapshot.stale)
+    # A file of a slice may come back, by a rollback.
+    dropped = {name: version for version, name in known if name in stale or name.endswith(".avro")}
+    for name in (*snapshot.earlier.dropped, *snapshot.stale):
+        dropped.setdefault(name, snapshot.numbers.version)
+    return dropped
+
+
+def _is_outdated(name: str, numbers: SnapshotNumbers, oldest: int) -> bool:
     """True for metadata and manifest lists up to version `oldest`, and for the files of a killed publication.
 
     A killed publication has the version of the one that succeeded, and another snapshot.
@@ -235,12 +314,9 @@ def _is_outdated(name: str, snapshot: _Snapshot, oldest: int) -> bool:
     matched = _SNAPSHOT_FILE.fullmatch(name)
     if matched is None:
         return False
-    if int(matched[2]) == snapshot.version:
-        return int(matched[1]) != snapshot.snapshot_id
+    if int(matched[2]) == numbers.version:
+        return int(matched[1]) != numbers.snapshot_id
     return name.startswith("snap-") and int(matched[2]) <= oldest
-
-
-_Layout = tuple[dict[str, int], dict[str, Any], list[PartitionField], int]
 
 
 def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -252,99 +328,18 @@ def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] |
     return {"type": "struct", "schema-id": len(schemas), "fields": fields}
 
 
-def _write_manifests(table: HudiTable, snapshot: _Snapshot, layout: _Layout) -> str:
-    """Write the manifests and their list; the list's path. Files of a killed publication are replaced."""
-    ids, schema, partition, sequence = layout
-    added = [
-        added_entry(_data_file(table, file, footer, ids, partition), snapshot.snapshot_id)
-        for file, footer in zip(snapshot.new, snapshot.footers, strict=True)
-        if footer.metadata.num_rows
-    ]
-    entries = sorted([*snapshot.earlier.entries, *added], key=lambda entry: entry["data_file"]["file_path"])
-    manifests = list(snapshot.earlier.manifests)
-    for number, first in enumerate(range(0, len(entries), _ENTRIES_OF_A_MANIFEST)):
-        some = entries[first : first + _ENTRIES_OF_A_MANIFEST]
-        content = write_manifest(some, schema, partition)
-        path = join(_metadata_directory(table), f"{snapshot.start}-m{number}.avro")
-        table.storage.write(path, content)
-        manifests.append(
-            {
-                "manifest_path": reader_uri(table, path),
-                "manifest_length": len(content),
-                "partition_spec_id": 0,
-                "content": 0,
-                "sequence_number": sequence,
-                "min_sequence_number": min(entry["sequence_number"] or sequence for entry in some),
-                "added_snapshot_id": snapshot.snapshot_id,
-                **_manifest_counts(some),
-                "partitions": _partition_summaries(some, partition),
-            }
-        )
-    path = join(_metadata_directory(table), f"snap-{snapshot.start}.avro")
-    table.storage.write(path, write_manifest_list(manifests, snapshot.snapshot_id, sequence))
-    return reader_uri(table, path)
-
-
-def _manifest_counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    rows = [
-        sum(entry["data_file"]["record_count"] for entry in entries if (entry["status"] == ADDED) is is_added)
-        for is_added in (True, False)
-    ]
-    added = sum(entry["status"] == ADDED for entry in entries)
-    files = {"added_files_count": added, "existing_files_count": len(entries) - added}
-    counted = {"added_rows_count": rows[0], "existing_rows_count": rows[1]}
-    return {**files, **counted, "deleted_files_count": 0, "deleted_rows_count": 0}
-
-
-def _data_file(
-    table: HudiTable,
-    file: PublishedFile,
-    footer: Footer,
-    ids: Mapping[str, int],
-    partition: Sequence[PartitionField],
-) -> dict[str, Any]:
-    values = {field.name: value for field, value in zip(partition, file.values, strict=True)}
-    place = {"file_path": reader_uri(table, file.path), "file_format": "PARQUET", "partition": values}
-    sizes = {"content": 0, "file_size_in_bytes": file.length, "sort_order_id": None}
-    return {**place, **sizes, **metrics(footer, table.schema, ids)}
-
-
-def _partition_summaries(
-    entries: Sequence[Mapping[str, Any]], partition: Sequence[PartitionField]
-) -> list[dict[str, Any]]:
-    """For each partition field whether values are null, and the least and greatest of them."""
-    summaries = []
-    for column in partition:
-        values = [entry["data_file"]["partition"][column.name] for entry in entries]
-        present: list[Any] = [value for value in values if value is not None]
-        summary: dict[str, Any] = {"contains_null": len(present) < len(values), "contains_nan": False}
-        summary |= {"lower_bound": None, "upper_bound": None}
-        if present:
-            summary["lower_bound"] = _partition_value(min(present), column.type)
-            summary["upper_bound"] = _partition_value(max(present), column.type)
-        summaries.append(summary)
-    return summaries
-
-
-def _partition_value(value: Any, kind: str) -> bytes:
-    return single_value(value.toordinal() - _EPOCH_ORDINAL if kind == "date" else value, kind)
-
-
 def _metadata_document(
-    table: HudiTable,
-    snapshot: _Snapshot,
-    previous: Mapping[str, Any] | None,
-    layout: _Layout,
-    list_path: str,
+    table: HudiTable, snapshot: _Snapshot, previous: Mapping[str, Any] | None, list_path: str
 ) -> dict[str, Any]:
-    ids, schema, partition, sequence = layout
+    numbers, layout = snapshot.numbers, snapshot.layout
+    ids, schema, sequence = layout.ids, layout.schema, numbers.sequence
     now = time.time_ns() // 1_000_000
     if previous is not None:
         now = max(now, previous["last-updated-ms"] + 1)
     schemas = previous["schemas"] if previous else []
     if schema not in schemas:
         schemas = [*schemas, schema]
-    spec = {"spec-id": 0, "fields": [field.document() for field in partition]}
+    spec = {"spec-id": 0, "fields": [field.document() for field in layout.partition]}
     return {
         "format-version": FORMAT_VERSION,
         "table-uuid": previous["table-uuid"] if previous else str(uuid.uuid4()),
@@ -356,7 +351,7 @@ def _metadata_document(
         "schemas": schemas,
         "default-spec-id": 0,
         "partition-specs": [spec],
-        "last-partition-id": _FIRST_PARTITION_FIELD - 1 + len(partition),
+        "last-partition-id": _FIRST_PARTITION_FIELD - 1 + len(layout.partition),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
         "properties": {
@@ -364,23 +359,18 @@ def _metadata_document(
             "schema.name-mapping.default": json.dumps(name_mapping(ids)),
             _IDS: json.dumps(ids),
         },
-        "current-snapshot-id": snapshot.snapshot_id,
-        "refs": {"main": {"snapshot-id": snapshot.snapshot_id, "type": "branch"}},
+        "current-snapshot-id": numbers.snapshot_id,
+        "refs": {"main": {"snapshot-id": numbers.snapshot_id, "type": "branch"}},
         "snapshots": [
             {
-                "snapshot-id": snapshot.snapshot_id,
+                "snapshot-id": numbers.snapshot_id,
                 "sequence-number": sequence,
                 "timestamp-ms": now,
                 "manifest-list": list_path,
                 "schema-id": schema["schema-id"],
-                "summary": {
-                    "operation": "overwrite",
-                    _INSTANT: snapshot.files.instant,
-                    _STATE: snapshot.files.digest,
-                    _ROWS: str(snapshot.rows),
-                },
+                "summary": {"operation": "overwrite", **snapshot.summary},
             }
         ],
-        "snapshot-log": [{"snapshot-id": snapshot.snapshot_id, "timestamp-ms": now}],
+        "snapshot-log": [{"snapshot-id": numbers.snapshot_id, "timestamp-ms": now}],
         "metadata-log": [],
     }

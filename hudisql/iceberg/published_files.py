@@ -1,7 +1,8 @@
 """Which files of a Hudi table an Iceberg table would have, and what keeps it from being published.
 
 Skeletons (RFC-12) stand for the source files that they point to; rewritten file groups for their base files.
-Only states that Iceberg readers give as hudisql does are published: all others are refused by name.
+Slices with log files are named here; `merged_slices` writes files for what the log files change. Only states
+that Iceberg readers give as hudisql does are published: all others are refused by name.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
+from hudisql.format.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK
 from hudisql.iceberg.data_file import Footer, footer_of, misread
-from hudisql.iceberg.iceberg_schema import children, primitive_name
+from hudisql.iceberg.iceberg_schema import assign_ids, children, iceberg_fields, primitive_name
 from hudisql.read.files.parquet_rows import read_footer
+from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.read.slice.slice_reader import check_external_files
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
@@ -28,26 +32,57 @@ from hudisql.table.partitions.registered_partitions import registered_partitions
 
 PARTITION_TYPES: Final = frozenset({"string", "int", "long", "date", "boolean"})
 _READERS_AT_ONCE: Final = 16
+_LOG_WRITERS: Final = frozenset({DELTA_COMMIT, ROLLBACK, RESTORE})
+_CLUSTER: Final = "rewrite its rows, for instance by CALL run_clustering"
 _REWRITE: Final = "CALL rewrite_bootstrap_files rewrites just the partitions of such files"
+
+
+class FileKind(Enum):
+    """What a published file is."""
+
+    SOURCE = auto()
+    """A source file of a skeleton."""
+    BASE = auto()
+    """A base file of the Hudi table."""
+    LOG_ROWS = auto()
+    """The rows that the log files of a slice add or change."""
+    DELETES = auto()
+    """The positions of the rows that the log files of a slice change or delete."""
 
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A data file: path, length in bytes, partition values, and whether it is a file of the source."""
+    """A parquet file of the Iceberg table; `length` in bytes, `deletes_from` is the path of the data file
+    that position deletes apply to.
+    """
 
     path: str
     length: int
-    partition_path: str
     values: tuple[object | None, ...]
-    is_source: bool
+    kind: FileKind
+    deletes_from: str | None = None
+
+
+@dataclass(frozen=True)
+class LogSlice:
+    """A slice with log files: `name` is another one for each state, `file` is its base or source file."""
+
+    name: str
+    file_slice: FileSlice
+    values: tuple[object | None, ...]
+    file: PublishedFile | None
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The state to publish: its newest commit's time and its files; `digest` differs if the state does."""
+    """The state to publish: its newest commit's time, its source and base files, and the slices with log
+    files, which merge by `log_merge_config`; `digest` differs if the state does.
+    """
 
     instant: str
     files: tuple[PublishedFile, ...]
+    log_slices: tuple[LogSlice, ...]
+    log_merge_config: LogMergeConfig | None
     digest: str
 
 
@@ -68,12 +103,42 @@ def table_files(table: HudiTable) -> TableFiles:
             "notice",
             hint="restore its modification time (cp -p, distcp -pt)",
         )
-    files = [_file_of(file_slice, partitions[file_slice.partition_path]) for file_slice in slices]
-    published_files = tuple(sorted((file for file in files if file is not None), key=lambda file: file.path))
+    config = log_merge_config_for(table, slices)
+    files: list[PublishedFile] = []
+    log_slices: list[LogSlice] = []
+    for file_slice in slices:
+        values = partitions[file_slice.partition_path]
+        file = _file_of(file_slice, values)
+        if file is not None:
+            files.append(file)
+        if file_slice.has_log_files:
+            name = _slice_name(table, file_slice, config)
+            log_slices.append(LogSlice(name, file_slice, values, file))
+    files.sort(key=lambda file: file.path)
     commits = table.timeline.commits
     instant = commits[-1].timestamp if commits else ""
-    lines = [instant, str(table.schema), *(f"{file.path} {file.length}" for file in published_files)]
-    return TableFiles(instant, published_files, hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    lines = [instant, str(table.schema), *(f"{file.path} {file.length}" for file in files)]
+    lines += [log_slice.name for log_slice in log_slices]
+    return TableFiles(instant, tuple(files), tuple(log_slices), config, _hash(lines))
+
+
+def _slice_name(table: HudiTable, file_slice: FileSlice, config: LogMergeConfig | None) -> str:
+    """A name of the slice's state: its file group, its base instant and a hash of all that its rows follow
+    from.
+
+    Log files may have blocks of pending instants: these count once the instant is completed.
+    """
+    external, base = file_slice.external_file, file_slice.base_file
+    files = [file for file in (external, base, *file_slice.log_files) if file is not None]
+    pending = [instant.timestamp for instant in table.timeline.pending if instant.action in _LOG_WRITERS]
+    mode = None if config is None else config.merge_mode
+    lines = [file_slice.partition_path, str(table.schema), repr(mode), *pending]
+    lines += [f"{file.path} {file.length}" for file in files]
+    return f"{file_slice.file_id}_{file_slice.base_instant_time}_{_hash(lines)[:16]}"
+
+
+def _hash(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _check_table(table: HudiTable) -> None:
@@ -97,17 +162,11 @@ def _check_table(table: HudiTable) -> None:
             "is register-only",
             hint="CALL resync_bootstrap(…, lift => …) makes its files part of the table",
         )
+    iceberg_fields(table.schema, assign_ids({}, [table.schema]))
 
 
 def _check_slice(table: HudiTable, file_slice: FileSlice) -> None:
     where = f"partition '{file_slice.partition_path}' of {table.base_path}"
-    if file_slice.has_log_files:
-        name = next(log.path for log in file_slice.log_files if log.length)
-        raise UnsupportedTableError(
-            f"{where} is not published as Iceberg: it has the log file {name}",
-            hint="CALL run_compaction(op => 'scheduleandexecute', table => …, options => "
-            "'hoodie.compact.inline.max.delta.commits=1'), then publish again",
-        )
     if not _same_names(file_slice.columns_in_base(table.schema), table.schema):
         name = file_slice.base_file.path if file_slice.base_file else file_slice.file_id
         raise UnsupportedTableError(
@@ -129,17 +188,23 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
     file = external or base
     if file is None:
         return None
-    return PublishedFile(file.path, file.length, file_slice.partition_path, values, external is not None)
+    kind = FileKind.BASE if external is None else FileKind.SOURCE
+    return PublishedFile(file.path, file.length, values, kind)
 
 
-def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Footer]:
-    """The footers of the files, read in parallel and checked.
+def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Footer]:
+    """The footers of the files, read in parallel. Raises CorruptTableError, StorageError."""
+    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
+        return list(pool.map(lambda file: _footer(storage, file), files))
+
+
+def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Footer]:
+    """The footers of source and base files.
 
     Raises UnsupportedTableError that names the first file that Iceberg readers would misread,
     CorruptTableError, StorageError.
     """
-    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        footers = list(pool.map(lambda file: _footer(table.storage, file), files))
+    footers = read_footers(table.storage, files)
     problems = [
         (file, problem)
         for file, footer in zip(files, footers, strict=True)
@@ -151,7 +216,9 @@ def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Foote
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} is not published as Iceberg: in {file.path} "
             f"{problem}{others}",
-            hint=_REWRITE if file.is_source else "rewrite its rows, for instance by CALL run_clustering",
+            hint=_REWRITE
+            if file.kind is FileKind.SOURCE
+            else "rewrite its rows, for instance by CALL run_clustering",
         )
     return footers
 
@@ -159,7 +226,7 @@ def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Foote
 def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Footer) -> str | None:
     """A problem if a source file holds a partition column, where the directory's value may be another."""
     for column in table.partition_columns:
-        if file.is_source and column.name in footer.schema.names:
+        if file.kind is FileKind.SOURCE and column.name in footer.schema.names:
             return f"partition column {column.name} is also a column, whose values readers may take"
     return None
 

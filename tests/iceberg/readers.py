@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +37,11 @@ def hudisql_rows(session: Any, name: str, where: str = "true") -> list[str]:
 
 
 def duckdb_rows(metadata_file: str, where: str = "true") -> list[str]:
+    return sorted_rows(duckdb_dicts(metadata_file, f"* FROM {{t}} WHERE {where}"))
+
+
+def duckdb_dicts(metadata_file: str, query: str) -> list[dict[str, Any]]:
+    """The rows of `SELECT <query>`, in which `{t}` is the table."""
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         for name in ("parquet", "avro", "iceberg"):
             spec = find_spec(f"duckdb_extension_{name}")
@@ -47,12 +52,32 @@ def duckdb_rows(metadata_file: str, where: str = "true") -> list[str]:
             connection.execute(f"LOAD '{file}'")
         connection.execute("SET TimeZone = 'UTC'")
         path = metadata_file.removeprefix("file:")
-        found = connection.execute(f"SELECT * FROM iceberg_scan('{path}') WHERE {where}")
+        found = connection.execute("SELECT " + query.format(t=f"iceberg_scan('{path}')"))
         names = [column[0] for column in found.description or ()]
-        return sorted_rows([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def pyiceberg_rows(metadata_file: str, where: str | None = None) -> list[str]:
     table = StaticTable.from_metadata(metadata_file)
     scan = table.scan(row_filter=where) if where else table.scan()
     return sorted_rows(scan.to_arrow().to_pylist())
+
+
+def publish(session: Any, name: str, more: str = "") -> dict[str, Any]:
+    """The row of CALL sync_iceberg, with more arguments."""
+    return dict(session.sql(f"CALL sync_iceberg(table => '{name}'{more})").rows[0].asDict())
+
+
+def check_readers(session: Any, name: str, filters: Sequence[str] = ()) -> dict[str, Any]:
+    """Publish the table; both readers give the rows of hudisql, also with each filter, and their number."""
+    published = publish(session, name)
+    file, expected = published["metadata_file"], hudisql_rows(session, name)
+    assert duckdb_rows(file) == expected
+    assert pyiceberg_rows(file) == expected
+    assert duckdb_dicts(file, "count(*) AS n FROM {t}") == [{"n": len(expected)}]
+    assert published["rows"] == len(expected)
+    for where in filters:
+        chosen = hudisql_rows(session, name, where)
+        assert duckdb_rows(file, where) == chosen, where
+        assert pyiceberg_rows(file, where) == chosen, where
+    return published

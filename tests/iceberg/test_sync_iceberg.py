@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError, HudisqlError, SourceChangedError, UnsupportedTableError
-from hudisql.iceberg import publication, published_files
+from hudisql.iceberg import publication, published_files, snapshot_manifests
 from hudisql.iceberg.manifest_files import read_records
 from hudisql.read.files import parquet_rows
-from tests.iceberg.readers import duckdb_rows, hudisql_rows, pyiceberg_rows
+from tests.iceberg.readers import check_readers, duckdb_rows, publish
 from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
 from tests.sources import orders
 
@@ -44,33 +44,17 @@ CHANGES = (
 )
 
 
-def _publish(session: Any, name: str, more: str = "") -> dict[str, Any]:
-    return dict(session.sql(f"CALL sync_iceberg(table => '{name}'{more})").rows[0].asDict())
-
-
-def _check(session: Any, name: str, filters: tuple[str, ...] = ()) -> dict[str, Any]:
-    published = _publish(session, name)
-    file, expected = published["metadata_file"], hudisql_rows(session, name)
-    assert duckdb_rows(file) == expected
-    assert pyiceberg_rows(file) == expected
-    for where in filters:
-        chosen = hudisql_rows(session, name, where)
-        assert duckdb_rows(file, where) == chosen, where
-        assert pyiceberg_rows(file, where) == chosen, where
-    return published
-
-
 def test_readers_of_iceberg_follow_every_change(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publication, "_ENTRIES_OF_A_MANIFEST", 2)
+    monkeypatch.setattr(snapshot_manifests, "_ENTRIES_OF_A_MANIFEST", 2)
     monkeypatch.setattr(publication, "_LEAST_ENTRIES", 1)
     monkeypatch.setattr(publication, "_KEPT_PUBLICATIONS", 2)
     cities = ("a%2Fb%3Dc%2520ü", "x", "__HIVE_DEFAULT_PARTITION__")
     shape = Shape("iceberg", rows=60, files=1, partition_columns={"city": lambda n: cities[n % 3]})
     table = bootstrap_shape(session, shape, tmp_path)
     name = "oracle.iceberg"
-    first = _check(session, name, FILTERS)
+    first = check_readers(session, name, FILTERS)
     assert (first["result"], first["source_files"], first["base_files"], first["rows"]) == (
         "published",
         3,
@@ -79,9 +63,9 @@ def test_readers_of_iceberg_follow_every_change(
     )
     for change in CHANGES:
         session.sql(change.format(t=name))
-        published = _check(session, name, FILTERS if "clustering" in change else ())
+        published = check_readers(session, name, FILTERS if "clustering" in change else ())
     assert published["source_files"] == 0
-    again = _publish(session, name)
+    again = publish(session, name)
     assert again == {**published, "result": "already published"}
     directory = Path(table.path, ".hoodie/iceberg/metadata")
     assert (directory / "version-hint.text").read_text() == "9"
@@ -107,15 +91,15 @@ def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
         return real(storage, path, length)
 
     monkeypatch.setattr(published_files, "read_footer", read_footer)
-    monkeypatch.setattr(publication, "_ENTRIES_OF_A_MANIFEST", 2)
+    monkeypatch.setattr(snapshot_manifests, "_ENTRIES_OF_A_MANIFEST", 2)
     monkeypatch.setattr(publication, "_LEAST_ENTRIES", 2)
-    _check(session, "oracle.kept")
+    check_readers(session, "oracle.kept")
     assert len(read) == 6
     first = {path.name: path.read_bytes() for path in directory.glob("*-m*.avro")}
     assert len(first) == 3
     session.sql("UPDATE oracle.kept SET price = 0 WHERE seq = 3")
     read.clear()
-    assert _check(session, "oracle.kept", ("seq < 9", "city = 'c3'"))["rows"] == 60
+    assert check_readers(session, "oracle.kept", ("seq < 9", "city = 'c3'"))["rows"] == 60
     assert len(read) == 1
     assert len({path.name for path in directory.glob("*-m*.avro")} - first.keys()) == 1
     entries = [
@@ -123,22 +107,22 @@ def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
     ]
     assert sorted((entry["status"], entry["sequence_number"]) for entry in entries) == [(0, 1), (1, None)]
     read.clear()
-    assert _publish(session, "oracle.kept")["result"] == "already published"
+    assert publish(session, "oracle.kept")["result"] == "already published"
     assert read == []
     (directory / next(iter(first))).write_bytes(b"cut short")
     session.sql("DELETE FROM oracle.kept WHERE seq = 4")
     with pytest.raises(CorruptTableError, match="is not a manifest"):
-        _publish(session, "oracle.kept")
+        publish(session, "oracle.kept")
 
 
 def test_the_files_of_a_killed_publication_go_with_the_next(session: Any, tmp_path: Path) -> None:
     name = _bootstrap(session, tmp_path, orders())
-    _check(session, name)
+    check_readers(session, name)
     directory = tmp_path / "t/.hoodie/iceberg/metadata"
     for stray in ("snap-77-v2.avro", "77-v2-m0.avro"):
         (directory / stray).write_bytes(b"")
     session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
-    _check(session, name)
+    check_readers(session, name)
     assert not list(directory.glob("*77-v2*"))
 
 
@@ -154,27 +138,27 @@ def _bootstrap(session: Any, directory: Path, rows: pa.Table, **more: str) -> st
 
 def test_a_killed_publication_and_another_engine_are_noticed(session: Any, tmp_path: Path) -> None:
     name = _bootstrap(session, tmp_path, orders())
-    assert _publish(session, name, ", dry_run => true")["result"] == "would be published"
+    assert publish(session, name, ", dry_run => true")["result"] == "would be published"
     directory = tmp_path / "t/.hoodie/iceberg/metadata"
     assert not directory.exists()
-    first = _check(session, name)
+    first = check_readers(session, name)
     (directory / "version-hint.text").unlink()
-    assert _publish(session, name)["metadata_file"] == first["metadata_file"]
+    assert publish(session, name)["metadata_file"] == first["metadata_file"]
     assert (directory / "version-hint.text").read_text() == "1"
     session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
     (directory / "v2.metadata.json.staged").write_text("{")
-    _check(session, name)
+    check_readers(session, name)
     (directory / "00003-5d9.metadata.json").write_text("{}")
     with pytest.raises(UnsupportedTableError, match="another engine has written"):
-        _publish(session, name)
+        publish(session, name)
     (directory / "00003-5d9.metadata.json").unlink()
     text = (directory / "v1.metadata.json").read_text().replace("hudi.state", "other")
     (directory / "v3.metadata.json").write_text(text)
     with pytest.raises(UnsupportedTableError, match="another engine has written"):
-        _publish(session, name)
+        publish(session, name)
     (directory / "v3.metadata.json").write_text("[]")
     with pytest.raises(HudisqlError, match="is not the metadata of an Iceberg table"):
-        _publish(session, name)
+        publish(session, name)
 
 
 def _with_ids(rows: pa.Table) -> pa.Table:
@@ -201,12 +185,12 @@ def test_files_that_readers_misread_are_refused_until_they_are_rewritten(
     name = _bootstrap(session, tmp_path, rows, on_unsafe_type="warn")
     for more in ("", ", dry_run => true"):
         with pytest.raises(UnsupportedTableError, match=problem) as error:
-            _publish(session, name, more)
+            publish(session, name, more)
     assert str(tmp_path / "source/part-0.parquet") in str(error.value)
     assert "rewrite_bootstrap_files" in str(error.value.hint)
     assert not (tmp_path / "t/.hoodie/iceberg").exists()
     session.sql(f"CALL rewrite_bootstrap_files(table => '{name}', only_unsafe => false)")
-    _check(session, name)
+    check_readers(session, name)
 
 
 def test_partition_columns_inside_of_source_files_are_refused(session: Any, tmp_path: Path) -> None:
@@ -216,29 +200,16 @@ def test_partition_columns_inside_of_source_files_are_refused(session: Any, tmp_
     given = {"source": str(source.parent), "record_key": "id", "target_path": str(tmp_path / "t")}
     call_bootstrap(session, {"table": "oracle.refused", **given, "on_partition_mismatch": "warn"})
     with pytest.raises(UnsupportedTableError, match="partition column dt is also a column"):
-        _publish(session, "oracle.refused")
+        publish(session, "oracle.refused")
     session.sql("CALL rewrite_bootstrap_files(table => 'oracle.refused', only_unsafe => false)")
-    _check(session, "oracle.refused", ("dt = 'a'",))
-
-
-def test_log_files_are_refused_until_a_compaction(session: Any, tmp_path: Path) -> None:
-    name = _bootstrap(session, tmp_path, orders(), table_type="MERGE_ON_READ", precombine="seq")
-    _check(session, name)
-    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
-    with pytest.raises(UnsupportedTableError, match="has the log file"):
-        _publish(session, name)
-    session.sql(
-        f"CALL run_compaction(op => 'scheduleandexecute', table => '{name}', "
-        "options => 'hoodie.compact.inline.max.delta.commits=1')"
-    )
-    _check(session, name)
+    check_readers(session, "oracle.refused", ("dt = 'a'",))
 
 
 def test_a_changed_source_is_refused(session: Any, tmp_path: Path) -> None:
     name = _bootstrap(session, tmp_path, orders())
     pq.write_table(orders(7), tmp_path / "source/part-0.parquet")
     with pytest.raises(SourceChangedError, match=r"part-0\.parquet"):
-        _publish(session, name)
+        publish(session, name)
 
 
 def test_an_empty_table_is_published_and_the_metadata_goes_with_the_table(
@@ -246,7 +217,7 @@ def test_an_empty_table_is_published_and_the_metadata_goes_with_the_table(
 ) -> None:
     name = _bootstrap(session, tmp_path, orders())
     session.sql(f"DELETE FROM {name}")
-    published = _check(session, name)
+    published = check_readers(session, name)
     assert published["rows"] == 0
     session.sql(f"CALL rollback_bootstrap(table => '{name}', force => true)")
     assert not (tmp_path / "t").exists()
@@ -256,7 +227,7 @@ def test_an_empty_table_is_published_and_the_metadata_goes_with_the_table(
         "TBLPROPERTIES (primaryKey = 'id')"
     )
     session.sql("INSERT INTO oracle.managed VALUES (1, 'a')")
-    metadata_file = Path(_check(session, "oracle.managed")["metadata_file"].removeprefix("file:"))
+    metadata_file = Path(check_readers(session, "oracle.managed")["metadata_file"].removeprefix("file:"))
     session.sql("DROP TABLE oracle.managed")
     assert not metadata_file.parents[2].exists()
 
@@ -265,15 +236,15 @@ def test_a_publication_that_fails_before_its_commit_leaves_the_state_before(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = _bootstrap(session, tmp_path, orders())
-    first = _check(session, name)
+    first = check_readers(session, name)
     before = duckdb_rows(first["metadata_file"])
     session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
     with monkeypatch.context() as patched:
         patched.setattr(publication, "_metadata_document", _fail)
         with pytest.raises(KeyboardInterrupt):
-            _publish(session, name)
+            publish(session, name)
     assert duckdb_rows(first["metadata_file"]) == before
-    assert _check(session, name)["metadata_file"].endswith("/v2.metadata.json")
+    assert check_readers(session, name)["metadata_file"].endswith("/v2.metadata.json")
 
 
 def _fail(*_arguments: object) -> None:

@@ -24,13 +24,18 @@ class SyncIcebergArguments(Arguments):
 
 @dataclass(frozen=True)
 class SyncIcebergRow:
-    """The Iceberg table: its metadata file, the commit of the Hudi table that it shows, its data files."""
+    """The Iceberg table: its metadata file, the commit of the Hudi table that it shows, its files.
+
+    For slices with log files there are files of their rows, and of the rows that these replace.
+    """
 
     result: str
     metadata_file: str
     instant: str
     source_files: int
     base_files: int
+    log_row_files: int
+    delete_files: int
     rows: int
 
 
@@ -57,6 +62,8 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
             published.instant,
             published.source_files,
             published.base_files,
+            published.log_row_files,
+            published.delete_files,
             published.rows,
         )
     ]

@@ -100,6 +100,17 @@ class LogMerge:
         order[places] = batch.num_rows + np.arange(len(places))
         return pa.concat_batches([batch, changed]).take(pa.array(order[order >= 0]))
 
+    def replace_rows(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+        """The numbers of the batch's rows that records change or delete, and the merged rows in their place.
+
+        The batch has the columns of `merge_schema` alone if the merge `is_whole`, else all of the records'.
+        """
+        if self.is_whole:
+            touched, rows = self.match(batch)
+            return touched, self.rows(rows)
+        touched, _, _ = self._match(batch)
+        return touched, self.merge_parts(batch.take(pa.array(touched)))
+
     def rows_of_new_keys(self) -> npt.NDArray[np.int64]:
         """The records' rows whose keys no batch had, deletes left out. Called after all batches."""
         rows = self._without_deletes(self._records.row_of_key[~self._seen])

@@ -1,7 +1,8 @@
 """A slice with log files in two parts: the base rows that are replaced, and the log records' rows.
 
 With the other base rows the result equals that of `merge_log_records`, in another order. Of the base only
-record keys (and ordering values, if they decide) are read, once. Works without Spark.
+record keys (and ordering values, if they decide) are read, once; all columns only if log records lack some of
+them. Works without Spark.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ class LogMatch:
     base_rows: int
     replaced: npt.NDArray[np.int64]
     shown: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatedRows:
+    """A slice apart from the base rows that stay: `replaced` as in `LogMatch`, and the merged `rows`, which
+    replace them or have new keys.
+    """
+
+    replaced: npt.NDArray[np.int64]
+    rows: tuple[pa.RecordBatch, ...]
 
 
 def match_log_records(storage: Storage, read: SliceRead) -> LogMatch:
@@ -66,6 +77,27 @@ def read_log_rows(
     for start in range(0, len(shown), BATCH_ROWS):
         assert rows is not None
         yield from complete_rows(rows.take(pa.array(shown[start : start + BATCH_ROWS])), read)
+
+
+def separate_rows(storage: Storage, read: SliceRead) -> SeparatedRows:
+    """Merge the slice's log records with the base rows of their keys; `rows` have the columns `read.schema`.
+
+    Log records may have only some of the columns. Memory: the slice's log records, twice. Raises
+    UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    """
+    schema = pa.schema([field for field in read.schema if field.name not in read.partition_values])
+    merge = LogMerge(_records_of(storage, read, schema), _mode_of(read))
+    base_schema = merge_schema(pa.schema([]) if merge.is_whole else schema, merge.mode)
+    replaced, merged = [np.empty(0, np.int64)], []
+    first = 0
+    for batch in read_base_rows(storage, replace(read, predicate=None, split=None), base_schema):
+        touched, rows = merge.replace_rows(batch)
+        replaced.append(touched + first)
+        merged.append(rows)
+        first += batch.num_rows
+    merged.append(merge.rows(merge.rows_of_new_keys()))
+    complete = tuple(rows for batch in merged for rows in complete_rows(batch, read))
+    return SeparatedRows(np.concatenate(replaced), complete)
 
 
 def _records_of(storage: Storage, read: SliceRead, schema: pa.Schema) -> LogRecords:

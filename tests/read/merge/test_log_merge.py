@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.files.predicates import Comparison
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode, log_merge_config_of
-from hudisql.read.slice.replaced_rows import match_log_records, read_log_rows
+from hudisql.read.slice.replaced_rows import match_log_records, read_log_rows, separate_rows
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
@@ -127,6 +128,15 @@ def _read(
 ) -> pa.Table:
     read = SliceRead(file_slice, schema, log_merge_config=config, **kwargs)
     return pa.Table.from_batches(list(read_file_slice(Storage(), read)), schema)
+
+
+def _in_two_parts(file_slice: FileSlice, base: Sequence[Row], config: LogMergeConfig) -> list[Row]:
+    """The base rows that stay and the separated rows, in the order of their keys."""
+    parts = separate_rows(Storage(), SliceRead(file_slice, FULL, log_merge_config=config))
+    stays = np.ones(len(base), np.bool_)
+    stays[parts.replaced] = False
+    kept = [row for row, is_kept in zip(base, stays, strict=True) if is_kept]
+    return sorted([*kept, *_as_rows(pa.Table.from_batches(parts.rows, FULL))])
 
 
 def _as_rows(table: pa.Table) -> list[Row]:
@@ -240,6 +250,9 @@ def test_merged_rows_are_those_of_a_plain_model(
     assert beside.equals(pa.Table.from_batches(list(read_log_rows(Storage(), read)), FULL))
     in_two_parts = [*(row for row in kept if wanted is None or row[1] == wanted), *_as_rows(beside)]
     assert sorted(in_two_parts) == expected
+    separated = separate_rows(Storage(), read)
+    assert separated.replaced.tolist() == match.replaced.tolist()
+    assert pa.Table.from_batches(separated.rows, FULL).equals(beside)
 
 
 # --- one rule at a time -------------------------------------------------------------------------------------
@@ -482,6 +495,7 @@ def test_a_partial_block_keeps_the_columns_that_it_lacks(tmp_path: Path, parquet
         ("d", 6, "base"),
         ("e", 1, "new"),
     ]
+    assert _in_two_parts(file_slice, base, config) == _as_rows(_read(file_slice, config))
     found = _read(file_slice, config, pa.schema([DATA.field("v")]), predicate=Comparison(("v",), "=", "late"))
     assert found.column("v").to_pylist() == ["late"]
 
@@ -496,7 +510,9 @@ def test_defaults_are_filled_from_the_row_that_is_beaten(tmp_path: Path, by_even
         _data_block(_rows([("a", 7, None), ("b", 3, "late"), ("c", 6, "x")], _instant(1)), _instant(1)),
         _data_block(_rows([("c", 7, None)], _instant(2)), _instant(2)),
     ]
-    found = _as_rows(_read(_slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)))
+    file_slice, config = _slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)
+    found = _as_rows(_read(file_slice, config))
+    assert _in_two_parts(file_slice, base, config) == found
     # By event time the base row of b is the newer one, and takes what it lacks from the late row.
     assert found == [("a", 7, "base"), ("b", 5 if by_event_time else 3, "late"), ("c", 7, "x")]
 

@@ -1,0 +1,136 @@
+"""Files of slices with log files, for readers that know no log files: position deletes and changed rows.
+
+A position delete file (Iceberg spec, "Position Delete Files") has the places of the rows of the base or
+source file that log records change or delete; a data file has the rows of the log records. The two are named
+after the state of the slice, so an unchanged slice keeps them. The data file is written last, even without
+rows: if it is there, its slice is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.errors import NoSuchPathError, PathExistsError
+from hudisql.iceberg.data_file import Footer, footer_of
+from hudisql.iceberg.iceberg_location import data_directory, reader_uri
+from hudisql.iceberg.published_files import FileKind, LogSlice, PublishedFile
+from hudisql.read.merge.merge_mode import LogMergeConfig
+from hudisql.read.slice.replaced_rows import separate_rows
+from hudisql.read.slice.slice_reader import SliceRead
+from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import HudiTable
+
+DELETED_PATH: Final = 2147483546
+DELETED_POSITION: Final = 2147483545
+"""The spec's field ids of the columns of position deletes."""
+DELETES_IDS: Final[Mapping[str, int]] = {"file_path": DELETED_PATH, "pos": DELETED_POSITION}
+_ROWS: Final = "-rows.parquet"
+_DELETES: Final = "-deletes.parquet"
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that was written, or would be, with its footer."""
+
+    file: PublishedFile
+    footer: Footer
+
+
+def written_lengths(table: HudiTable) -> dict[str, int]:
+    """The files of earlier publications that are there: their lengths by name. Raises StorageError."""
+    with suppress(NoSuchPathError):
+        found = table.storage.list_directory(data_directory(table))
+        return {entry.path.rsplit("/", 1)[-1]: entry.length for entry in found}
+    return {}
+
+
+def slice_file_names(log_slice: LogSlice) -> tuple[str, str]:
+    """The names of the two files that a slice may have."""
+    return log_slice.name + _ROWS, log_slice.name + _DELETES
+
+
+def files_of_slice(
+    table: HudiTable, log_slice: LogSlice, lengths: Mapping[str, int]
+) -> list[PublishedFile] | None:
+    """The slice's files, if an earlier publication has written them; `lengths` as by `written_lengths`."""
+    if log_slice.name + _ROWS not in lengths:
+        return None
+    kinds = {_ROWS: FileKind.LOG_ROWS, _DELETES: FileKind.DELETES}
+    return [
+        _published(table, log_slice, kind, lengths[log_slice.name + suffix])
+        for suffix, kind in kinds.items()
+        if log_slice.name + suffix in lengths
+    ]
+
+
+def merge_slice(
+    table: HudiTable, log_slice: LogSlice, config: LogMergeConfig, *, dry_run: bool
+) -> list[WrittenFile]:
+    """Merge the slice's log files with its base and write what they change; nothing in a dry run.
+
+    Memory: the records of the slice's log files. Raises UnsupportedTableError, SourceChangedError,
+    CorruptTableError, StorageError.
+    """
+    names = [column.name for column in table.partition_columns]
+    values = dict(zip(names, log_slice.values, strict=True))
+    read = SliceRead(log_slice.file_slice, table.schema, values, log_merge_config=config)
+    separated = separate_rows(table.storage, read)
+    contents = {FileKind.LOG_ROWS: _parquet(table.schema, separated.rows)}
+    if len(separated.replaced):
+        assert log_slice.file is not None  # a slice of log files alone has no rows to replace
+        deletes = _position_deletes(reader_uri(table, log_slice.file.path), separated.replaced)
+        contents = {FileKind.DELETES: _parquet(deletes.schema, (deletes,)), **contents}
+    written = []
+    for kind, content in contents.items():
+        file = _published(table, log_slice, kind, content.size)
+        if not dry_run:
+            _create(table.storage, file.path, content.to_pybytes())
+        written.append(WrittenFile(file, footer_of(pq.read_metadata(pa.BufferReader(content)))))
+    return written
+
+
+def _published(table: HudiTable, log_slice: LogSlice, kind: FileKind, length: int) -> PublishedFile:
+    is_deletes = kind is FileKind.DELETES
+    path = join(data_directory(table), log_slice.name + (_DELETES if is_deletes else _ROWS))
+    deletes_from = log_slice.file.path if is_deletes and log_slice.file is not None else None
+    return PublishedFile(path, length, log_slice.values, kind, deletes_from)
+
+
+def _position_deletes(uri: str, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows of a position delete file; `positions` ascend."""
+    schema = pa.schema(
+        [
+            _required("file_path", pa.dictionary(pa.int32(), pa.string()), DELETED_PATH),
+            _required("pos", pa.int64(), DELETED_POSITION),
+        ]
+    )
+    indices = pa.array(np.zeros(len(positions), np.int32))
+    paths = pa.DictionaryArray.from_arrays(indices, pa.array([uri]))
+    return pa.RecordBatch.from_arrays([paths, pa.array(positions)], schema=schema)
+
+
+def _required(name: str, data_type: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, data_type, nullable=False, metadata={"PARQUET:field_id": str(field_id)})
+
+
+def _parquet(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches(batches, schema), sink, compression="snappy", store_schema=False)
+    return sink.getvalue()
+
+
+def _create(storage: Storage, path: str, content: bytes) -> None:
+    try:
+        storage.create(path, content)
+    except PathExistsError:
+        # A killed publication has left it, and no metadata names it.
+        storage.delete_file(path)
+        storage.create(path, content)
