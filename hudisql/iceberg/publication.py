@@ -292,7 +292,7 @@ def _write(table: HudiTable, snapshot: _Snapshot, last: _LastMetadata) -> None:
 
 
 def _dropped_files(snapshot: _Snapshot, last: _LastMetadata) -> dict[str, int]:
-    """The version that first was without it, for each manifest and file of slices that is still there."""
+    """For each manifest and file of slices that this snapshot is without: the last version that names it."""
     known: list[tuple[int, str]] = []
     if last.document is not None:
         known = json.loads(last.document["properties"].get(_DROPPED, "[]"))
@@ -300,7 +300,7 @@ def _dropped_files(snapshot: _Snapshot, last: _LastMetadata) -> dict[str, int]:
     # A file of a slice may come back, by a rollback.
     dropped = {name: version for version, name in known if name in stale or name.endswith(".avro")}
     for name in (*snapshot.earlier.dropped, *snapshot.stale):
-        dropped.setdefault(name, snapshot.numbers.version)
+        dropped.setdefault(name, snapshot.numbers.version - 1)
     return dropped
 
 

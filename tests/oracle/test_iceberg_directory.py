@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hudisql.errors import UnsupportedTableError
-from tests.iceberg.readers import duckdb_rows, hudisql_rows
+from tests.iceberg.readers import check_readers, duckdb_rows, hudisql_rows
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
 from tests.soak import parameters
@@ -41,3 +41,26 @@ def test_hudi_goes_on_with_a_published_table(
     published = session.sql(f"CALL sync_iceberg(table => '{name}')").rows[0]
     assert published.rows == 125
     assert duckdb_rows(published.metadata_file) == hudisql_rows(session, name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", ["0.15", "1.2"])
+def test_log_files_of_hudi_are_published(
+    session: Any, request: pytest.FixtureRequest, tmp_path: Path, version: str
+) -> None:
+    oracle: HudiOracle = request.getfixturevalue("oracle_015" if version == "0.15" else "oracle_120")
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPES[-1], name="iceberg_logs_" + version.replace(".", "_"))
+    made = bootstrap_shape(session, shape, tmp_path)
+    name = f"oracle.{shape.name}"
+    options = {"hoodie.write.table.version": "6", "hoodie.metadata.enable": "false"}
+    given = {**shape.write_options(), **(options if version == "1.2" else {})}
+    for start, note in ((90, "theirs"), (100, "later")):
+        oracle.upsert(noted_rows(shape, start, 120, note), made.path, given)
+        published = check_readers(session, name, ("note = 'theirs'", "seq > 95"))
+        assert (published["log_row_files"], published["delete_files"]) == (3, 3)
+        session.sql(f"DELETE FROM {name} WHERE seq = {start + 1}")
+    published = check_readers(session, name)
+    rows = oracle.read(made.path)
+    assert rows.num_rows == published["rows"] == 118
+    assert pc.sum(pc.equal(rows["note"], "later")).as_py() == 19
