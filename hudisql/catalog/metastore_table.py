@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hudisql.errors import InvalidArgumentError, StorageError
+from hudisql.format.timeline.timeline_layout import iceberg_directory
 from hudisql.storage import Storage
 
 HUDI_INPUT_FORMAT = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
@@ -28,6 +29,11 @@ REALTIME_SUFFIX = "_rt"
 FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
 """The suffixes of a merge-on-read table's further names."""
 NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
+
+ICEBERG_SUFFIX = "_iceberg"
+"""The suffix of the entry of a Hudi table's Iceberg table."""
+ICEBERG_TYPE = "ICEBERG"
+"""The property `table_type` of an entry that Iceberg reads."""
 
 SOURCE_DIRECTORIES_PROPERTY = "hudisql_bootstrap_source"
 """The directories of a bootstrapped table's source, as a JSON list. Filters of the metastore take no dots."""
@@ -140,6 +146,14 @@ def is_hudi_table(table: MetastoreTable) -> bool:
     if table.parameters.get(PROVIDER_PROPERTY, "").lower() in ("hudi", "org.apache.hudi"):
         return True
     return (table.input_format or "").startswith(HUDI_INPUT_FORMAT_PREFIXES)
+
+
+def iceberg_base_path(table: MetastoreTable) -> str | None:
+    """The location (qualify it before use) of the Hudi table whose Iceberg table the entry is; else None."""
+    if table.parameters.get("table_type", "").upper() != ICEBERG_TYPE or table.location is None:
+        return None
+    base_path, separator, rest = table.location.rstrip("/").rpartition(iceberg_directory(""))
+    return base_path if separator and not rest else None
 
 
 def loses_files_when_dropped(table: MetastoreTable) -> bool:

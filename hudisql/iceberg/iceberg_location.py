@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline.timeline_layout import iceberg_directory
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
 
 def iceberg_location(table: HudiTable) -> str:
     """The directory of the Iceberg table, a part of the Hudi table's own metadata."""
-    return join(table.base_path, METADATA_DIRECTORY, "iceberg")
+    return iceberg_directory(table.base_path)
 
 
 def metadata_directory(table: HudiTable) -> str:

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
+from hudisql.catalog.metastore_table import (
+    ICEBERG_SUFFIX,
+    MetastoreTable,
+    hudi_base_path,
+    iceberg_base_path,
+    is_hudi_table,
+)
 from hudisql.config.config_key import ConfigKey, HudiConfig
 from hudisql.config.hudi_config import METADATA_ENABLE
-from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError, UnsupportedTableError
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
@@ -65,9 +71,23 @@ def find_entry(context: Context, table: str) -> MetastoreTable:
             f"the metastore has no table {database}.{name}",
             hint="check the name; a procedure with a path parameter takes a table that is not registered",
         )
+    refuse_iceberg_entry(entry)
     if not is_hudi_table(entry):
         raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
     return entry
+
+
+def refuse_iceberg_entry(entry: MetastoreTable) -> None:
+    """Raise UnsupportedTableError if the entry is the Iceberg table of a Hudi table, for other engines."""
+    base_path = iceberg_base_path(entry)
+    if base_path is None:
+        return
+    main = entry.full_name.removesuffix(ICEBERG_SUFFIX)
+    raise UnsupportedTableError(
+        f"{entry.full_name} is the Iceberg table of the Hudi table {main} at {base_path}, for readers of "
+        "Iceberg: nothing was run",
+        hint=f"name the Hudi table, {main}; DROP TABLE {entry.full_name} drops the entry alone",
+    )
 
 
 def base_path_of(context: Context, entry: MetastoreTable | None, path: str | None) -> str:

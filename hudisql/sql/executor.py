@@ -19,7 +19,7 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import create_table, create_table_as
 from hudisql.sql.ddl.create_table_like import makes_hudi_table
-from hudisql.sql.ddl.drop_table import drop_database, plan_drop, run_drop
+from hudisql.sql.ddl.drop_table import drop_database, drop_iceberg_entry, plan_drop, run_drop
 from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain import explain_create_table_as, explain_dml, explain_statement
@@ -171,6 +171,8 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
 
 
 def _drop_table(context: Context, statement: st.DropTableStatement, source: SourceText) -> Result:
+    if not statement.purge and drop_iceberg_entry(context, statement.table):
+        return _nothing(context)
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
         plan = parse_plan(context.spark, statement.text)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.lease.target_state import ROLLBACK_FILE, TargetState
 from hudisql.bootstrap.rollback.table_sources import TableSources
-from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
+from hudisql.catalog.metastore_table import ICEBERG_SUFFIX, NAME_SUFFIXES, hudi_base_path, iceberg_base_path
 from hudisql.errors import RollbackRefusedError
 from hudisql.format.paths.file_names import is_log_file, parse_base_file_name
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
@@ -163,9 +163,9 @@ def _entries_of(
     storage = context.storage
     resolved = storage.resolve(base_path)
     for database, name in names:
-        for suffix in NAME_SUFFIXES:
+        for suffix in (*NAME_SUFFIXES, ICEBERG_SUFFIX):
             entry = context.metastore.get_table(database, name + suffix)
-            location = None if entry is None else hudi_base_path(entry)
+            location = None if entry is None else hudi_base_path(entry) or iceberg_base_path(entry)
             if location is not None and storage.resolve(storage.qualify(location)) == resolved:
                 yield database, name + suffix
 

@@ -34,6 +34,7 @@ TEMPORARY_NAME: Final = ".temp"
 SCHEMA_NAME: Final = ".schema"
 HEARTBEAT_NAME: Final = ".heartbeat"
 METADATA_TABLE_NAME: Final = "metadata"
+ICEBERG_NAME: Final = "iceberg"
 """The names of directories in it that most tables lack."""
 ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
@@ -68,6 +69,11 @@ def heartbeat_directory(base_path: str) -> str:
 def auxiliary_directory(base_path: str) -> str:
     """Permanent files beside the timeline, such as the bootstrap index."""
     return join(base_path, METADATA_DIRECTORY, ".aux")
+
+
+def iceberg_directory(base_path: str) -> str:
+    """The Iceberg table that shows the same files, if it was published."""
+    return join(base_path, METADATA_DIRECTORY, ICEBERG_NAME)
 
 
 def metadata_table_directory(base_path: str) -> str:

@@ -39,6 +39,7 @@ from hudisql.sql.query.target_table import (
     check_is_main_name,
     entries_of_table,
     find_entry,
+    iceberg_entry_of,
     open_hudi_entry,
 )
 from hudisql.sql.schema import alterations as al
@@ -131,6 +132,8 @@ def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming:
             hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION '{table.base_path}' registers it there",
         )
     entries = entries_of_table(context, entry)
+    if (iceberg_entry := iceberg_entry_of(context, entry)) is not None:
+        entries = (*entries, iceberg_entry)
     for each in entries:
         wanted = name + each.name[len(entry.name) :]
         if context.metastore.get_table(database, wanted) is not None:

@@ -32,6 +32,7 @@ from hudisql.bootstrap.rollback.table_sources import read_table_sources
 from hudisql.catalog.metastore_table import (
     MetastoreTable,
     hudi_base_path,
+    iceberg_base_path,
     is_hudi_table,
     loses_files_when_dropped,
     main_entries,
@@ -45,8 +46,8 @@ from hudisql.errors import (
 )
 from hudisql.options.table_call import open_session_table
 from hudisql.sql.query.path_guard import directories_of
-from hudisql.sql.query.target_table import check_is_main_name, entries_of_table
-from hudisql.sql.text.statements import DropDatabaseStatement
+from hudisql.sql.query.target_table import check_is_main_name, entries_of_table, find_entry, iceberg_entry_of
+from hudisql.sql.text.statements import DropDatabaseStatement, TableName
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -70,7 +71,7 @@ def plan_drop(context: Context, entry: MetastoreTable, *, purge: bool = False) -
     """
     is_managed = loses_files_when_dropped(entry)
     if not (is_managed or purge):
-        return TableDropPlan(entries_of_table(context, entry))
+        return TableDropPlan(_registered_entries(context, entry))
     verb = "DROP TABLE … PURGE" if purge else "DROP TABLE"
     check_is_main_name(context, entry, verb)
     location = hudi_base_path(entry)
@@ -85,12 +86,29 @@ def plan_drop(context: Context, entry: MetastoreTable, *, purge: bool = False) -
                 f"there is no Hudi table at {base_path}", hint="DROP TABLE without PURGE removes the entry"
             )
         _refuse_files(entry, base_path, _some_file(context, base_path))
-        return TableDropPlan(entries_of_table(context, entry))
+        return TableDropPlan(_registered_entries(context, entry))
     removal = plan_removal(context, base_path, state, _names_to_drop(context, entry, base_path, state))
     # An interrupted removal is completed, even if files were added to the directory since.
     if is_managed and state is TargetState.TABLE:
         _refuse_files(entry, base_path, next(iter(removal.kept_files), None))
     return TableDropPlan((), removal)
+
+
+def _registered_entries(context: Context, entry: MetastoreTable) -> tuple[MetastoreTable, ...]:
+    iceberg_entry = iceberg_entry_of(context, entry)
+    return (*entries_of_table(context, entry), *([] if iceberg_entry is None else [iceberg_entry]))
+
+
+def drop_iceberg_entry(context: Context, name: TableName) -> bool:
+    """Drop the entry of a Hudi table's Iceberg table, and no file; False if the name is another table's.
+
+    Raises MetastoreError.
+    """
+    entry = find_entry(context, name)
+    if entry is None or iceberg_base_path(entry) is None:
+        return False
+    run_drop(context, TableDropPlan((entry,)))
+    return True
 
 
 def run_drop(context: Context, plan: TableDropPlan) -> None:
@@ -181,7 +199,7 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
         run_drop(context, plan)
     remaining = set(context.metastore.list_tables(name))
     for entry in (entry for entry in entries if entry.name in remaining):
-        if is_hudi_table(entry):
+        if is_hudi_table(entry) or iceberg_base_path(entry) is not None:
             run_drop(context, TableDropPlan((entry,)))
         else:
             kind = "VIEW" if entry.is_view else "TABLE"

@@ -18,7 +18,7 @@ from hudisql.catalog.sync_entries import omits_meta_columns
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.options.table_call import open_queried_table
+from hudisql.options.table_call import open_queried_table, refuse_iceberg_entry
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.jvm import java_class
 from hudisql.sql.query.bound_text import BoundText, HudiEntry, HudiRelation, ViewRelation
@@ -266,6 +266,8 @@ class TableBinder:
                 entry = definition_of_metastore_view(table)
             elif is_hudi_table(table):
                 entry = self._hudi_entry(table)
+            else:
+                refuse_iceberg_entry(table)
             self._entries[key] = entry
         return self._entries[key]
 

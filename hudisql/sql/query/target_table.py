@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import (
     FURTHER_SUFFIXES,
+    ICEBERG_SUFFIX,
     MetastoreTable,
     hudi_base_path,
+    iceberg_base_path,
     is_hudi_table,
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
-from hudisql.options.table_call import base_path_of, open_session_table
+from hudisql.options.table_call import base_path_of, open_session_table, refuse_iceberg_entry
 from hudisql.spark.jvm import session_state
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, find_table_root
@@ -26,9 +28,15 @@ if TYPE_CHECKING:
 
 
 def find_hudi_entry(context: Context, name: TableName) -> MetastoreTable | None:
-    """The metastore entry of a Hudi table of that name; None for a missing or non-Hudi table."""
+    """The metastore entry of a Hudi table of that name; None for a missing or non-Hudi table.
+
+    Raises UnsupportedTableError for the Iceberg entry of a Hudi table.
+    """
     entry = find_entry(context, name)
-    return entry if entry is not None and is_hudi_table(entry) else None
+    if entry is None:
+        return None
+    refuse_iceberg_entry(entry)
+    return entry if is_hudi_table(entry) else None
 
 
 def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
@@ -84,6 +92,17 @@ def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[Metastore
         entry,
         *(other for other in others if other is not None and _is_same_table(context, other, entry)),
     )
+
+
+def iceberg_entry_of(context: Context, entry: MetastoreTable) -> MetastoreTable | None:
+    """The entry of the Iceberg table of the given entry's table, if it is registered."""
+    other = context.metastore.get_table(entry.database, entry.name + ICEBERG_SUFFIX)
+    location = None if other is None else iceberg_base_path(other)
+    base_path = hudi_base_path(entry)
+    if location is None or base_path is None:
+        return None
+    is_same = context.storage.qualify(location) == context.storage.qualify(base_path)
+    return other if is_same else None
 
 
 def _is_same_table(context: Context, one: MetastoreTable, other: MetastoreTable) -> bool:
