@@ -288,6 +288,10 @@ class AuthenticationError(HudisqlError, PermissionError):
     """A client of `hudisql serve` sent no valid user and password."""
 
 
+class RightMissingError(HudisqlError, PermissionError):
+    """A user of `hudisql serve` lacks a right that the statement needs: nothing was run."""
+
+
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
     """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""
 

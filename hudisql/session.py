@@ -189,12 +189,19 @@ class Session:
         text = self.substitute(statement)
         return execute(self.context, text, line=statement.line, column=statement.column)
 
-    def substitute(self, statement: ScriptStatement) -> str:
-        """The text of a statement with the values of its `${variables}`. Raises UndefinedVariableError."""
+    def substitute(
+        self, statement: ScriptStatement, restrict: Callable[[Variables], Variables] | None = None
+    ) -> str:
+        """The text of a statement with the values of its `${variables}`, which `restrict` may withhold.
+
+        Raises UndefinedVariableError.
+        """
         self._check_open()
         text = statement.text
         if "${" in text and self.context.setting("spark.sql.variable.substitute", "true") == "true":
-            text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
+            variables = self._variables()
+            values = variables if restrict is None else restrict(variables)
+            text = substitute_variables(text, values, line=statement.line, column=statement.column)
         return text
 
     @contextmanager

@@ -52,7 +52,9 @@ ALLOWED: dict[str, set[str]] = {
     "migrations": WORK | {"options", "sql", "result", "session"},
     "layers": WORK | {"sql", "result", "session", "migrations"},
     "check": WORK | {"options", "sql", "procedures", "services", "bootstrap", "startup"},
-    "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
+    "server": GROUND
+    | FACE
+    | {"format", "spark", "catalog", "context", "procedures", "sql", "result", "session", ""},
     "cli": GROUND
     | FACE
     | {

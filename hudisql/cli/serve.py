@@ -21,6 +21,7 @@ from hudisql.errors import InvalidArgumentError, SettingsError
 if TYPE_CHECKING:
     import ssl
 
+    from hudisql.server.rights.rights_file import RightsFile
     from hudisql.server.thrift_limits import ServerLimits
     from hudisql.server.users import UserChecks
 
@@ -49,6 +50,9 @@ def serve(
     principal: Annotated[
         str | None,
         typer.Option("--principal", metavar="NAME", help="The server's principal, hive/_HOST@REALM."),
+    ] = None,
+    rights: Annotated[
+        Path | None, typer.Option("--rights", metavar="FILE", help="Rights of the users on tables.")
     ] = None,
     tls_certificate: Annotated[
         Path | None,
@@ -106,10 +110,11 @@ def serve(
         drain_seconds=drain,
     )
     checks = _with_kerberos(_user_checks(users, ldap_url, ldap_user_dn), keytab, principal)
+    granted = _rights(rights, checks)
     tls = _tls_context(tls_certificate, tls_key)
     settings: Settings = context.obj
     settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-    raise typer.Exit(_run(settings, host, port, limits, checks, tls))
+    raise typer.Exit(_run(settings, host, port, limits, checks, granted, tls))
 
 
 def _run(
@@ -118,6 +123,7 @@ def _run(
     port: int,
     limits: ServerLimits,
     users: UserChecks | None,
+    rights: RightsFile | None,
     tls: ssl.SSLContext | None,
 ) -> int:
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
@@ -132,7 +138,7 @@ def _run(
         session.context.start()
         if stop.is_set():
             return EXIT_OK
-        server = ThriftServer(session, listener, limits, console, users=users, tls=tls)
+        server = ThriftServer(session, listener, limits, console, users=users, rights=rights, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")
         stop.wait()
         drained = server.drain(limits.drain_seconds)
@@ -170,6 +176,19 @@ def _with_kerberos(users: UserChecks | None, keytab: Path | None, principal: str
     except KerberosError as error:
         raise SettingsError(f"cannot serve as {name} with {keytab}: {error}", hint=error.hint) from error
     return replace(users or UserChecks(), kerberos=lambda: KerberosServer(str(keytab), name))
+
+
+def _rights(path: Path | None, users: UserChecks | None) -> RightsFile | None:
+    from hudisql.server.rights.rights_file import RightsFile
+
+    if path is None:
+        return None
+    if users is None:
+        raise SettingsError(
+            "--rights needs users: without them a client takes any name",
+            hint="give --users, --ldap-url or --keytab",
+        )
+    return RightsFile(path)
 
 
 def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

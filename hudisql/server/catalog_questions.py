@@ -3,6 +3,7 @@
 Columns of the results are those of JDBC's `DatabaseMetaData`, in Hive's order
 (`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns (`name_pattern`). Results come
 from the metastore and, for columns and keys, from Hudi tables; temporary views and functions come from Spark.
+Users see the databases and tables on which they have a right.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hudisql.server.table_columns import columns_of_tables, columns_of_view
 from hudisql.spark.jvm import items_of, session_state
 
 if TYPE_CHECKING:
+    from hudisql.server.rights.rights_file import UserRights
     from hudisql.server.thrift_binary import Fields
     from hudisql.session import Session
 
@@ -103,28 +105,28 @@ CROSS_REFERENCE_COLUMNS: Final = _columns(
 )
 
 
-def list_catalogs(_session: Session, _request: Fields) -> Answer:
+def list_catalogs(_session: Session, _request: Fields, _rights: UserRights) -> Answer:
     """`GetCatalogs`: empty, as Hive has no catalogs."""
     return CATALOG_COLUMNS, []
 
 
-def list_table_types(_session: Session, _request: Fields) -> Answer:
+def list_table_types(_session: Session, _request: Fields, _rights: UserRights) -> Answer:
     """`GetTableTypes`."""
     return TABLE_TYPE_COLUMNS, [("TABLE",), ("VIEW",)]
 
 
-def list_schemas(session: Session, request: Fields) -> Answer:
+def list_schemas(session: Session, request: Fields, rights: UserRights) -> Answer:
     """`GetSchemas`."""
-    return SCHEMA_COLUMNS, [(name, "") for name in _databases(session, request)]
+    return SCHEMA_COLUMNS, [(name, "") for name in _databases(session, request, rights)]
 
 
-def list_tables(session: Session, request: Fields) -> Answer:
+def list_tables(session: Session, request: Fields, rights: UserRights) -> Answer:
     """`GetTables`: tables and views of the metastore, and the session's temporary views."""
     given = {str(kind, "utf-8", "replace").upper() for kind in request.get(5) or ()}
     kinds = {_HIVE_TABLE_TYPES.get(kind, kind) for kind in given}
     rows: list[tuple[object, ...]] = [
         ("", table.database, table.name, kind, table.parameters.get("comment"), *(None,) * 5)
-        for table in _tables(session, request)
+        for table in _tables(session, request, rights)
         for kind in (_kind_of(table),)
         if not kinds or kind in kinds
     ]
@@ -138,10 +140,10 @@ def list_tables(session: Session, request: Fields) -> Answer:
     return TABLE_COLUMNS, rows
 
 
-def list_columns(session: Session, request: Fields) -> Answer:
+def list_columns(session: Session, request: Fields, rights: UserRights) -> Answer:
     """`GetColumns`: without a catalog, as in Apache Hive; `GetTables` has an empty one."""
     matches, in_name = name_matcher(request.get(5)), name_matcher(request.get(4))
-    tables = list(_tables(session, request))
+    tables = list(_tables(session, request, rights))
     described: list[tuple[str | None, str, Sequence[MetastoreColumn]]] = [
         (table.database, table.name, columns)
         for table, columns in zip(tables, columns_of_tables(session.context, tables), strict=True)
@@ -159,7 +161,7 @@ def list_columns(session: Session, request: Fields) -> Answer:
     ]
 
 
-def list_types(_session: Session, _request: Fields) -> Answer:
+def list_types(_session: Session, _request: Fields, _rights: UserRights) -> Answer:
     """`GetTypeInfo`."""
     rows: list[tuple[object, ...]] = []
     for name, kind in JDBC_TYPES.items():
@@ -186,7 +188,7 @@ def list_types(_session: Session, _request: Fields) -> Answer:
     return TYPE_COLUMNS, rows
 
 
-def list_functions(session: Session, request: Fields) -> Answer:
+def list_functions(session: Session, request: Fields, rights: UserRights) -> Answer:
     """`GetFunctions`: Spark's built-in functions, the session's, and those of the databases.
 
     Built-in and session functions are listed in every database. Without a database pattern these are the
@@ -194,7 +196,7 @@ def list_functions(session: Session, request: Fields) -> Answer:
     """
     matches, current = name_matcher(request.get(4)), session.context.current_database
     catalog = session_state(session.spark).catalog()
-    databases = _databases(session, request) if request.get(3) else [current]
+    databases = _databases(session, request, rights) if request.get(3) else [current]
     everywhere = (pair.productElement(0) for pair in items_of(catalog.listFunctions(current)) if databases)
     names = [("", str(each.funcName())) for each in everywhere if not each.database().isDefined()]
     for database in databases:
@@ -207,14 +209,15 @@ def list_functions(session: Session, request: Fields) -> Answer:
     return FUNCTION_COLUMNS, sorted(rows)
 
 
-def list_primary_keys(session: Session, request: Fields) -> Answer:
+def list_primary_keys(session: Session, request: Fields, rights: UserRights) -> Answer:
     """`GetPrimaryKeys`: the record key of a Hudi table. Here names are not patterns."""
     from hudisql.sql.query.target_table import open_hudi_entry
 
     context = session.context
     database = (request.get(3) or context.current_database.encode()).decode().lower()
     name = (request.get(4) or b"").decode().lower()
-    entry = context.metastore.get_table(database, name) if name else None
+    is_seen = bool(name) and rights.sees_table(database, name)
+    entry = context.metastore.get_table(database, name) if is_seen else None
     if entry is None or not is_hudi_table(entry):
         return PRIMARY_KEY_COLUMNS, []
     keys = open_hudi_entry(context, entry).properties.record_key_fields
@@ -224,20 +227,22 @@ def list_primary_keys(session: Session, request: Fields) -> Answer:
     ]
 
 
-def list_cross_references(_session: Session, _request: Fields) -> Answer:
+def list_cross_references(_session: Session, _request: Fields, _rights: UserRights) -> Answer:
     """`GetCrossReference`: there are no foreign keys."""
     return CROSS_REFERENCE_COLUMNS, []
 
 
-def _databases(session: Session, request: Fields) -> list[str]:
+def _databases(session: Session, request: Fields, rights: UserRights) -> list[str]:
     matches = name_matcher(request.get(3))
-    return sorted(name for name in session.context.metastore.list_databases() if matches(name))
+    databases = session.context.metastore.list_databases()
+    return sorted(name for name in databases if matches(name) and rights.sees_database(name))
 
 
-def _tables(session: Session, request: Fields) -> Iterator[MetastoreTable]:
+def _tables(session: Session, request: Fields, rights: UserRights) -> Iterator[MetastoreTable]:
     metastore, matches = session.context.metastore, name_matcher(request.get(4))
-    for database in _databases(session, request):
-        names = sorted(name for name in metastore.list_tables(database) if matches(name))
+    for database in _databases(session, request, rights):
+        listed = metastore.list_tables(database)
+        names = sorted(name for name in listed if matches(name) and rights.sees_table(database, name))
         yield from sorted(metastore.get_tables(database, names), key=lambda table: table.name)
 
 

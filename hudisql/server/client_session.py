@@ -19,6 +19,7 @@ from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError, S
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.server.operation import Operation
+from hudisql.server.rights.statement_guard import AllowedStatement, StatementGuard
 from hudisql.spark.current_user import set_current_user
 from hudisql.spark.versions import set_active_session
 from hudisql.sql.text.script import ScriptStatement
@@ -54,12 +55,21 @@ class SessionConsole(PlainConsole):
 class ClientSession:
     """An open session of `user`; `close` ends its statements."""
 
-    def __init__(self, session: Session, console: SessionConsole, user: str, most_operations: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        console: SessionConsole,
+        user: str,
+        most_operations: int,
+        guard: StatementGuard | None = None,
+    ) -> None:
+        """With `guard` each statement needs the rights of the user."""
         self.guid = secrets.token_bytes(16)
         self.secret = secrets.token_bytes(16)
         self.user = user
         self.session = session
         self.last_used = time.monotonic()
+        self.guard = guard
         self._console = console
         self._most_operations = most_operations
         self._operations: dict[bytes, Operation] = {}
@@ -70,15 +80,17 @@ class ClientSession:
     def configure(self, given: Mapping[str, str]) -> None:
         """Apply the settings of a client's connection: `use:database`, `set:hiveconf:name`.
 
-        Raises HudisqlError for an unknown database or a setting that cannot be applied.
+        Raises HudisqlError for an unknown database, or a setting that cannot or may not be applied.
         """
         spark = self.session.spark
         for key, value in given.items():
             name = key.removeprefix(_PREFIX)
             if key == "use:database":
                 if value and value != "default":
-                    self.session.sql(f"USE {quote_name(value)}")
+                    self.session.sql(self._allowed(f"USE {quote_name(value)}").text)
             elif name and not name.startswith(("hivevar:", "system:", "env:", "metaconf:")):
+                if self.guard is not None:
+                    self.guard.check_setting(self.user, name.removeprefix("hiveconf:"))
                 try:
                     spark.conf.set(name.removeprefix("hiveconf:"), value)
                 except Exception as error:
@@ -165,9 +177,9 @@ class ClientSession:
         set_current_user(spark, self.user)
         try:
             self._refuse_unmarked_query(operation)
-            result = self._as_hive_shows(
-                self.session.execute(ScriptStatement(operation.statement)), operation
-            )
+            allowed = self._allowed(operation.statement)
+            result = allowed.shown(self.session.execute(ScriptStatement(allowed.text)))
+            result = self._as_hive_shows(result, operation)
             pages = pages_of_result(result) if result.has_rows else None
             if result.error is not None:
                 operation.log.write(f"ERROR: {result.error}")
@@ -178,6 +190,12 @@ class ClientSession:
                 spark.sparkContext.removeJobTag(operation.tag)
             with suppress(Exception):
                 set_current_user(spark, None)
+
+    def _allowed(self, statement: str) -> AllowedStatement:
+        """Raises RightMissingError if the user lacks a right."""
+        if self.guard is None:
+            return AllowedStatement(statement)
+        return self.guard.allow(self.session, self.user, statement)
 
     def _shows_as_hive(self) -> bool:
         return self.session.spark.conf.get(HIVE_SHOW_TABLES, "false") == "true"

@@ -16,6 +16,7 @@ from hudisql.errors import (
     HudisqlError,
     NoSuchDatabaseError,
     NoSuchTableError,
+    RightMissingError,
     SqlSyntaxError,
     StatementCancelledError,
     TableExistsError,
@@ -27,6 +28,7 @@ _ODBC_STATES: Final = {"42P01": "42S02", "42P07": "42S01", "42601": "42000"}
 _STATES: Final[dict[type[HudisqlError], str]] = {
     TableExistsError: "42S01",
     AuthenticationError: "28000",
+    RightMissingError: "42501",
     StatementCancelledError: "HY008",
 }
 _PARSE_ERROR: Final = 40000

@@ -22,6 +22,7 @@ from hudisql.server.error_status import error_status
 from hudisql.server.operation import Operation, OperationState, as_hudisql_error, statement_kind
 from hudisql.server.result_pages import batch_of, pages_of_table
 from hudisql.server.result_types import ResultColumn
+from hudisql.server.rights.rights_file import ALL_RIGHTS, UserRights
 from hudisql.server.server_info import server_info
 from hudisql.server.statement_progress import log_progress, progress_response
 from hudisql.server.thrift_binary import (
@@ -41,6 +42,7 @@ from hudisql.server.thrift_binary import (
 from hudisql.server.thrift_limits import ServerLimits
 
 if TYPE_CHECKING:
+    from hudisql.server.rights.statement_guard import StatementGuard
     from hudisql.session import Session
 
 PROTOCOL_V8: Final = 7
@@ -60,7 +62,7 @@ _NO_RESULT: Final = ResultColumn("Result")
 # The calls that a removed user may still make.
 _ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CloseImpalaOperation", "CancelOperation"})
 Call = Callable[["Caller", Fields], StructValue]
-Question = Callable[["Session", Fields], catalog_questions.Answer]
+Question = Callable[["Session", Fields, UserRights], catalog_questions.Answer]
 # The metadata requests with their `TOperationType`.
 _QUESTIONS: Final[dict[str, tuple[int, Question]]] = {
     "GetTypeInfo": (1, catalog_questions.list_types),
@@ -90,9 +92,17 @@ class CliService:
     """Sessions of all clients over one hudisql session."""
 
     def __init__(
-        self, session: Session, limits: ServerLimits, check_known: Callable[[str], None] | None = None
+        self,
+        session: Session,
+        limits: ServerLimits,
+        check_known: Callable[[str], None] | None = None,
+        guard: StatementGuard | None = None,
     ) -> None:
-        """`check_known` raises AuthenticationError for a user that was removed."""
+        """`check_known` raises AuthenticationError for a user that was removed.
+
+        With `guard` each statement needs the rights of its user.
+        """
+        self._guard = guard
         self._session = session
         self._check_known = check_known
         self._limits = limits
@@ -191,7 +201,7 @@ class CliService:
         with self._place_of_session():
             console = SessionConsole()
             made = self._session.new_session(console, hivevar=hivevar)
-            session = ClientSession(made, console, user, self._limits.session_operations)
+            session = ClientSession(made, console, user, self._limits.session_operations, self._guard)
             try:
                 session.configure(given)
             except BaseException:
@@ -259,7 +269,8 @@ class CliService:
         session = self._session_of(caller, request)
         operation = session.add(Operation(kind))
         try:
-            operation.finish(pages_of_table(*question(session.session, request)))
+            rights = ALL_RIGHTS if self._guard is None else self._guard.rights_of(session.user)
+            operation.finish(pages_of_table(*question(session.session, request, rights)))
         except BaseException:
             session.close_operation(operation)
             raise

@@ -23,6 +23,7 @@ from hudisql.console import Console
 from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.http_transport import HttpTransport
+from hudisql.server.rights.statement_guard import StatementGuard
 from hudisql.server.sasl_handshake import START, shake_hands
 from hudisql.server.service import Caller, CliService
 from hudisql.server.thrift_limits import ServerLimits
@@ -34,6 +35,7 @@ from hudisql.server.transport import (
 )
 
 if TYPE_CHECKING:
+    from hudisql.server.rights.rights_file import RightsFile
     from hudisql.server.users import UserChecks
     from hudisql.session import Session
 
@@ -54,10 +56,15 @@ class ThriftServer:
         console: Console,
         *,
         users: UserChecks | None = None,
+        rights: RightsFile | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Serve the clients that connect to `listener` (see `listen_on`), and those already waiting."""
-        self.service = CliService(session, limits, None if users is None else users.known)
+        """Serve the clients that connect to `listener` (see `listen_on`), and those already waiting.
+
+        With `rights` a user may do what they say, and each statement is a note on `console`.
+        """
+        guard = None if rights is None else StatementGuard(rights, console.info)
+        self.service = CliService(session, limits, None if users is None else users.known, guard)
         self._limits = limits
         self._console = console
         self._users = users

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import AuthenticationError, SettingsError
+from hudisql.server.watched_file import WatchedFile
 
 if TYPE_CHECKING:
     from hudisql.kerberos import KerberosServer
@@ -65,20 +66,13 @@ class PasswordFile:
     """The users of a file. Raises SettingsError for a file that cannot be read or has a bad line."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
+        self._hashes = WatchedFile(path, "users", _parse_users)
         self._checks = threading.BoundedSemaphore(_CONCURRENT_CHECKS)
         self._unknown = hash_password(secrets.token_hex())
-        self._read: object = None
-        self._hashes: dict[str, str] = {}
-        self._current_hashes()
 
     def check(self, user: str, password: str) -> None:
         """Raise AuthenticationError unless the user exists and the password is correct."""
-        try:
-            known = self._current_hashes().get(user)
-        except SettingsError as error:
-            raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
+        known = self._current_hashes().get(user)
         with self._checks:
             is_right = _matches(self._unknown if known is None else known, password)
         if known is None or not is_right:
@@ -86,33 +80,18 @@ class PasswordFile:
 
     def check_known(self, user: str) -> None:
         """Raise AuthenticationError if the user is no longer in the file, or the file cannot be read."""
-        try:
-            is_known = user in self._current_hashes()
-        except SettingsError as error:
-            raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
-        if not is_known:
+        if user not in self._current_hashes():
             raise AuthenticationError(f"the user {user!r} is no longer among the users of this server")
 
     def version(self) -> object:
         """Changes whenever the file does; None while it is missing."""
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return self._hashes.version()
 
     def _current_hashes(self) -> dict[str, str]:
         try:
-            version = self.version()
-            with self._lock:
-                if version is None or version != self._read:
-                    self._hashes = _read_users(self._path)
-                    self._read = version
-                return self._hashes
-        except OSError as error:
-            raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise SettingsError(f"cannot read the users in {self._path}: it is not UTF-8 text") from error
+            return self._hashes.value()
+        except SettingsError as error:
+            raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
 
 
 class LdapServer:
@@ -193,9 +172,9 @@ class RememberedUsers:
             self._until[digest] = now + _REMEMBERED_SECONDS
 
 
-def _read_users(path: Path) -> dict[str, str]:
+def _parse_users(path: Path, text: str) -> dict[str, str]:
     users: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, _, hashed = line.strip().partition(":")

@@ -1,0 +1,155 @@
+"""The rights of users, as a file declares them.
+
+A line is `user: right scope, right scope, …`: a right is `reader`, `writer` or `admin`, a scope `*` (all),
+`db.*` or `db.table`. The user `*` stands for every user. Each right includes those before it; `admin` is for
+`*` only, since whoever reads by path reads every table. The file is read again when it changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+from hudisql.errors import RightMissingError, SettingsError
+from hudisql.server.watched_file import WatchedFile
+
+EVERYBODY: Final = "*"
+_HINT: Final = "write `user: reader sales.*, writer sales.orders`, or `user: admin *`; see docs/serving.md"
+_GRANT: Final = re.compile(r"(?P<right>\S+)\s+(?P<database>\*|[^\s.*]+)(?:\.(?P<table>\*|[^\s.*]+))?")
+
+
+class Right(IntEnum):
+    """What a user may do with tables; a higher one includes the lower ones."""
+
+    READER = 1
+    WRITER = 2
+    ADMIN = 3
+
+
+_VERBS: Final = {Right.READER: "read", Right.WRITER: "write"}
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One right on all tables (both names None), on a database (`table` None) or on a table."""
+
+    right: Right
+    database: str | None = None
+    table: str | None = None
+
+
+class UserRights:
+    """The rights of one user; names of databases and tables are in lower case."""
+
+    def __init__(self, user: str, grants: tuple[Grant, ...]) -> None:
+        self.user = user
+        self.grants = grants
+
+    @property
+    def is_admin(self) -> bool:
+        """True for a user who may do everything."""
+        return any(grant.right is Right.ADMIN for grant in self.grants)
+
+    def has(self, right: Right, database: str, table: str | None = None) -> bool:
+        """True if the user has the right on a table, or without `table` on all tables of the database."""
+        return any(
+            grant.right >= right
+            and grant.database in (None, database)
+            and (grant.table is None or grant.table == table)
+            for grant in self.grants
+        )
+
+    def sees_database(self, database: str) -> bool:
+        """True if the user has a right on a table of the database; everybody sees `default`."""
+        return database == "default" or any(grant.database in (None, database) for grant in self.grants)
+
+    @property
+    def databases(self) -> frozenset[str] | None:
+        """The databases that the user sees; None for all."""
+        named = {grant.database for grant in self.grants if grant.database is not None}
+        return (
+            None if any(grant.database is None for grant in self.grants) else frozenset(named | {"default"})
+        )
+
+    def sees_table(self, database: str, table: str) -> bool:
+        """True if the user has a right on the table; names in any case."""
+        return self.has(Right.READER, database.lower(), table.lower())
+
+    def require(self, right: Right, database: str, table: str | None = None) -> None:
+        """Raise RightMissingError unless the user has the right on the table, or the whole database."""
+        if not self.has(right, database, table):
+            scope = f"{database}.{table or '*'}"
+            raise RightMissingError(
+                f"user {self.user!r} may not {_VERBS[right]} {scope}: "
+                f"the right '{right.name.lower()}' on {scope} is missing"
+            )
+
+    def require_sight_of(self, database: str) -> None:
+        """Raise RightMissingError unless the user sees the database."""
+        if not self.sees_database(database):
+            raise RightMissingError(
+                f"user {self.user!r} may not see the database {database}: "
+                f"a right on {database}.* or one of its tables is missing"
+            )
+
+    def refuse(self, what: str) -> RightMissingError:
+        """The error for something that only admins may do, such as `read by path`."""
+        return RightMissingError(f"user {self.user!r} may not {what}: the right 'admin' is missing")
+
+
+ALL_RIGHTS: Final = UserRights("", (Grant(Right.ADMIN),))
+"""Those of every user of a server without rights."""
+
+
+class RightsFile:
+    """The rights that a file declares. Raises SettingsError for one that is unreadable or has a bad line."""
+
+    def __init__(self, path: Path) -> None:
+        self._grants = WatchedFile(path, "rights", _parse_rights)
+
+    def rights_of(self, user: str) -> UserRights:
+        """The rights of a user as the file has them now. Raises RightMissingError if it cannot be read."""
+        try:
+            grants = self._grants.value()
+        except SettingsError as error:
+            raise RightMissingError(f"the server cannot read the rights of users: {error.message}") from error
+        return UserRights(user, (*grants.get(EVERYBODY, ()), *grants.get(user, ())))
+
+
+def _parse_rights(path: Path, text: str) -> Mapping[str, tuple[Grant, ...]]:
+    grants: defaultdict[str, tuple[Grant, ...]] = defaultdict(tuple)
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        user, _, scopes = line.partition(":")
+        place = f"{path}, line {number}"
+        if not user.strip() or not scopes.strip():
+            raise SettingsError(f"{place}: no user with rights", hint=_HINT)
+        grants[user.strip()] += tuple(_parse_grant(place, scope.strip()) for scope in scopes.split(","))
+    return dict(grants)
+
+
+def _parse_grant(place: str, text: str) -> Grant:
+    match = _GRANT.fullmatch(text)
+    if match is None or (match["table"] is None) is not (match["database"] == "*"):
+        raise SettingsError(f"{place}: {text!r} is not a right and its scope", hint=_HINT)
+    try:
+        right = Right[match["right"].upper()]
+    except KeyError:
+        raise SettingsError(
+            f"{place}: there is no right {match['right']!r}", hint="it is reader, writer or admin"
+        ) from None
+    if match["database"] == "*":
+        return Grant(right)
+    if right is Right.ADMIN:
+        raise SettingsError(
+            f"{place}: {text!r}: admin is for all tables, since an admin also reads by path",
+            hint=f"write `admin *`, or `writer {match['database']}.{match['table']}`",
+        )
+    table = None if match["table"] == "*" else match["table"].lower()
+    return Grant(right, match["database"].lower(), table)

@@ -1,0 +1,101 @@
+"""Checks each statement of a client against the rights of its user, and logs who ran what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.errors import HudisqlError, RightMissingError
+from hudisql.server.rights.harmless import is_harmless_setting
+from hudisql.server.rights.rights_file import RightsFile, UserRights
+from hudisql.server.rights.statement_rights import require_rights
+from hudisql.server.rights.visible_names import only_visible
+from hudisql.sql.text.script import ScriptStatement, Variables
+
+if TYPE_CHECKING:
+    from hudisql.result import Result
+    from hudisql.session import Session
+
+_LOGGED_LETTERS: Final = 300
+_VARIABLE_NAMESPACES: Final = frozenset({"hivevar", "hiveconf", "conf", "spark", "sparkconf"})
+
+
+class StatementGuard:
+    """The rights of all users; `log` writes a line for each statement."""
+
+    def __init__(self, file: RightsFile, log: Callable[[str], None]) -> None:
+        self._file = file
+        self._log = log
+
+    def rights_of(self, user: str) -> UserRights:
+        """The rights of a user now. Raises RightMissingError if their file cannot be read."""
+        return self._file.rights_of(user)
+
+    def allow(self, session: Session, user: str, statement: str) -> AllowedStatement:
+        """The statement as it is to be run, with its variables substituted.
+
+        Raises RightMissingError if the user lacks a right, and what the session raises for a bad statement.
+        """
+        try:
+            allowed = self._allowed(session, user, statement)
+        except RightMissingError as error:
+            self._log(f"refused {_one_line(user)}: {_one_line(statement)} ({_one_line(error.message)})")
+            raise
+        except HudisqlError as error:
+            self._log(f"failed {_one_line(user)}: {_one_line(statement)} ({_one_line(error.message)})")
+            raise
+        self._log(f"allowed {_one_line(user)}: {_one_line(allowed.text)}")
+        return allowed
+
+    def check_setting(self, user: str, name: str) -> None:
+        """Raise RightMissingError unless the user may change a setting of the session."""
+        rights = self.rights_of(user)
+        if not rights.is_admin and not is_harmless_setting(name):
+            raise rights.refuse(f"use the setting {name}")
+
+    def _allowed(self, session: Session, user: str, statement: str) -> AllowedStatement:
+        rights = self.rights_of(user)
+        if rights.is_admin:
+            return AllowedStatement(statement)
+
+        def harmless(variables: Variables) -> Variables:
+            return _HarmlessVariables(variables.hivevar, variables.hiveconf, {}, rights)
+
+        text = session.substitute(ScriptStatement(statement), harmless)
+        lists_names = require_rights(session.context, rights, text)
+        return AllowedStatement(text, rights if lists_names else None)
+
+
+@dataclass(frozen=True)
+class AllowedStatement:
+    """The text to run; a user with `sight` sees only some of the names that it lists."""
+
+    text: str
+    sight: UserRights | None = None
+
+    def shown(self, result: Result) -> Result:
+        """The rows that the user may see."""
+        return result if self.sight is None else only_visible(result, self.sight)
+
+
+@dataclass(frozen=True)
+class _HarmlessVariables(Variables):
+    """Variables without those of the environment, and without settings that may have secrets."""
+
+    rights: UserRights | None = None
+
+    def lookup(self, namespace: str | None, name: str) -> str | None:
+        """The value, or None. Raises RightMissingError for other variables than a user's own."""
+        is_own = namespace is None or namespace.lower() in _VARIABLE_NAMESPACES
+        if not is_own or not is_harmless_setting(name):
+            assert self.rights is not None
+            raise self.rights.refuse(f"use the variable {f'{namespace}:' if namespace else ''}{name}")
+        return super().lookup(namespace, name)
+
+
+def _one_line(text: str) -> str:
+    """The beginning of a text, without line breaks and other marks that could forge a line of the log."""
+    shown = " ".join(text.split())
+    shown = "".join(letter if letter.isprintable() else "?" for letter in shown)
+    return shown if len(shown) <= _LOGGED_LETTERS else f"{shown[: _LOGGED_LETTERS - 1]}…"
