@@ -22,7 +22,7 @@ root: admin *
 # Reads one table and one view, writes another table.
 ada: reader shop.items, reader shop.item_names, reader shop.peek, writer shop.orders
 # Owns a database.
-bo: writer lab.*, reader shop.items
+bo: writer lab.*, writer bench.*, reader shop.items
 # Reads everything.
 cy: reader *
 """
@@ -36,6 +36,7 @@ MADE = (
     "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts')",
     "CREATE TABLE vault.secret (id INT, word STRING, ts BIGINT) USING hudi "
     "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts')",
+    "CREATE TABLE lab.own (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')",
     "CREATE TABLE vault.plain (id INT, word STRING) USING parquet",
     "INSERT INTO shop.items VALUES (1, 'nail', 1)",
     "INSERT INTO vault.secret VALUES (1, 'xyzzy', 1)",
@@ -329,6 +330,9 @@ WAYS_AROUND = {
 def shared_view(run: Run) -> None:
     """A temporary view of all sessions, made by an admin."""
     run("root", "CREATE GLOBAL TEMPORARY VIEW shared AS SELECT * FROM vault.secret")
+    run(
+        "root", "CALL copy_to_temp_view(table => 'vault.secret', view_name => 'shared_frame', global => true)"
+    )
 
 
 @pytest.mark.usefixtures("shared_view")
@@ -341,3 +345,279 @@ def test_nothing_was_run(run: Run) -> None:
     assert run("root", "SELECT word FROM vault.secret") == [("xyzzy",)]
     assert run("root", "SELECT * FROM vault.plain") == [(1, "plugh")]
     assert run("root", "SELECT id, name FROM shop.items") == [(1, "nail")]
+
+
+# What bo, who owns lab and reads shop.items, can do: one after the other.
+OWNS = (
+    "USE lab",
+    "CREATE TABLE t (id INT, name STRING, ts BIGINT) USING hudi TBLPROPERTIES (primaryKey = 'id')",
+    "CREATE TABLE lab.p (id INT, name STRING) USING parquet",
+    "CREATE TABLE c USING csv OPTIONS (header 'true') AS SELECT id FROM shop.items",
+    "INSERT INTO t SELECT id, name, ts FROM shop.items",
+    "INSERT INTO t VALUES (2, 'x, y', 1), (3, upper('c'), 1)",
+    "UPDATE t SET name = concat(name, '!') WHERE id IN (SELECT id FROM shop.items)",
+    "MERGE INTO t USING (SELECT 4 AS id, 'm' AS name, 1L AS ts) s ON t.id = s.id "
+    "WHEN NOT MATCHED THEN INSERT *",
+    "DELETE FROM t WHERE id = 2",
+    "EXPLAIN UPDATE t SET name = 'x'",
+    "ALTER TABLE t ADD COLUMNS (note STRING)",
+    "ALTER TABLE p SET TBLPROPERTIES (comment = 'plain')",
+    "COMMENT ON TABLE t IS 'mine'",
+    "CREATE VIEW v AS SELECT id, name FROM lab.t JOIN shop.items USING (id, name)",
+    "CREATE OR REPLACE VIEW v AS SELECT id FROM t",
+    "CREATE TEMPORARY VIEW mine AS SELECT id, name FROM t",
+    "CACHE TABLE few AS SELECT id FROM mine",
+    "SELECT * FROM mine JOIN few USING (id)",
+    "SELECT rank() OVER w FROM t WINDOW w AS (ORDER BY upper(name))",
+    "WITH items AS (SELECT 1 AS id) SELECT * FROM items",
+    "SELECT transform(array(1), x -> x + 1), (SELECT max(id) FROM v) ORDER BY 1 LIMIT 1",
+    "SELECT * FROM t LATERAL VIEW explode(array(1, 2)) e AS n",
+    "SELECT * FROM range(3) r JOIN hudi_query_timeline('lab.t') q ON true",
+    "SELECT name, count(*) FILTER (WHERE id > 1) FROM t GROUP BY CUBE (name) HAVING count(*) > 0",
+    "FROM t |> WHERE id > 1 |> SELECT name",
+    "SELECT * FROM (SELECT id, ts FROM t) PIVOT (sum(ts) FOR id IN (1, 3))",
+    "SELECT /*+ BROADCAST(t) */ id FROM t UNION ALL (SELECT id FROM p INTERSECT SELECT 1) EXCEPT SELECT 2",
+    "DECLARE VARIABLE most INT DEFAULT 1",
+    "SET VAR most = (SELECT max(id) FROM t)",
+    "SELECT most",
+    "SET limit_of_mine = 1",
+    "SELECT '${limit_of_mine}', * FROM t LIMIT ${limit_of_mine}",
+    "SET spark.sql.ansi.enabled",
+    "RESET spark.sql.ansi.enabled",
+    "SHOW COLUMNS IN t",
+    "SHOW CREATE TABLE t",
+    "SHOW TBLPROPERTIES t",
+    "DESCRIBE EXTENDED t",
+    "DESCRIBE v",
+    "DESCRIBE mine",
+    "DESCRIBE DATABASE lab",
+    "DESCRIBE FUNCTION upper",
+    "SHOW FUNCTIONS LIKE 'upp*'",
+    "SHOW CURRENT SCHEMA",
+    "CALL show_timeline(table => 't')",
+    "CALL run_clean(table => 'lab.t', retain_commits => 3)",
+    "CALL copy_to_table(table => 'shop.items', new_table => 'lab.copied')",
+    "CALL copy_to_temp_view(table => 't', view_name => 'seen')",
+    "SELECT * FROM seen",
+    "CREATE INCREMENTAL TABLE i KEY (id) AS SELECT id, name FROM t",
+    "REFRESH INCREMENTAL TABLE i",
+    "ALTER TABLE p RENAME TO q",
+    "ANALYZE TABLE q COMPUTE STATISTICS",
+    "TRUNCATE TABLE q",
+    "DROP VIEW mine",
+    "DROP VIEW v",
+    "DROP TABLE q",
+    "DROP TABLE IF EXISTS nothing",
+    "USE default",
+    "COMMENT ON DATABASE lab IS 'of bo'",
+    "CREATE DATABASE bench",
+    "DROP DATABASE bench CASCADE",
+)
+
+
+@pytest.mark.soak
+def test_an_owner_of_a_database_does_all_in_it(run: Run) -> None:
+    for statement in OWNS:
+        run("bo", statement)
+
+
+OUT_OF_BOUNDS = (
+    "CREATE TABLE lab.x (a INT) USING parquet LOCATION '/tmp/x'",
+    "CREATE EXTERNAL TABLE lab.x (a INT) STORED AS PARQUET LOCATION '/tmp/x'",
+    "CREATE TABLE lab.x USING parquet OPTIONS (path '/tmp/x')",
+    "CREATE TABLE lab.x USING avro OPTIONS (avroSchemaUrl '/etc/hostname')",
+    "CREATE TABLE lab.x USING jdbc OPTIONS (url 'jdbc:x', dbtable 'y')",
+    "CREATE TABLE lab.x USING `org.apache.spark.sql.execution.datasources.v2.jdbc` OPTIONS (a 'b')",
+    "CREATE TABLE lab.x (a INT) USING hudi TBLPROPERTIES ('hoodie.bootstrap.base.path' = '/tmp/x')",
+    "CREATE TABLE lab.x (a INT) USING hudi TBLPROPERTIES ('hudisql.incremental.query' = 'SELECT 1')",
+    "CREATE TABLE lab.x (a INT) USING hudi "
+    "OPTIONS ('hoodie.datasource.write.partitionpath.urlencode' 'false')",
+    "CREATE TABLE lab.x (a INT) ROW FORMAT SERDE 'a.B' STORED AS INPUTFORMAT 'a.B' OUTPUTFORMAT 'a.B'",
+    "CREATE TABLE lab.x (a INT) STORED AS TEXTFILE TBLPROPERTIES ('path' = '/tmp/x')",
+    "CREATE TABLE lab.x LIKE shop.items LOCATION '/tmp/x'",
+    "CREATE TABLE lab.x LIKE vault.plain",
+    "CREATE TABLE lab.x USING hudi AS SELECT * FROM vault.plain",
+    "CREATE TABLE lab.x USING hudi LOCATION '/tmp/x' AS SELECT 1 AS id",
+    "CREATE TABLE lab.`../vault.db/x` (a INT) USING parquet",
+    "CREATE TABLE parquet.`/tmp/x` (a INT) USING parquet",
+    "CREATE VIEW lab.x AS SELECT * FROM vault.plain",
+    "CREATE VIEW lab.x AS SELECT reflect('a.B', 'c')",
+    "CREATE VIEW lab.x AS SELECT * FROM text.`/etc/hostname`",
+    "ALTER VIEW lab.mine AS SELECT * FROM vault.plain",
+    "ALTER TABLE lab.own RENAME TO shop.t",
+    "ALTER TABLE lab.own RENAME TO vault.plain2",
+    "ALTER TABLE lab.own SET TBLPROPERTIES ('hoodie.datasource.hive_sync.metastore.uris' = 'thrift://x:1')",
+    "ALTER TABLE lab.own ADD CONSTRAINT c CHECK (reflect('a.B', 'c') = 'x')",
+    "ALTER TABLE lab.own ALTER COLUMN name SET DEFAULT reflect('a.B', 'c')",
+    "CREATE FUNCTION lab.f AS 'org.apache.hadoop.hive.ql.udf.UDFSqrt'",
+    "CREATE FUNCTION lab.f() RETURNS INT RETURN 1",
+    "ALTER DATABASE lab SET LOCATION '/tmp/x'",
+    "ALTER DATABASE lab SET DBPROPERTIES ('a' = 'b')",
+    "CREATE DATABASE bench LOCATION '/tmp/x'",
+    "CREATE DATABASE `../x`",
+    "DROP DATABASE vault CASCADE",
+    "INSERT INTO lab.own SELECT id, word, 1, '' FROM vault.plain",
+    "INSERT INTO lab.own TABLE vault.secret",
+    "CREATE INCREMENTAL TABLE lab.x KEY (id) AS SELECT id FROM vault.secret",
+    "ALTER INCREMENTAL TABLE lab.own AS SELECT id, word AS name FROM vault.secret",
+    "CALL bootstrap_table(table => 'lab.x', source => '/tmp/x', record_key => 'id')",
+    "CALL bootstrap_table(table => 'lab.x', source_table => 'vault.plain', record_key => 'id')",
+    "CALL run_bootstrap(table => 'lab.x', table_type => 'COPY_ON_WRITE', bootstrap_path => '/tmp/x', "
+    "base_path => '/tmp/y', rowKey_field => 'id')",
+    "CALL ingest_table(table => 'lab.own', topic => 'x', bootstrap_servers => 'x:1')",
+    "CALL rewrite_bootstrap_files(table => 'lab.own', where => \"reflect('a.B', 'c') = 'x'\")",
+    "CALL copy_to_table(table => 'shop.items', new_table => 'lab.x', columns => \"reflect('a.B', 'c')\")",
+    "CALL run_clean(table => 'lab.own', confirm_source_deletion => true)",
+    "CALL run_clean(table => 'lab.own', options => 'hoodie.datasource.hive_sync.mode=hms')",
+    "CALL repair_overwrite_hoodie_props(table => 'lab.own', new_props_file_path => '/tmp/x')",
+)
+
+
+@pytest.mark.parametrize("statement", OUT_OF_BOUNDS)
+def test_an_owner_of_a_database_stays_in_it(run: Run, statement: str) -> None:
+    refusal_of(run, "bo", statement)
+
+
+@pytest.mark.usefixtures("shared_view")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO shop.items VALUES (3, 'x', 1)",
+        "SELECT * FROM text.`/etc/hostname`",
+        "SELECT * FROM text.`/etc/hostname` TIMESTAMP AS OF '2024-01-01'",
+        "SELECT * FROM hudi.`/tmp/x`",
+        "SELECT * FROM `binaryFile`.`file:/etc/hostname`",
+        "SELECT * FROM hudi_query_timeline('/tmp/x')",
+        "SELECT * FROM global_temp.shared_frame",
+        "CREATE VIEW shop.x AS SELECT 1",
+        "CALL show_fs_path_detail(path => '/tmp')",
+        "CALL create_savepoint(table => 'shop.items')",
+    ],
+)
+def test_a_reader_of_all_reads_no_path_and_writes_nothing(run: Run, statement: str) -> None:
+    assert run("cy", "SELECT word FROM vault.secret") == [("xyzzy",)]
+    assert run("cy", "SELECT word FROM shop.peek") == [("xyzzy",)]
+    refusal_of(run, "cy", statement)
+
+
+def test_a_missing_table_is_an_error_of_its_own_to_those_who_may_read_it(run: Run) -> None:
+    from pyhive.exc import OperationalError
+
+    for user, statement, state in (
+        ("cy", "SELECT * FROM shop.nothing", "42S02"),
+        ("cy", "SELECT * FROM text.nothing", "42S02"),
+        ("ada", "SELECT * FROM shop.nothing", DENIED),
+        ("ada", "SELECT 1; SELECT * FROM vault.plain", "42000"),
+    ):
+        with pytest.raises(OperationalError) as caught:
+            run(user, statement)
+        assert caught.value.args[0].status.sqlState == state
+
+
+def test_only_visible_names_are_listed(run: Run) -> None:
+    def names(user: str, statement: str, column: int = 1) -> set[str]:
+        return {row[column] for row in run(user, statement)} & {
+            *("shop", "lab", "vault", "items", "orders", "item_names", "peek", "secret", "plain")
+        }
+
+    assert names("ada", "SHOW DATABASES", 0) == {"shop"}
+    assert names("cy", "SHOW DATABASES", 0) == {"shop", "lab", "vault"}
+    assert names("nobody", "SHOW DATABASES", 0) == set()
+    assert names("bo", "SHOW TABLES IN shop") == {"items"}
+    assert names("bo", "SHOW TABLES IN shop LIKE 'o*'") == set()
+    assert names("ada", "SHOW TABLE EXTENDED IN shop LIKE '*'") == {"items", "orders", "item_names", "peek"}
+    assert names("bo", "SHOW VIEWS IN shop") == set()
+    assert names("root", "SHOW TABLES IN vault") == {"secret", "plain"}
+
+
+def test_catalog_requests_show_only_visible_names(guarded: ThriftServer) -> None:
+    from pyhive import hive
+    from TCLIService import ttypes
+
+    def ask(user: str, name: str, **given: str) -> set[str]:
+        with (
+            closing(
+                hive.connect("127.0.0.1", guarded.port, username=user, password="x", auth="CUSTOM")
+            ) as opened,
+            closing(opened.cursor()) as cursor,
+        ):
+            request = getattr(ttypes, f"T{name}Req")(sessionHandle=opened.sessionHandle, **given)
+            response = getattr(opened.client, name)(request)
+            assert response.status.statusCode == 0, response.status
+            cursor._operationHandle, cursor._state = response.operationHandle, cursor._STATE_RUNNING
+            return {name for row in cursor.fetchall() for name in row[:4] if name}
+
+    assert "vault" not in ask("ada", "GetSchemas")
+    assert ask("ada", "GetTables", schemaName="vault", tableName="%") == set()
+    assert ask("bo", "GetTables", schemaName="shop", tableName="%") == {"shop", "items", "TABLE"}
+    assert ask("ada", "GetColumns", schemaName="vault", tableName="%", columnName="%") == set()
+    assert "name" in ask("ada", "GetColumns", schemaName="shop", tableName="items", columnName="%")
+    assert ask("ada", "GetPrimaryKeys", schemaName="vault", tableName="secret") == set()
+    assert "id" in ask("cy", "GetPrimaryKeys", schemaName="vault", tableName="secret")
+    assert ask("ada", "GetFunctions", schemaName="vault", functionName="%") == set()
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"spark.sql.warehouse.dir": "/tmp/x"},
+        {"set:hiveconf:hoodie.datasource.hive_sync.mode": "x"},
+        {"use:database": "vault"},
+    ],
+)
+def test_a_connection_begins_with_harmless_settings(
+    guarded: ThriftServer, configuration: dict[str, str]
+) -> None:
+    from pyhive import hive
+    from pyhive.exc import OperationalError
+
+    options = {"username": "ada", "password": "x", "auth": "CUSTOM"}
+    with pytest.raises(OperationalError, match=DENIED):
+        hive.connect("127.0.0.1", guarded.port, configuration=configuration, **options)
+    harmless = {"set:hiveconf:hive.server2.thrift.resultset.default.fetch.size": "10", "mine": "1"}
+    hive.connect("127.0.0.1", guarded.port, database="shop", configuration=harmless, **options).close()
+
+
+def test_variables_of_a_connection_do_not_reach_the_environment(guarded: ThriftServer) -> None:
+    from pyhive import hive
+    from pyhive.exc import OperationalError
+
+    with (
+        closing(
+            hive.connect(
+                *("127.0.0.1", guarded.port),
+                username="ada",
+                password="x",
+                auth="CUSTOM",
+                configuration={"set:hivevar:home": "${env:HOME}", "set:hivevar:fine": "2"},
+            )
+        ) as connection,
+        closing(connection.cursor()) as cursor,
+    ):
+        cursor.execute("SELECT ${fine}")
+        assert cursor.fetchall() == [(2,)]
+        for statement in ("SELECT '${home}'", "SELECT '${hivevar:home}'"):
+            with pytest.raises(OperationalError, match=DENIED):
+                cursor.execute(statement)
+
+
+def test_the_log_says_who_ran_what(run: Run, notes: list[str]) -> None:
+    notes.clear()
+    run("ada", "SELECT\n 'a\tb'")
+    refusal_of(run, "ada", "SELECT * FROM vault.plain")
+    assert notes == [
+        "allowed ada: SELECT 'a b'",
+        "refused ada: SELECT * FROM vault.plain "
+        "(user 'ada' may not read vault.plain: the right 'reader' on vault.plain is missing)",
+    ]
+
+
+def test_functions_that_are_not_known_to_be_harmless(spark: Any) -> None:
+    from hudisql.server.rights.harmless import harmless_functions
+
+    own = {function.name for function in spark.catalog.listFunctions() if function.namespace is None}
+    unknown = {name for name in own if name.isidentifier()} - harmless_functions()
+    assert unknown - {"in_file", "reflect2", "case"} == {
+        *("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"),
+        *("from_xml", "schema_of_xml", "python_worker_logs"),
+    }

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.server.rights.harmless import PROVIDERS, is_harmless_property, is_harmless_setting
+from hudisql.server.rights.harmless import (
+    PROVIDERS,
+    is_harmless_option,
+    is_harmless_property,
+    is_harmless_setting,
+)
 from hudisql.server.rights.parsed_names import Name, ParsedNames
 from hudisql.server.rights.rights_file import Right, UserRights
 from hudisql.server.rights.table_names import NamedTables
@@ -94,8 +99,9 @@ def _create_table(command: Command) -> None:
         raise command.rights.refuse("create a table at a LOCATION")
     _refuse_provider(command, spec.provider())
     _refuse_properties(command, (key for key, _ in pairs_of(spec.properties())))
-    options = (pair.productElement(0) for pair in items_of(spec.optionExpression().options()))
-    _refuse_properties(command, options)
+    for pair in items_of(spec.optionExpression().options()):
+        if not is_harmless_option(str(pair.productElement(0))):
+            raise command.rights.refuse(f"give a table the option {pair.productElement(0)}")
     if spec.serde().isDefined():
         serde = spec.serde().get()
         has_classes = serde.serde().isDefined() or serde.formatClasses().isDefined()

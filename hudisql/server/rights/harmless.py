@@ -51,6 +51,12 @@ _RESERVED_PROPERTIES: Final = frozenset(
         *("external.table.purge", "auto.purge"),
     }
 )
+_OPTIONS: Final = frozenset(
+    {
+        *("header", "delimiter", "sep", "quote", "escape", "multiline", "nullvalue", "encoding", "charset"),
+        *("dateformat", "timestampformat", "linesep", "compression"),
+    }
+)
 PROVIDERS: Final = frozenset({"", "hudi", "org.apache.hudi", "parquet", "orc", "csv", "json", "avro", "text"})
 """The formats of tables that a writer may create: files below the warehouse."""
 
@@ -72,3 +78,8 @@ def is_harmless_property(name: str) -> bool:
     """True for a property that a writer may give a table: key, ordering, type, names without dots."""
     lower = name.strip().lower()
     return lower in _PROPERTIES or (lower not in _RESERVED_PROPERTIES and lower.replace("_", "").isalnum())
+
+
+def is_harmless_option(name: str) -> bool:
+    """True for an option that a writer may give a table: its key, ordering, type, and the form of texts."""
+    return name.strip().lower() in (_OPTIONS | _PROPERTIES)

@@ -44,6 +44,7 @@ _SUBJECTS: Final = frozenset(
     {"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView", "UnresolvedIdentifier"}
 )
 _RUNS_CODE: Final = frozenset({"CallMethodViaReflection", "TryReflect", "ScalaUDF", "PythonUDF"})
+NAMED_WINDOWS: Final = "WithWindowDefinition"
 _CATALYST: Final = "org.apache.spark.sql.catalyst."
 
 
@@ -51,11 +52,13 @@ _CATALYST: Final = "org.apache.spark.sql.catalyst."
 class ParsedNames:
     """What a plan names, each once and in order: names as their parts, without quotes.
 
-    `root` is the class of its first node, `subjects` and `databases` are those of a command, `unknown` is
-    what is not understood. The arguments of a table function are None unless they are constants.
+    `root` is the class of its first node, `windows` the number of nodes with named windows, which JSON leaves
+    out. `subjects` and `databases` are those of a command, `unknown` is what is not understood. The arguments
+    of a table function are None unless they are constants.
     """
 
     root: str = ""
+    windows: int = 0
     reads: dict[Name, None] = field(default_factory=dict)
     writes: dict[Name, None] = field(default_factory=dict)
     subjects: dict[Name, None] = field(default_factory=dict)
@@ -65,22 +68,22 @@ class ParsedNames:
     unknown: dict[str, None] = field(default_factory=dict)
 
 
-def names_of_plan(tree: str, *, ignores_case: bool, command: str | None = None) -> ParsedNames:
-    """The names in a plan's JSON; `command` is the class of a command that its first node may be."""
-    nodes = json.loads(tree)
-    walk = _Walk(ignores_case, command)
-    walk.found.root = _kind(nodes[0])
-    walk.visit(nodes, frozenset())
-    return walk.found
+class NameReader:
+    """Reads the trees of one statement; `found` are the names so far."""
 
-
-class _Walk:
-    def __init__(self, ignores_case: bool, command: str | None) -> None:
+    def __init__(self, *, ignores_case: bool, command: str | None = None) -> None:
+        """`command` is the class of a command that the first node may be."""
         self._ignores_case = ignores_case
         self._command = command
         self.found = ParsedNames()
 
-    def visit(self, nodes: Sequence[Node], hidden: frozenset[str]) -> None:
+    def read(self, tree: str) -> None:
+        """Read the JSON of a plan or an expression."""
+        nodes = json.loads(tree)
+        self.found.root = self.found.root or _kind(nodes[0])
+        self._visit(nodes, frozenset())
+
+    def _visit(self, nodes: Sequence[Node], hidden: frozenset[str]) -> None:
         """Visit the nodes of a tree; `hidden` are the CTEs in scope."""
         outer: list[tuple[int, frozenset[str]]] = []
         targets: set[int] = set()
@@ -102,7 +105,7 @@ class _Walk:
             inside = frozenset[str]() if kind == "RelationTimeTravel" else hidden
             skipped = "table" if kind == "InsertIntoStatement" else None
             for tree in _trees_in([value for key, value in node.items() if key != skipped]):
-                self.visit(tree, inside)
+                self._visit(tree, inside)
 
     def _visit_definitions(self, node: Node, hidden: frozenset[str]) -> frozenset[str]:
         for definition in node["cteRelations"]:
@@ -112,7 +115,7 @@ class _Walk:
             if len(trees) != 1:
                 self.found.unknown["a common table expression"] = None
             for tree in trees:
-                self.visit(tree, inside)
+                self._visit(tree, inside)
             hidden |= {name}
         return hidden
 
@@ -141,6 +144,8 @@ class _Walk:
             found.databases[_parts(node["multipartIdentifier"])] = None
         elif kind == "InsertIntoStatement":
             self._take_insert(node)
+        elif kind == NAMED_WINDOWS:
+            found.windows += 1
         elif not self._is_known(node, kind):
             found.unknown[kind] = None
 

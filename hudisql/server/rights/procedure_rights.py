@@ -87,7 +87,7 @@ def require_call(
     if name in _OF_THE_DATABASE:
         rights.require(Right.WRITER, table[0])
     elif name in _WRITTEN:
-        tables.require_writing(table, database)
+        tables.require_writing(table, database, exists=False)
     else:
         tables.require_reading(table, database, temporary=False)
     if "source_table" in named:

@@ -7,18 +7,18 @@ not known to be harmless is refused: only admins read or write by path, load cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.context import split_identifier
 from hudisql.server.rights.command_rights import COMMANDS, LISTINGS, Command
 from hudisql.server.rights.harmless import harmless_functions
-from hudisql.server.rights.parsed_names import Name, ParsedNames, names_of_plan
+from hudisql.server.rights.parsed_names import NAMED_WINDOWS, Name, NameReader, ParsedNames
 from hudisql.server.rights.procedure_rights import require_call
 from hudisql.server.rights.rights_file import UserRights
 from hudisql.server.rights.table_names import NamedTables
-from hudisql.spark.jvm import class_name
+from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.query.references import TABLE_FUNCTIONS, parse_plan
 from hudisql.sql.query.views import ViewDefinition, active_session, session_of_view
@@ -105,13 +105,22 @@ class _Check:
         self, spark: SparkSession, plan: Any, statement: st.Statement, command: str | None
     ) -> ParsedNames:
         ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
-        names = names_of_plan(str(plan.toJSON()), ignores_case=ignores_case, command=command)
+        reader = NameReader(ignores_case=ignores_case, command=command)
+        reader.read(str(plan.toJSON()))
+        names = reader.found
+        if names.windows:
+            nodes = list(_nodes_with_windows(plan))
+            if len(nodes) != names.windows:
+                names.unknown["windows with names"] = None
+            for node in nodes:
+                for _, window in pairs_of(node.windowDefinitions()):
+                    reader.read(str(window.toJSON()))
         tokens = statement.tokens
         if any(one.is_keyword("WITH") and two.is_keyword("(") for one, two in pairwise(tokens)):
             names.unknown[_RELATION_OPTIONS] = None
         # Spark joins the parts of a name by commas.
-        if any("," in token.text for token in tokens if token.kind in ("quoted", "string")):
-            self._refuse_ambiguous(names, [token.text[1:-1] for token in tokens if "," in token.text])
+        quoted = [token.text[1:-1] for token in tokens if token.text[0] in '`"' and "," in token.text]
+        self._refuse_ambiguous(names, quoted)
         return names
 
     def _refuse_ambiguous(self, names: ParsedNames, quoted: list[str]) -> None:
@@ -180,6 +189,18 @@ class _Check:
     def _refuse(self, statement: st.Statement) -> None:
         what = " ".join(token.text.upper() for token in statement.tokens[:2])
         raise self._rights.refuse(f"run {what}")
+
+
+def _nodes_with_windows(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan (JVM objects) that define named windows: in subqueries and CTEs too."""
+    kind = class_name(plan)
+    if kind == NAMED_WINDOWS:
+        yield plan
+    if kind == "UnresolvedWith":
+        for definition in items_of(plan.cteRelations()):
+            yield from _nodes_with_windows(definition.productElement(1))
+    for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
+        yield from _nodes_with_windows(inner)
 
 
 _OWN_STATEMENTS: Final[Mapping[type[st.Statement], Callable[[_Check, Any], None]]] = {
