@@ -16,6 +16,7 @@ from hudisql.server.rights.parsed_names import Name, ParsedNames
 from hudisql.server.rights.rights_file import Right, UserRights
 from hudisql.server.rights.table_names import NamedTables
 from hudisql.spark.jvm import class_name, items_of, pairs_of
+from hudisql.spark.versions import storage_of_table_like
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,11 +115,11 @@ def _create_table(command: Command) -> None:
 
 
 def _create_table_like(command: Command) -> None:
-    target, source = _both_subjects(command)
+    target, source = _tables_of_like(command)
     command.tables.require_writing(target, command.database, exists=False)
     command.tables.require_reading(source, command.database)
-    plan = command.plan
-    if plan.location().isDefined() or plan.serdeInfo().isDefined():
+    plan, storage = command.plan, storage_of_table_like(command.plan)
+    if storage.location is not None or storage.has_format:
         raise command.rights.refuse("create a table at a LOCATION, or with a SERDE")
     _refuse_provider(command, plan.provider())
     _refuse_properties(command, (key for key, _ in pairs_of(plan.properties())))
@@ -174,7 +175,12 @@ def _write_database(command: Command) -> None:
                 raise command.rights.refuse(f"give a database the property {key}")
 
 
-def _both_subjects(command: Command) -> tuple[Name, Name]:
+def _tables_of_like(command: Command) -> tuple[Name, Name]:
+    """The new table and its model."""
+    if command.kind == "CreateTableLikeCommand":
+        # Before Spark 4.1.
+        target, source = command.plan.targetTable(), command.plan.sourceTable()
+        return tuple(map(str, items_of(target.nameParts()))), tuple(map(str, items_of(source.nameParts())))
     subjects = list(command.names.subjects)
     # CREATE TABLE t LIKE t names one table.
     return subjects[0], subjects[-1]
@@ -210,7 +216,7 @@ COMMANDS: Final[Mapping[str, Callable[[Command], None]]] = {
     "AddPartitions": _add_partitions,
     **dict.fromkeys(("CreateTable", "CreateTableAsSelect"), _create_table),
     **dict.fromkeys(("ReplaceTable", "ReplaceTableAsSelect"), _create_table),
-    "CreateTableLike": _create_table_like,
+    **dict.fromkeys(("CreateTableLike", "CreateTableLikeCommand"), _create_table_like),
     "CreateView": _create_view,
     "CreateViewCommand": _create_temporary_view,
     "AlterViewAs": _alter_view,
@@ -230,3 +236,7 @@ LISTINGS: Final = frozenset(
     }
 )
 """Commands whose rows are the names of tables, views or databases."""
+COLUMN_DEFINITIONS: Final = frozenset(
+    {"CreateTable", "ReplaceTable", "AddColumns", "ReplaceColumns", "AlterColumn", "AlterColumns"}
+)
+"""Commands that may give a column an expression."""

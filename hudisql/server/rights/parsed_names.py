@@ -34,7 +34,14 @@ _UNRESOLVED: Final = frozenset(
     {
         *("UnresolvedAttribute", "UnresolvedStar", "UnresolvedStarExceptOrReplace"),
         *("UnresolvedAlias", "UnresolvedInlineTable", "UnresolvedSubqueryColumnAliases"),
-        *("UnresolvedExtractValue", "UnresolvedHaving", "UnresolvedQualify", "UnresolvedRegex"),
+        *(
+            "UnresolvedExtractValue",
+            "UnresolvedHaving",
+            "UnresolvedQualify",
+            "MultiAlias",
+            "UnresolvedRegex",
+            "UnresolvedTVFAliases",
+        ),
         *("UnresolvedCollation", "UnresolvedNamedLambdaVariable", "UnresolvedOrdinal"),
         *("UnresolvedPartitionSpec", "UnresolvedFieldName", "UnresolvedFieldPosition"),
         *("UnresolvedFunctionName", "NamePlaceholder$", "CurrentNamespace$", "RelationTimeTravel"),
@@ -184,7 +191,9 @@ def _kind(node: Node) -> str:
 
 
 def _parts(text: Any) -> Name:
-    """The parts of a name in the form `[a, b]`."""
+    """The parts of a name in the form `[a, b]`, or as a list."""
+    if isinstance(text, list):
+        return tuple(map(str, text))
     return tuple(str(text).removeprefix("[").removesuffix("]").split(", "))
 
 

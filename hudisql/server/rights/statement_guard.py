@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import HudisqlError, RightMissingError
+from hudisql.errors import RightMissingError
 from hudisql.server.rights.harmless import is_harmless_setting
 from hudisql.server.rights.rights_file import RightsFile, UserRights
 from hudisql.server.rights.statement_rights import require_rights
@@ -42,8 +42,8 @@ class StatementGuard:
         except RightMissingError as error:
             self._log(f"refused {_one_line(user)}: {_one_line(statement)} ({_one_line(error.message)})")
             raise
-        except HudisqlError as error:
-            self._log(f"failed {_one_line(user)}: {_one_line(statement)} ({_one_line(error.message)})")
+        except Exception as error:
+            self._log(f"failed {_one_line(user)}: {_one_line(statement)} ({_one_line(str(error))})")
             raise
         self._log(f"allowed {_one_line(user)}: {_one_line(allowed.text)}")
         return allowed

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.context import split_identifier
-from hudisql.server.rights.command_rights import COMMANDS, LISTINGS, Command
+from hudisql.server.rights.command_rights import COLUMN_DEFINITIONS, COMMANDS, LISTINGS, Command
 from hudisql.server.rights.harmless import harmless_functions
 from hudisql.server.rights.parsed_names import NAMED_WINDOWS, Name, NameReader, ParsedNames
 from hudisql.server.rights.procedure_rights import require_call
@@ -35,6 +35,7 @@ _READING: Final = (
     *st.ABOUT_A_TABLE,
     *(st.CacheTableStatement, st.UncacheTableStatement, st.RefreshTableStatement),
 )
+_OF_COLUMNS: Final = ("DEFAULT", "GENERATED")
 _RELATION_OPTIONS: Final = "options of a table in a query"
 
 
@@ -74,6 +75,7 @@ class _Check:
                 raise self._rights.refuse(f"run EXPLAIN of {class_name(plan)}")
             plan = plan.logicalPlan()
         self._require_plan(plan, statement)
+        self.lists_names = self.lists_names and not isinstance(statement, st.ExplainStatement)
 
     def _require_plan(self, plan: Any, statement: st.Statement) -> None:
         kind = class_name(plan)
@@ -106,7 +108,8 @@ class _Check:
     ) -> ParsedNames:
         ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
         reader = NameReader(ignores_case=ignores_case, command=command)
-        reader.read(str(plan.toJSON()))
+        tree = str(plan.toJSON())
+        reader.read(tree)
         names = reader.found
         if names.windows:
             nodes = list(_nodes_with_windows(plan))
@@ -118,6 +121,9 @@ class _Check:
         tokens = statement.tokens
         if any(one.is_keyword("WITH") and two.is_keyword("(") for one, two in pairwise(tokens)):
             names.unknown[_RELATION_OPTIONS] = None
+        # Spark 3.5 keeps these expressions as texts.
+        if command in COLUMN_DEFINITIONS and "DefaultValueExpression" not in tree:
+            names.unknown.update({token.text: None for token in tokens if token.is_keyword(*_OF_COLUMNS)})
         # Spark joins the parts of a name by commas.
         quoted = [token.text[1:-1] for token in tokens if token.text[0] in '`"' and "," in token.text]
         self._refuse_ambiguous(names, quoted)
