@@ -73,8 +73,8 @@ def start_secured_metastore(
         realm.java_option,
         *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
         "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
-        *("-cp", f"{conf}:{find_spark_jars()}/*", "org.apache.hadoop.hive.metastore.HiveMetaStore"),
-        *("-p", str(port)),
+        *("-cp", f"{conf}:{find_spark_jars()}/*"),
+        *(str(Path(__file__).with_name("SecuredMetastore.java")), str(port)),
     ]
     with (directory / "metastore.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory, env=dict(os.environ))
