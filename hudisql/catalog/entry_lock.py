@@ -35,7 +35,7 @@ def entry_lock(
 ) -> Iterator[bool]:
     """Hold the lock of the entry `table` (`database.name`); False if the metastore has no tables for locks.
 
-    Waits while another client holds it, at most `wait_seconds`; a lock without a sign of life for
+    Waits while another client holds it, at most `wait_seconds`; a lock without a heartbeat for
     `dead_seconds` is removed. Raises TableLockedError after the wait, and MetastoreError.
     """
     locked = lock_name(table)
@@ -83,7 +83,7 @@ def _wait(
 def _remove_dead_locks(client: MetastoreClient, locked: str, dead_seconds: float) -> None:
     """Remove locks on `locked` that are older than `dead_seconds` by the clock of the server."""
     locks = [lock for lock in client.list_locks(LOCK_DATABASE) if lock.table == locked]
-    # The newest sign of life is this client's own, which has just asked for its lock.
+    # The newest heartbeat is that of this client, which has just asked for its lock.
     now = max((lock.last_heartbeat for lock in locks), default=0)
     for lock in locks:
         if now - lock.last_heartbeat > dead_seconds * 1000:

@@ -81,11 +81,11 @@ def check_hudi_answers(answers: Sequence[Any]) -> None:
     """Compare what `hudi_statements` answered."""
     assert not errors_of(answers)
     merged = [["39", "206.5"]]
-    assert [[row[1] for row in answers[-9]], *answers[-8:-3]] == [
+    assert [sorted(row[1] for row in answers[-9]), *answers[-8:-3]] == [
         ["made", "mor", "mor_ro", "mor_rt", "renamed"],
-        *(merged, merged, merged, [["40", "195.0"]], [["1"]]),
+        *(merged, merged, merged, [["40", "207.25"]], [["1"]]),
     ]
-    assert [row[1] for row in answers[-1]] == ["made"]
+    assert sorted(row[1] for row in answers[-1]) == ["made"]
 
 
 def plain_statements(source: Path) -> Sequence[str]:
@@ -107,7 +107,7 @@ def check_plain_answers(answers: Sequence[Any]) -> None:
     assert not errors_of(answers)
     whole = [["40", "195.0"]]
     assert [answers[-5], answers[-4], answers[-2]] == [[["40", "194.75"]], whole, whole]
-    assert [row[1] for row in answers[-1]] == ["made", "plain"]
+    assert sorted(row[1] for row in answers[-1]) == ["made", "plain"]
 
 
 def test_hive_3_by_the_client_of_spark_itself(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ _LEFT_BEHIND: Final = frozenset(
         "do_not_update_stats",
         "external",
         "external.table.purge",
+        "translated_to_external",
         "auto.purge",
         "discover.partitions",
         "partition.retention.period",

@@ -35,6 +35,8 @@ def mark_source(metastore: MetastoreClient, source: MetastoreTable, target_path:
     mark = read_mark(source)
     protection = protection_for(source)
     set_now = dict(protection.properties) if protection else {}
+    # Hive 4 moves the directory of an external table with this mark when the table is renamed.
+    set_now |= {key: "false" for key in source.parameters if key.upper() == "TRANSLATED_TO_EXTERNAL"}
     before = {key: source.parameters.get(key) for key in set_now} if mark is None else mark.before
     text = SourceMark(target_path, before).to_json()
     parameters = {**source.parameters, **set_now, MIGRATION_PROPERTY: text}
