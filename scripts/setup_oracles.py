@@ -404,7 +404,6 @@ def main() -> int:
         if "metastores" in wanted:
             for version in METASTORES:
                 print(f"Hive Metastore {version}: {install_metastore(version).libraries}")
-            print(f"Spark's client of it: {install_metastore_client('4.0.1')}")
     except SetupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
