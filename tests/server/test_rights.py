@@ -149,6 +149,7 @@ WAYS_AROUND = {
     "lateral subquery": ("SELECT * FROM shop.items, LATERAL (SELECT word FROM vault.plain)",),
     "table function": ("SELECT * FROM hudi_table_changes('vault.secret', 'latest_state', 'earliest')",),
     "table function of a path": ("SELECT * FROM hudi_query_timeline('/tmp/x')",),
+    "table function of bytes": ("SELECT * FROM hudi_metadata(X'7661756C742E736563726574')",),
     "table function of an expression": ("SELECT * FROM hudi_metadata((SELECT max(word) FROM vault.secret))",),
     "time travel": ("SELECT * FROM vault.secret TIMESTAMP AS OF '2999-01-01'",),
     "TABLE": ("TABLE vault.secret",),

@@ -61,7 +61,7 @@ class ParsedNames:
 
     `root` is the class of its first node, `windows` the number of nodes with named windows, which JSON leaves
     out. `subjects` and `databases` are those of a command, `unknown` is what is not understood. The arguments
-    of a table function are None unless they are constants.
+    of a table function are None unless they are constants, and the first one a string.
     """
 
     root: str = ""
@@ -222,8 +222,9 @@ def _trees_in(value: Any) -> Iterator[Sequence[Node]]:
 
 
 def _constants(arguments: Any) -> tuple[str, ...] | None:
-    """The values of the arguments of a call; None if one is not a constant."""
+    """The values of the arguments of a call; None if one is not a constant, or the first is not a string."""
     trees = list(_trees_in(arguments))
-    if all(len(tree) == 1 and _kind(tree[0]) == "Literal" for tree in trees):
+    is_named = bool(trees) and trees[0][0].get("dataType") == "string"
+    if is_named and all(len(tree) == 1 and _kind(tree[0]) == "Literal" for tree in trees):
         return tuple(str(tree[0].get("value")) for tree in trees)
     return None

@@ -58,8 +58,7 @@ class _Check:
         self.lists_names = False
 
     def require(self, statement: st.Statement) -> None:
-        if "${" in statement.text:
-            raise self._rights.refuse("leave a ${variable} in a statement, in a comment either")
+        self._refuse_variables(statement.text)
         reader = _OWN_STATEMENTS.get(type(statement))
         if reader is not None:
             reader(self, statement)
@@ -95,6 +94,7 @@ class _Check:
         return Command(self._context.spark, self._rights, self._tables, self._database, plan, names)
 
     def _require_view(self, view: ViewDefinition, depth: int) -> None:
+        self._refuse_variables(view.text)
         own_session = session_of_view(self._context.spark, view)
         with active_session(own_session, self._context.spark):
             plan = parse_plan(own_session, view.text)
@@ -191,6 +191,10 @@ class _Check:
         statement = parse_statement(text)
         self._require_table_of(statement)
         self._require_plan(parse_plan(self._context.spark, text, SourceText(text)), statement)
+
+    def _refuse_variables(self, text: str) -> None:
+        if "${" in text:
+            raise self._rights.refuse("leave a ${variable} in a statement, its comments or a view")
 
     def _refuse(self, statement: st.Statement) -> None:
         what = " ".join(token.text.upper() for token in statement.tokens[:2])

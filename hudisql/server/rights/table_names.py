@@ -33,6 +33,7 @@ class NamedTables:
         self._context = context
         self._rights = rights
         self._check_view = check_view
+        self._read: dict[tuple[str, str], MetastoreTable] = {}
 
     def require_reading(
         self, name: Name, database: str, *, temporary: bool = True, depth: int = 0
@@ -47,8 +48,10 @@ class NamedTables:
         if self._read_temporary(name, temporary=temporary, depth=depth):
             return None
         database, table = self.qualify(name, database)
+        if (database, table) in self._read:
+            return self._read[database, table]
         self._rights.require(Right.READER, database, table)
-        entry = self._entry(database, table)
+        entry = self._read[database, table] = self._entry(database, table)
         if entry.is_view:
             definition = definition_of_metastore_view(entry)
             if definition is None:
