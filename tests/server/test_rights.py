@@ -152,6 +152,13 @@ WAYS_AROUND = {
     "table function of bytes": ("SELECT * FROM hudi_metadata(X'7661756C742E736563726574')",),
     "table function of an expression": ("SELECT * FROM hudi_metadata((SELECT max(word) FROM vault.secret))",),
     "time travel": ("SELECT * FROM vault.secret TIMESTAMP AS OF '2999-01-01'",),
+    "time travel by a subquery": (
+        "SELECT * FROM shop.items TIMESTAMP AS OF (SELECT max(word) FROM vault.secret)",
+    ),
+    "time travel of a CTE's name": (
+        "USE shop",
+        "WITH bills AS (SELECT 1) SELECT * FROM bills TIMESTAMP AS OF '2999-01-01'",
+    ),
     "TABLE": ("TABLE vault.secret",),
     "FROM first": ("FROM vault.secret SELECT word",),
     "pipe": ("FROM vault.secret |> SELECT word",),
@@ -316,6 +323,7 @@ WAYS_AROUND = {
     "migrate": ("CALL migrate_table(table => 'shop.orders')",),
     "sync elsewhere": ("CALL hive_sync(table => 'shop.orders', metastore_uri => 'thrift://x:1')",),
     "compaction by a statement": ("RUN COMPACTION ON shop.items",),
+    "compaction of a path": ("RUN COMPACTION ON '/tmp/x'",),
     "indexes": ("SHOW INDEXES FROM vault.secret",),
     "incremental table": ("CREATE INCREMENTAL TABLE shop.orders KEY (id) AS SELECT id FROM vault.secret",),
     "explain of an incremental table": ("EXPLAIN REFRESH INCREMENTAL TABLE vault.secret",),
@@ -468,6 +476,8 @@ OUT_OF_BOUNDS = (
     "ALTER INCREMENTAL TABLE lab.own AS SELECT id, word AS name FROM vault.secret",
     "CALL bootstrap_table(table => 'lab.x', source => '/tmp/x', record_key => 'id')",
     "CALL bootstrap_table(table => 'lab.x', source_table => 'vault.plain', record_key => 'id')",
+    "CALL bootstrap_table(table => 'lab.x', source_table => 'lab.own', record_key => 'id', "
+    "partition_by => 'a int')",
     "CALL run_bootstrap(table => 'lab.x', table_type => 'COPY_ON_WRITE', bootstrap_path => '/tmp/x', "
     "base_path => '/tmp/y', rowKey_field => 'id')",
     "CALL ingest_table(table => 'lab.own', topic => 'x', bootstrap_servers => 'x:1')",
@@ -518,6 +528,30 @@ def test_a_missing_table_is_an_error_of_its_own_to_those_who_may_read_it(run: Ru
         with pytest.raises(OperationalError) as caught:
             run(user, statement)
         assert caught.value.args[0].status.sqlState == state
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH RECURSIVE orders AS (SELECT * FROM orders) SELECT * FROM orders",
+        "WITH RECURSIVE orders AS (SELECT id FROM orders UNION ALL SELECT id FROM orders) TABLE orders",
+        "WITH RECURSIVE orders AS (SELECT 1 AS n), x AS (SELECT * FROM shop.orders) SELECT * FROM x",
+        "SELECT * FROM (WITH orders AS (SELECT 1) SELECT * FROM orders) JOIN orders",
+        "WITH x AS (WITH orders AS (SELECT 1) SELECT * FROM orders) SELECT * FROM x, orders",
+        "WITH x AS (SELECT * FROM orders), orders AS (SELECT 1) SELECT * FROM x",
+        "SELECT (WITH orders AS (SELECT 1 AS id) SELECT max(id) FROM orders), id FROM orders",
+        "WITH `orders ` AS (SELECT 1) SELECT * FROM orders",
+    ],
+)
+def test_names_of_queries_hide_no_table(run: Run, query: str) -> None:
+    from pyhive.exc import OperationalError
+
+    run("root", "INSERT INTO shop.orders VALUES (7, 7, 7)")
+    run("bo", "USE shop")
+    with pytest.raises(OperationalError) as caught:
+        run("bo", query)
+    assert caught.value.args[0].status.sqlState in (DENIED, "42K0E", "42836", "42S02"), caught.value
+    run("bo", "USE default")
 
 
 def test_only_visible_names_are_listed(run: Run) -> None:

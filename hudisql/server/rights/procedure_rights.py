@@ -59,7 +59,7 @@ _PLAIN: Final = frozenset(
         *("to_version", "verbose", "level", "fail_on_error", "pending_instant"),
         *("delete_request_instant_file", "force", "only_unsafe", "mode", "key_check", "on_schema_drift"),
         *("on_unsafe_type", "on_partition_mismatch", "record_key", "table_type", "table_version"),
-        *("precombine", "partition_by", "parallelism", "bloom_entries", "bloom_fpp", "skeleton_encoding"),
+        *("precombine", "parallelism", "bloom_entries", "bloom_fpp", "skeleton_encoding"),
         *("verify", "resume", "sync", "begin_instance_time", "end_instance_time", "as_of_instant"),
         *("query_type", "save_mode", "replace", "view_name", "new_table", "source_table"),
     }
