@@ -44,6 +44,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.soak
 def test_readers_of_iceberg_follow_every_change(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
