@@ -72,6 +72,8 @@ class Realm:
             "KRB5_CONFIG": str(self.configuration),
             "KRB5CCNAME": ticket,
             "JAVA_TOOL_OPTIONS": self.java_option,
+            # No archive of Spark's classes for each configuration directory of a test.
+            "SPARK_SUBMIT_OPTS": "-Xshare:auto",
         }
 
     def keytab(self, principal: str, *, life: str = "1 day") -> Path:
