@@ -26,10 +26,11 @@ $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 
 install: $(STAMP) ## virtual environment with locked packages, and a Java if none is found
 
-demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metastore
+demo: $(STAMP) ## bootstrap, change and query a real sample on the embedded metastore, read it by DuckDB
 	$(BIN)/python sql/make_demo_data.py $(DEMO_SOURCE)
 	rm -rf demo-warehouse/warehouse
 	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath $(DEMO_SOURCE)) -v -f sql/demo.sql
+	$(BIN)/python -m sql.demo_duckdb demo-warehouse/warehouse/lake.db/lineitem
 
 demo-ingest: $(STAMP) ## events from a local Kafka broker (fetched by Maven) into Hudi tables, on the embedded metastore
 	$(BIN)/python -m sql.demo_ingest demo-warehouse/ingest

@@ -94,3 +94,8 @@ CALL run_compaction(
   options => 'hoodie.compact.inline.max.delta.commits=1');
 CALL create_savepoint(table => 'lake.lineitem_1995', comments => 'after the first compaction');
 CALL show_timeline(table => 'lake.lineitem_1995');
+
+-- 10. Engines that know no Hudi read the same files as an Iceberg table.
+CALL sync_iceberg(table => 'lake.lineitem');
+SELECT ship_year, count(*) AS line_items, CAST(sum(l_quantity) AS BIGINT) AS quantity
+FROM lake.lineitem GROUP BY ship_year ORDER BY ship_year LIMIT 3;
