@@ -111,28 +111,27 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
     assert _actions(table) == ["commit", "rollback"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "change", "options", "said"),
-    [
-        ("append", "*", {"hoodie.index.type": "GLOBAL_SIMPLE"}, "GLOBAL_SIMPLE.*hudisql.write_table"),
-        ("append", "*", {OPERATION: "upsurt"}, "there is no operation 'upsurt'"),
-        ("overwrite", "*", {OPERATION: "delete"}, "replaces the whole table"),
-        ("append", "* EXCEPT (dt)", {OPERATION: "insert"}, "lack the key or partition column 'dt'"),
-        ("append", "string(seq) AS seq, * EXCEPT (seq)", {OPERATION: "insert"}, "takes the table's columns"),
-        ("append", "*", {"hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
-        (
-            "append",
-            "*",
-            {OPERATION: "insert", "hoodie.cleaner.policy.failed.writes": "LAZY"},
-            "uses neither locks nor heartbeats.*hudisql.write_table",
-        ),
-        ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
-    ],
-)
-def test_what_the_writer_cannot_do_is_refused_by_name(
-    spark: Any, table: str, mode: str, change: str, options: dict[str, str], said: str
-) -> None:
-    rows = _fresh(spark, table).selectExpr(*change.split(", "))
-    with pytest.raises(PySparkException, match=f"(?s){said}"):
-        rows.write.format("hudi").options(**options).mode(mode).save(table)
-    assert _actions(table) == ["commit"]
+REFUSED: list[tuple[str, str, dict[str, str], str]] = [
+    ("append", "*", {"hoodie.index.type": "GLOBAL_SIMPLE"}, "GLOBAL_SIMPLE.*hudisql.write_table"),
+    ("append", "*", {OPERATION: "upsurt"}, "there is no operation 'upsurt'"),
+    ("overwrite", "*", {OPERATION: "delete"}, "replaces the whole table"),
+    ("append", "* EXCEPT (dt)", {OPERATION: "insert"}, "lack the key or partition column 'dt'"),
+    ("append", "string(seq) AS seq, * EXCEPT (seq)", {OPERATION: "insert"}, "takes the table's columns"),
+    ("append", "*", {"hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
+    (
+        "append",
+        "*",
+        {OPERATION: "insert", "hoodie.cleaner.policy.failed.writes": "LAZY"},
+        "uses neither locks nor heartbeats.*hudisql.write_table",
+    ),
+    ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
+]
+
+
+def test_what_the_writer_cannot_do_is_refused_by_name(spark: Any, table: str) -> None:
+    fresh = _fresh(spark, table)
+    for mode, change, options, said in REFUSED:
+        rows = fresh.selectExpr(*change.split(", "))
+        with pytest.raises(PySparkException, match=f"(?s){said}"):
+            rows.write.format("hudi").options(**options).mode(mode).save(table)
+        assert _actions(table) == ["commit"], said
