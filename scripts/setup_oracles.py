@@ -43,6 +43,7 @@ HUDI_RS_PACKAGES = (f"hudi=={HUDI_RS_VERSION}", "pyarrow>=18")
 # Newer versions of dbt-core build a package from a download of GitHub's when they are installed.
 DBT_SPARK_VERSION = "1.10.3"
 DBT_PACKAGES = ("dbt-core==1.10.23", f"dbt-spark[PyHive]=={DBT_SPARK_VERSION}")
+ICEBERG_VERSION = "1.9.2"
 HIVE_VERSION = "2.3.10"
 # Hive's reader of bootstrapped slices needs an unshaded kryo, which neither Hive nor the bundle brings.
 HIVE_AUXILIARY_JARS = (
@@ -164,6 +165,17 @@ def install_hudi_bundle(version: str) -> Path:
     with _installing(f"hudi-{version}"):
         if not jar.exists():
             _copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], directory)
+    return jar
+
+
+def install_iceberg() -> Path:
+    """Return the jar of Apache Iceberg for Spark 3.5; fetch it with Maven if absent."""
+    directory = cache_directory() / "jars"
+    jar = directory / f"iceberg-spark-runtime-3.5_2.12-{ICEBERG_VERSION}.jar"
+    with _installing(f"iceberg-{ICEBERG_VERSION}"):
+        if not jar.exists():
+            artifact = f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{ICEBERG_VERSION}"
+            _copy_artifacts([artifact], directory)
     return jar
 
 
