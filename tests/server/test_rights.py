@@ -227,6 +227,21 @@ def test_names_of_queries_hide_no_table(run: Run, query: str) -> None:
     run("bo", "USE default")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM hudi_filesystem_view('shop.items' --\n, '\n AS STRING), {0} WHERE false "
+        "UNION ALL SELECT {1}, {0} --')",
+        "SELECT * FROM hudi_filesystem_view('shop.items' --\n, '\n AS STRING), {0} WHERE false "
+        "UNION ALL SELECT reflect({2}, {3}, {4}), {0} --')",
+    ],
+)
+def test_a_comment_in_a_call_makes_no_query_of_an_argument(run: Run, query: str) -> None:
+    words = ("", "vault.secret", "java.lang.System", "getProperty", "java.io.tmpdir")
+    assert run("ada", query.format(*(f'"{word}"' for word in words))) == []
+    assert run("ada", "SELECT 1 FROM hudi_filesystem_view('shop.items' -- all\n, '*' /* )' */)") == [(1,)]
+
+
 def test_only_visible_names_are_listed(run: Run) -> None:
     def names(user: str, statement: str, column: int = 1) -> set[str]:
         return {row[column] for row in run(user, statement)} & {

@@ -68,7 +68,8 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
     signature, least, most = _SIGNATURES[function.name]
     if not least <= len(function.arguments) <= most:
         raise InvalidArgumentError(f"expect arguments {signature} for function `{function.name}`")
-    columns = ", ".join(f"CAST({argument} AS STRING)" for argument in function.arguments)
+    # An argument's text may end with a comment, which must not swallow what comes after it.
+    columns = ", ".join(f"CAST({argument}\n AS STRING)" for argument in function.arguments)
     with translated_spark_errors():
         row = session.sql(f"SELECT {columns}").head()
     values = [] if row is None else list(row)
