@@ -139,6 +139,18 @@ WAYS_AROUND = {
     "table by an expression": ("SELECT * FROM IDENTIFIER('vault.' || 'secret')",),
     "insert by an expression": ("INSERT INTO IDENTIFIER('vault.plain') SELECT 1, 'x'",),
     "drop by an expression": ("DROP TABLE IDENTIFIER('vault.plain')",),
+    "XML that names a file": (
+        "SELECT xpath_string('<!DOCTYPE a SYSTEM \"file:///etc/hostname\"><a>x</a>', 'a')",
+    ),
+    "XML that names a server": (
+        "SELECT xpath('<!DOCTYPE a SYSTEM \"http://127.0.0.1:1/x\"><a>x</a>', 'a/text()')",
+    ),
+    "Avro schema of a file": (
+        "SELECT from_avro(X'00', '\"string\"', map('avroSchemaUrl', 'file:///etc/hostname'))",
+    ),
+    "Avro schema of a file, shown": (
+        "SELECT schema_of_avro('\"string\"', map('avroSchemaUrl', 'file:///etc/hostname'))",
+    ),
     "in_file": ("SELECT in_file('a', '/etc/hostname')",),
     "script": ("SELECT TRANSFORM (id) USING 'cat /etc/hostname' AS (x STRING) FROM shop.items",),
     "MAP": ("FROM shop.items MAP id USING 'cat' AS x",),

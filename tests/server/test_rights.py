@@ -347,5 +347,7 @@ def test_functions_that_are_not_known_to_be_harmless(spark: Any) -> None:
     unknown = {name for name in own if name.isidentifier()} - harmless_functions()
     assert unknown - {"in_file", "reflect2", "case"} == {
         *("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"),
-        *("from_xml", "schema_of_xml", "python_worker_logs"),
+        *("from_xml", "schema_of_xml", "python_worker_logs", "from_avro", "schema_of_avro"),
+        *("xpath", "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long"),
+        *("xpath_number", "xpath_short", "xpath_string"),
     }
