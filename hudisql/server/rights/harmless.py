@@ -49,6 +49,8 @@ _RESERVED_PROPERTIES: Final = frozenset(
             "transient_lastddltime",
         ),
         *("external.table.purge", "auto.purge"),
+        # Of Hive and Iceberg: a class that readers load, and a file that they read in place of the table's.
+        *("storage_handler", "table_type", "metadata_location", "previous_metadata_location"),
     }
 )
 _OPTIONS: Final = frozenset(
