@@ -8,8 +8,8 @@ with its connection.
 from __future__ import annotations
 
 import base64
-import binascii
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import AuthenticationError, ProtocolError
@@ -99,7 +99,7 @@ class HttpTransport:
         users = self._users
         if users is not None and users.kerberos is not None and scheme.lower() == "negotiate":
             # Hive's JDBC driver puts `: ` before its token.
-            return self._negotiate(users.kerberos(), encoded.lstrip(": "))
+            return self._negotiate(users.kerberos, encoded.lstrip(": "))
         user, password = _basic_user(scheme, encoded)
         if users is not None:
             if user is None or users.password is None:
@@ -107,11 +107,12 @@ class HttpTransport:
             users.password(user, password)
         return user
 
-    def _negotiate(self, server: KerberosServer, encoded: str) -> str:
+    def _negotiate(self, kerberos: Callable[[], KerberosServer], encoded: str) -> str:
         """The user of a Kerberos ticket (SPNEGO, RFC 4559): one token, and the proof of this server."""
         try:
-            user, self._proof = server.accept_token(base64.b64decode(encoded, validate=True))
-        except (KerberosError, binascii.Error) as error:
+            user, self._proof = kerberos().accept_token(base64.b64decode(encoded, validate=True))
+        # ValueError: not base64, or not even ASCII.
+        except (KerberosError, ValueError) as error:
             raise AuthenticationError(f"a login by Kerberos failed: {error}") from error
         self.has_ticket = True
         return user
@@ -148,6 +149,7 @@ def _basic_user(scheme: str, encoded: str) -> tuple[str | None, str]:
         return None, ""
     try:
         user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
+        # Not base64, not even ASCII, or not UTF-8.
         return None, ""
     return user, password

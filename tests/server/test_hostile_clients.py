@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError, SettingsError
+from hudisql.kerberos import KerberosError, KerberosServer
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
@@ -50,6 +51,10 @@ def open_server(untouched: Any) -> Iterator[ThriftServer]:
     started.close()
 
 
+def without_a_key() -> KerberosServer:
+    raise KerberosError("the keytab is gone", "export it again")
+
+
 @pytest.fixture(scope="module")
 def guarded_server(untouched: Any) -> Iterator[ThriftServer]:
     def check(user: str, password: str) -> None:
@@ -57,7 +62,11 @@ def guarded_server(untouched: Any) -> Iterator[ThriftServer]:
             raise AuthenticationError("no user with this password")
 
     started = ThriftServer(
-        untouched, listen_on("127.0.0.1", 0), QUICK, SilentConsole(), users=UserChecks(check)
+        untouched,
+        listen_on("127.0.0.1", 0),
+        QUICK,
+        SilentConsole(),
+        users=UserChecks(check, kerberos=without_a_key),
     )
     yield started
     started.close()
@@ -145,8 +154,13 @@ def test_connections_beyond_the_limit_are_closed_and_others_are_served(open_serv
 
 
 def http(body: bytes, user: str = "") -> bytes:
-    authorization = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}\r\n" if user else ""
-    return f"POST /cliservice HTTP/1.1\r\n{authorization}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return http_by(f"Basic {base64.b64encode(user.encode()).decode()}" if user else "", body)
+
+
+def http_by(credentials: str, body: bytes) -> bytes:
+    authorization = f"Authorization: {credentials}\r\n" if credentials else ""
+    head = f"POST /cliservice HTTP/1.1\r\n{authorization}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode("latin-1") + body
 
 
 @pytest.mark.parametrize(
@@ -157,6 +171,9 @@ def http(body: bytes, user: str = "") -> bytes:
         (HELLO + b"\x02\x00\x00\x00\x05\0ada\0", b"\x03"),
         (http(OPEN), b"HTTP/1.1 401"),
         (http(OPEN, "ada:wrong"), b"HTTP/1.1 401"),
+        (http_by("Basic \xe9", OPEN), b"HTTP/1.1 401"),
+        (http_by("Negotiate \xe9", OPEN), b"HTTP/1.1 401"),
+        (http_by("Negotiate YQ==", OPEN), b"HTTP/1.1 401"),
     ],
 )
 def test_without_the_right_password_nothing_is_answered(
