@@ -6,6 +6,7 @@ names before it looks for one; hdfs-native compares texts. The layout is that of
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import tempfile
@@ -35,7 +36,8 @@ def find_token_by_name(authority: str) -> None:
     """Let hdfs-native find the token of the name node `host:port` that Hadoop would find.
 
     If this process has a token file with a token of the host's address and none of its name, the process is
-    given a copy of the file that has both. Does nothing otherwise, also for a file in another layout.
+    given a copy of the file that has both, until it ends. Does nothing otherwise, also for a file in another
+    layout.
     """
     host, _, port = authority.rpartition(":")
     location = os.environ.get(_VARIABLE)
@@ -52,6 +54,7 @@ def find_token_by_name(authority: str) -> None:
         if found is not None:
             named = replace(found, alias=authority.encode(), service=authority.encode())
             os.environ[_VARIABLE] = _write([*tokens, named], rest)
+            atexit.register(_remove, os.environ[_VARIABLE], os.getpid())
 
 
 def _read(content: bytes) -> tuple[list[_Token], bytes]:
@@ -80,6 +83,13 @@ def _write(tokens: list[_Token], rest: bytes) -> str:
     with os.fdopen(handle, "wb") as file:
         file.write(content + rest)
     return path
+
+
+def _remove(path: str, owner: int) -> None:
+    """Remove a copy, but not from a child process that was forked later."""
+    if os.getpid() == owner:
+        with suppress(OSError):
+            Path(path).unlink()
 
 
 def _number(content: bytes, at: int) -> tuple[int, int]:

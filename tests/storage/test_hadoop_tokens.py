@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,22 @@ def test_a_name_gets_the_token_of_its_address_once(token_file: Path) -> None:
     find_token_by_name("localhost:8020")
     assert os.environ["HADOOP_TOKEN_FILE_LOCATION"] == str(copied)
     copied.unlink()
+    token_file.unlink()
+
+
+def test_no_copy_outlives_the_process(token_file: Path) -> None:
+    program = (
+        "import os; from hudisql.storage.hadoop_tokens import find_token_by_name\n"
+        "find_token_by_name('localhost:8020'); path = os.environ['HADOOP_TOKEN_FILE_LOCATION']\n"
+        "print(path, oct(os.stat(path).st_mode & 0o777))\n"
+        "if os.fork() == 0: raise SystemExit\n"
+        "os.wait(); assert os.path.exists(path)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    copied, mode = done.stdout.split()[:2]
+    assert copied != str(token_file)
+    assert mode == "0o600"
+    assert not Path(copied).exists()
     token_file.unlink()
 
 
