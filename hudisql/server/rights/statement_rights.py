@@ -16,7 +16,7 @@ from hudisql.server.rights.command_rights import COLUMN_DEFINITIONS, COMMANDS, L
 from hudisql.server.rights.harmless import harmless_functions
 from hudisql.server.rights.parsed_names import NAMED_WINDOWS, Name, NameReader, ParsedNames
 from hudisql.server.rights.procedure_rights import require_call
-from hudisql.server.rights.rights_file import UserRights
+from hudisql.server.rights.rights_file import Right, UserRights
 from hudisql.server.rights.table_names import NamedTables
 from hudisql.spark.jvm import class_name, items_of, pairs_of
 from hudisql.sql.incremental_tables.definition import definition_of
@@ -159,6 +159,10 @@ class _Check:
 
     def _require_table_of(self, statement: st.Statement) -> None:
         """Require the right on the table of hudisql's own statement, beside those that Spark's plan names."""
+        if isinstance(statement, st.DropDatabaseStatement):
+            self._rights.require(Right.WRITER, statement.database.lower())
+        if isinstance(statement, st.CreateTableStatement) and statement.like is not None:
+            self._tables.require_reading(statement.like.parts, self._database)
         if not isinstance(statement, st.TableStatement) or self._tables.is_own_view(statement.table.parts):
             return
         if isinstance(statement, _READING) and not getattr(statement, "has_query", False):
