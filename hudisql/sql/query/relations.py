@@ -192,7 +192,7 @@ class TableBinder:
                 replacements += changes
                 if alias is not None:
                     aliases[reference.span[0]] = alias
-            elif view is not None and not view.is_temporary and len(parts) == 1:
+            elif view is not None and len(parts) == 1 and not self._is_temporary(view, parts[0]):
                 # The body is run in the session's database, not in the view's.
                 full = f"{quote_name(database)}.{quote_name(parts[0])}"
                 keyword = "TABLE " if reference.form == "table" else ""
@@ -203,6 +203,10 @@ class TableBinder:
         # References to one table share its qualifiers.
         ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
         return BoundText(text, replace_spans(text, ordered), plan, tuple(relations), ordered)
+
+    def _is_temporary(self, view: ViewDefinition, name: str) -> bool:
+        """True if a name in the query of a view is that of a temporary view."""
+        return view.is_temporary and find_temporary_view(self._context.spark, name) is not False
 
     def _bind_view(
         self, view: ViewDefinition, depth: int, own_session: SparkSession, session: SparkSession
