@@ -265,6 +265,9 @@ def test_only_visible_names_are_listed(run: Run) -> None:
     assert names("bo", "SHOW TABLES IN shop") == {"items"}
     assert names("bo", "SHOW TABLES IN shop LIKE 'o*'") == set()
     assert names("ada", "SHOW TABLE EXTENDED IN shop LIKE '*'") == {"items", "orders", "item_names", "peek"}
+    extended = run("ada", "SHOW TABLE EXTENDED IN shop LIKE 'peek'")[0][3]
+    assert "Type: VIEW" in extended
+    assert "secret" not in extended
     assert names("bo", "SHOW VIEWS IN shop") == set()
     assert names("root", "SHOW TABLES IN vault") == {"secret", "plain"}
 

@@ -8,11 +8,17 @@ from hudisql.result import Result
 from hudisql.server.rights.rights_file import UserRights
 
 _TABLE_COLUMNS: Final = ("tableName", "viewName")
+_INFORMATION: Final = "information"
+# Of a view's information, what follows names the tables that it reads.
+_VIEW_TEXT: Final = "\nView Text: "
 _DATABASE_COLUMNS: Final = ("namespace", "database", "databaseName")
 
 
 def only_visible(result: Result, rights: UserRights) -> Result:
-    """The rows of SHOW DATABASES, TABLES or VIEWS that the user may see; own temporary views are listed."""
+    """The rows of SHOW DATABASES, TABLES or VIEWS that the user may see; own temporary views are listed.
+
+    The queries of views are left out: DESCRIBE shows them to those who may read what they read.
+    """
     from pyspark.sql import functions as sf
 
     frame: Any = result.df
@@ -32,4 +38,6 @@ def only_visible(result: Result, rights: UserRights) -> Result:
                 condition &= sf.lower(frame[table]) == grant.table
             shown |= condition
         shown |= frame["isTemporary"]
+        if _INFORMATION in frame.columns:
+            frame = frame.withColumn(_INFORMATION, sf.substring_index(frame[_INFORMATION], _VIEW_TEXT, 1))
     return Result(frame.filter(shown), guard=result.guard)
