@@ -100,7 +100,7 @@ def _machine(
     return Life
 
 
-@pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6, 9]))
+@pytest.mark.parametrize("version", parameters([6, 9], in_ci=[9]))
 def test_a_short_life(make_table: MakeTable, report: Callable[[str], None], version: int) -> None:
     counts = StepCounts()
     run_lives(

@@ -346,7 +346,7 @@ def test_files_without_rows_get_skeletons_without_rows(context, source, tmp_path
     assert [(each.files, each.rows) for each in result.partitions] == [(2, 10), (3, 10)]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_three_thousand_files_make_an_index_of_many_blocks(context, tmp_path):
     pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / "one.parquet")
     content = (tmp_path / "one.parquet").read_bytes()

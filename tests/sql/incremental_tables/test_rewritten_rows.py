@@ -45,25 +45,27 @@ def test_columns_of_a_write_are_run_as_a_whole(layers: Session, kind: str, versi
     assert refresh(layers)["way"] == "nothing"
 
 
+QUERIES = [
+    ("SELECT id, _hoodie_record_key AS k, _hoodie_partition_path AS p, v FROM src", "rows"),
+    ("SELECT * FROM src", "rows"),
+    ("SELECT * FROM (SELECT *, v + 1 AS w FROM src WHERE v > 0)", "rows"),
+    ("SELECT id, v FROM written_view", "rows"),
+    ("SELECT id, max(v) AS v FROM (SELECT * FROM src UNION ALL SELECT * FROM src) GROUP BY id", "groups"),
+    ("SELECT id, v, written FROM written_view", "whole"),
+    ("SELECT id, v FROM src WHERE _hoodie_commit_time > '2'", "whole"),
+    ("SELECT dt, max(_hoodie_commit_time) AS written FROM src GROUP BY dt", "whole"),
+    ("WITH c AS (SELECT id, _hoodie_file_name AS f FROM src) SELECT id, f FROM c", "whole"),
+    ("SELECT id, v, hash(*) AS h FROM src", "whole"),
+    ("SELECT o.id, o.v, c.name FROM src o LEFT JOIN customers c ON o.id = c.id", "joined rows"),
+    (
+        "SELECT o.id, o.v, c._hoodie_commit_time AS at FROM src o LEFT JOIN customers c ON o.id = c.id",
+        "joined rows",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("query", "way"),
-    [
-        ("SELECT id, _hoodie_record_key AS k, _hoodie_partition_path AS p, v FROM src", "rows"),
-        ("SELECT * FROM src", "rows"),
-        ("SELECT * FROM (SELECT *, v + 1 AS w FROM src WHERE v > 0)", "rows"),
-        ("SELECT id, v FROM written_view", "rows"),
-        ("SELECT id, max(v) AS v FROM (SELECT * FROM src UNION ALL SELECT * FROM src) GROUP BY id", "groups"),
-        ("SELECT id, v, written FROM written_view", "whole"),
-        ("SELECT id, v FROM src WHERE _hoodie_commit_time > '2'", "whole"),
-        ("SELECT dt, max(_hoodie_commit_time) AS written FROM src GROUP BY dt", "whole"),
-        ("WITH c AS (SELECT id, _hoodie_file_name AS f FROM src) SELECT id, f FROM c", "whole"),
-        ("SELECT id, v, hash(*) AS h FROM src", "whole"),
-        ("SELECT o.id, o.v, c.name FROM src o LEFT JOIN customers c ON o.id = c.id", "joined rows"),
-        (
-            "SELECT o.id, o.v, c._hoodie_commit_time AS at FROM src o LEFT JOIN customers c ON o.id = c.id",
-            "joined rows",
-        ),
-    ],
+    ("query", "way"), parameters(QUERIES, in_ci=[QUERIES[0], QUERIES[4], QUERIES[5], QUERIES[11]])
 )
 def test_only_what_the_rows_depend_on_counts(layers: Session, query: str, way: str) -> None:
     make_source(layers, "cow")
