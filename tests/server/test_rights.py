@@ -245,11 +245,11 @@ def test_a_comment_in_a_call_makes_no_query_of_an_argument(run: Run, query: str)
 def test_names_in_a_temporary_view_are_those_of_its_database(run: Run) -> None:
     for database, word in (("shop", "xyzzy"), ("lab", "mine")):
         run("root", f"CREATE TABLE {database}.ledger USING parquet AS SELECT '{word}' AS word")
-    run("bo", "USE lab", "CREATE TEMPORARY VIEW few AS SELECT 'few' AS word")
-    query = "SELECT word FROM ledger UNION ALL TABLE few UNION ALL SELECT name FROM own WHERE id < 0"
+    run("bo", "USE lab", "CREATE TEMPORARY VIEW others AS SELECT 'other' AS word")
+    query = "SELECT word FROM ledger UNION ALL TABLE others UNION ALL SELECT name FROM own WHERE id < 0"
     run("bo", f"CREATE TEMPORARY VIEW words AS {query}", "USE shop")
-    assert run("bo", "SELECT word FROM words ORDER BY word") == [("few",), ("mine",)]
-    run("bo", "USE default", "DROP VIEW words", "DROP VIEW few", "DROP TABLE lab.ledger")
+    assert run("bo", "SELECT word FROM words ORDER BY word") == [("mine",), ("other",)]
+    run("bo", "USE default", "DROP VIEW words", "DROP VIEW others", "DROP TABLE lab.ledger")
     run("root", "DROP TABLE shop.ledger")
 
 
