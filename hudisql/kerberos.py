@@ -226,7 +226,10 @@ class KerberosServer:
             raise KerberosError(
                 f"{name}@{realm} is of another realm than this server ({own})", "log in to the server's realm"
             )
-        return name.partition("/")[0]
+        user = name.partition("/")[0]
+        if user in ("", "WELLKNOWN"):
+            raise KerberosError(f"{name}@{realm} is no user's principal", "log in as a user")
+        return user
 
     def _accept(self, choice: bytes) -> None:
         chosen = next((name for name in self._protections if choice[:1] == bytes([PROTECTIONS[name]])), None)

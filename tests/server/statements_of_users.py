@@ -301,6 +301,7 @@ OUT_OF_BOUNDS = (
     "CREATE TABLE lab.x (a INT) ROW FORMAT SERDE 'a.B' STORED AS INPUTFORMAT 'a.B' OUTPUTFORMAT 'a.B'",
     "CREATE TABLE lab.x (a INT) STORED AS TEXTFILE TBLPROPERTIES ('path' = '/tmp/x')",
     "CREATE TABLE lab.x (a INT) USING parquet TBLPROPERTIES (storage_handler = 'java.lang.Thread')",
+    "CREATE TABLE lab.x (a INT) USING hudi TBLPROPERTIES (recordMergerImpls = 'a.B')",
     "CREATE TABLE lab.x LIKE shop.items LOCATION '/tmp/x'",
     "CREATE TABLE lab.x LIKE vault.plain",
     "CREATE TABLE lab.x USING hudi AS SELECT * FROM vault.plain",

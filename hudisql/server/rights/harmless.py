@@ -49,7 +49,8 @@ _RESERVED_PROPERTIES: Final = frozenset(
             "transient_lastddltime",
         ),
         *("external.table.purge", "auto.purge"),
-        # Of Hive and Iceberg: a class that readers load, and a file that they read in place of the table's.
+        # Classes that readers load, and a file that they read in place of the table's.
+        *("recordmergerimpls", "recordmergestrategyid"),
         *("storage_handler", "table_type", "metadata_location", "previous_metadata_location"),
     }
 )
