@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle, pytest.mar
 
 COLUMNS = "id, name, price, at, tags, inner, day"
 CHANGES = (
-    "UPDATE {t} SET name = upper(name) WHERE id % 7 = 0",
+    "UPDATE {t} SET name = upper(name) WHERE id % 7 = 0 AND day < DATE'2024-01-04'",
     "DELETE FROM {t} WHERE id % 11 = 3 AND day = DATE'2024-01-01'",
     "MERGE INTO {t} t USING (SELECT CAST(id + 290 AS INT) AS id, 'new' AS name, "
     "CAST(1 AS DECIMAL(25, 2)) AS price, TIMESTAMP'2030-01-01 00:00:00' AS at, array('z') AS tags, "
