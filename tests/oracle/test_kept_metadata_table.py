@@ -157,6 +157,7 @@ def test_hudi_loses_no_rows_by_a_metadata_table_that_both_write(
     assert list(Path(made.path, ".hoodie/metadata/files").glob("*.hfile"))
 
 
+@pytest.mark.soak
 def test_hudi_loses_rows_by_the_metadata_table_that_it_makes_itself(
     session: Any, oracle_120: HudiOracle, tmp_path: Path
 ) -> None:
