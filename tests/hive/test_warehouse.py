@@ -13,7 +13,7 @@ from hudisql.cli.main import app
 from sql.demo_warehouse import make_source, run_demo
 from tests.hive.engines import Ask, assert_rows
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
 # What is asked of each layer, by a first column that tells the rows apart.
 LAYERS: Final = {

@@ -187,9 +187,7 @@ def test_either_rolls_back_what_the_other_has_left_or_committed(
 
 @pytest.mark.parametrize(
     ("shape", "restorer"),
-    parameters(
-        product((SHAPE, MERGE_ON_READ_SHAPE), ("hudisql", "hudi")), in_ci=[(MERGE_ON_READ_SHAPE, "hudisql")]
-    ),
+    parameters(product((SHAPE, MERGE_ON_READ_SHAPE), ("hudisql", "hudi")), in_ci=[]),
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_savepoint_of_one_is_restored_by_the_other(

@@ -18,7 +18,7 @@ from tests.requests.s3a_session import start_s3a_session
 from tests.requests.wide_tables import day
 from tests.storage.servers import BUCKET, S3Request, s3_server
 
-pytestmark = [pytest.mark.hms, pytest.mark.slow, pytest.mark.oracle]
+pytestmark = [pytest.mark.hms, pytest.mark.oracle, pytest.mark.soak]
 FEW, MANY = 20, 60
 LARGE = 2_500
 FILES, ROWS = 4, 10

@@ -63,7 +63,7 @@ def _names() -> list[str]:
     return sorted(names - {"partition", "id"})
 
 
-@pytest.mark.parametrize("kind", parameters(("cow", "mor"), in_ci=["cow"]))
+@pytest.mark.parametrize("kind", parameters(("cow", "mor"), in_ci=[]))
 def test_a_table_with_columns_of_all_internal_names(session: Session, database: str, kind: str) -> None:
     names = _names()
     columns = ", ".join(f"`{name}` INT" for name in names)
