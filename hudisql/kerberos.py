@@ -228,7 +228,7 @@ class KerberosServer:
             )
         user = name.partition("/")[0]
         if user in ("", "WELLKNOWN"):
-            raise KerberosError(f"{name}@{realm} is no user's principal", "log in as a user")
+            raise KerberosError(f"{name}@{realm} does not name a user", "log in as a user")
         return user
 
     def _accept(self, choice: bytes) -> None:
