@@ -21,7 +21,11 @@ from hudisql.server.users import UserChecks
 from scripts.setup_oracles import install_hive
 from tests.kerberos.realm import REALM, Realm
 
-pytestmark = [pytest.mark.spark, pytest.mark.hive, pytest.mark.kerberos, pytest.mark.soak]
+pytestmark = [
+    *(pytest.mark.spark, pytest.mark.hive, pytest.mark.kerberos, pytest.mark.soak),
+    # PyHive and impyla leave their sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 STATEMENTS = """SELECT current_user() AS who;
 SELECT sum(id) AS total, max(repeat('x', 70000)) AS wide FROM range(100000);
