@@ -125,7 +125,7 @@ class KerberosClient:
 
         self._server = server
         self._protections = tuple(protections)
-        self.layer = MessageLayer(None, "authentication")
+        self.layer = MessageLayer()
         try:
             credentials = None if user is None else _credentials_of(user)
             self._context: Any = gssapi.SecurityContext(
@@ -133,7 +133,7 @@ class KerberosClient:
                 creds=credentials,
                 usage="initiate",
                 mech=gssapi.MechType.kerberos,
-                flags=[gssapi.RequirementFlag.mutual_authentication, *_LAYER_FLAGS()],
+                flags=[gssapi.RequirementFlag.mutual_authentication, *_layer_flags()],
             )
         except gssapi.exceptions.GSSError as error:
             raise _failure(error, server) from error
@@ -175,7 +175,7 @@ class KerberosServer:
         self._protections = tuple(protections)
         self._is_offered = False
         self.user: str | None = None
-        self.layer = MessageLayer(None, "authentication")
+        self.layer = MessageLayer()
         try:
             self._context: Any = gssapi.SecurityContext(creds=_accepting(keytab, principal), usage="accept")
         except gssapi.exceptions.GSSError as error:
@@ -252,8 +252,8 @@ def server_principal(principal: str) -> str:
 class MessageLayer:
     """What a login agreed on for the messages after it: nothing, signatures or encryption."""
 
-    context: Any
-    protection: str
+    context: Any = None
+    protection: str = "authentication"
 
     @property
     def changes_messages(self) -> bool:
@@ -281,7 +281,7 @@ class MessageLayer:
         return bytes(unwrapped.message)
 
 
-def _LAYER_FLAGS() -> list[Any]:  # noqa: N802
+def _layer_flags() -> list[Any]:
     from gssapi import RequirementFlag
 
     return [

@@ -21,11 +21,17 @@ def main(table: str) -> None:
     """Print a few rows of the newest published state of the Hudi table at this path."""
     versions = Path(table).resolve().glob(".hoodie/iceberg/metadata/v*.metadata.json")
     newest = max(versions, key=lambda path: int(path.name.split(".")[0][1:]))
-    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        for name in ("parquet", "avro", "iceberg"):
-            connection.load_extension(str(_extension(name)))
+    with connect_duckdb() as connection:
         print(f"DuckDB {duckdb.__version__} on {newest}")
         print(connection.sql(QUERY.format(metadata=newest)))
+
+
+def connect_duckdb() -> duckdb.DuckDBPyConnection:
+    """A connection that reads Iceberg tables."""
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    for name in ("parquet", "avro", "iceberg"):
+        connection.load_extension(str(_extension(name)))
+    return connection
 
 
 def _extension(name: str) -> Path:

@@ -14,6 +14,7 @@ from hudisql.catalog.metastore_table import ICEBERG_SUFFIX, ICEBERG_TYPE, Metast
 from hudisql.catalog.sync_entries import EntryKind, SyncOptions, wanted_table
 from hudisql.errors import TableExistsError
 from hudisql.format.timeline.timeline_layout import iceberg_directory
+from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 
 _SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -23,17 +24,17 @@ _COLUMNS = SyncOptions(support_timestamp=True, omits_meta_columns=True)
 
 
 def find_iceberg_entry(
-    client: MetastoreClient, table: HudiTable, database: str, name: str
+    client: MetastoreClient, storage: Storage, base_path: str, database: str, name: str
 ) -> MetastoreTable | None:
-    """The Iceberg entry of the Hudi table with this main name. Raises MetastoreError."""
+    """The Iceberg entry of the Hudi table at this path with this main name. Raises MetastoreError."""
     entry = client.get_table(database, name + ICEBERG_SUFFIX)
-    return entry if entry is not None and _is_of(table, entry) else None
+    return entry if entry is not None and _is_of(storage, base_path, entry) else None
 
 
 def check_iceberg_name(client: MetastoreClient, table: HudiTable, database: str, name: str) -> None:
     """Raise TableExistsError if another table has the name of the Iceberg entry. Raises MetastoreError."""
     entry = client.get_table(database, name + ICEBERG_SUFFIX)
-    if entry is not None and not _is_of(table, entry):
+    if entry is not None and not _is_of(table.storage, table.base_path, entry):
         raise TableExistsError(
             f"{entry.full_name} exists already, and is not the Iceberg table of {database}.{name}",
             hint="rename or drop it, or leave out register and read the Iceberg table by its metadata file",
@@ -48,7 +49,7 @@ def sync_iceberg_entry(
     Raises UnsupportedTableError for columns that Hive cannot have, MetastoreError.
     """
     wanted = _wanted(table, database, name, metadata_file)
-    found = find_iceberg_entry(client, table, database, name)
+    found = find_iceberg_entry(client, table.storage, table.base_path, database, name)
     if found is None:
         client.create_table(wanted)
         return wanted
@@ -73,6 +74,6 @@ def _wanted(table: HudiTable, database: str, name: str, metadata_file: str) -> M
     )
 
 
-def _is_of(table: HudiTable, entry: MetastoreTable) -> bool:
-    base_path = iceberg_base_path(entry)
-    return base_path is not None and table.storage.qualify(base_path) == table.base_path
+def _is_of(storage: Storage, base_path: str, entry: MetastoreTable) -> bool:
+    location = iceberg_base_path(entry)
+    return location is not None and storage.qualify(location) == storage.qualify(base_path)

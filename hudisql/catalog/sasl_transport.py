@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
+from hudisql.kerberos import MessageLayer
+
 _START: Final = 1
 _OK: Final = 2
 _COMPLETE: Final = 5
@@ -27,29 +29,11 @@ class Mechanism(Protocol):
         """Its name in SASL."""
 
     @property
-    def layer(self) -> Layer:
+    def layer(self) -> MessageLayer:
         """What messages after the handshake go through."""
 
     def step(self, challenge: bytes | None = None) -> bytes:
         """The answer to a challenge; None asks for the first response."""
-
-
-class Layer(Protocol):
-    """Changes messages on their way."""
-
-    def wrap(self, message: bytes) -> bytes:
-        """A message as it is sent."""
-
-    def unwrap(self, received: bytes) -> bytes:
-        """A received message."""
-
-
-class _PlainLayer:
-    def wrap(self, message: bytes) -> bytes:
-        return message
-
-    def unwrap(self, received: bytes) -> bytes:
-        return received
 
 
 class PlainMechanism:
@@ -59,7 +43,7 @@ class PlainMechanism:
 
     def __init__(self, user: str, password: str) -> None:
         self._response = f"\0{user}\0{password}".encode()
-        self.layer: Layer = _PlainLayer()
+        self.layer = MessageLayer()
 
     def step(self, challenge: bytes | None = None) -> bytes:  # noqa: ARG002
         """User and password, whatever the challenge."""

@@ -216,9 +216,7 @@ def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> li
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} is not published as Iceberg: in {file.path} "
             f"{problem}{others}",
-            hint=_REWRITE
-            if file.kind is FileKind.SOURCE
-            else "rewrite its rows, for instance by CALL run_clustering",
+            hint=_REWRITE if file.kind is FileKind.SOURCE else _CLUSTER,
         )
     return footers
 

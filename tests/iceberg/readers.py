@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import duckdb
 from pyiceberg.table import StaticTable
+
+from sql.demo_duckdb import connect_duckdb
 
 
 def plain(value: Any) -> Any:
@@ -42,14 +41,7 @@ def duckdb_rows(metadata_file: str, where: str = "true") -> list[str]:
 
 def duckdb_dicts(metadata_file: str, query: str) -> list[dict[str, Any]]:
     """The rows of `SELECT <query>`, in which `{t}` is the table."""
-    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        for name in ("parquet", "avro", "iceberg"):
-            spec = find_spec(f"duckdb_extension_{name}")
-            assert spec is not None
-            assert spec.submodule_search_locations is not None
-            directory = Path(next(iter(spec.submodule_search_locations)))
-            file = next(directory.rglob("*.duckdb_extension"))
-            connection.execute(f"LOAD '{file}'")
+    with connect_duckdb() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         path = metadata_file.removeprefix("file:")
         found = connection.execute("SELECT " + query.format(t=f"iceberg_scan('{path}')"))

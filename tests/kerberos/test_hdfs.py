@@ -17,8 +17,8 @@ from hudisql.storage import Storage
 from scripts.setup_oracles import install_hadoop
 from tests.kerberos.hdfs import SecuredHdfs, start_secured_hdfs
 from tests.kerberos.metastore import start_secured_metastore
-from tests.kerberos.realm import REALM, Realm
-from tests.kerberos.test_whole_session import MIGRATION, hive_directory, run
+from tests.kerberos.realm import Realm
+from tests.kerberos.test_whole_session import MIGRATION, hive_directory, logged_in, run
 
 pytestmark = [pytest.mark.kerberos, pytest.mark.soak]
 
@@ -115,15 +115,7 @@ def test_a_table_on_hdfs_is_migrated(
     metastore = start_secured_metastore(tmp_path / "secured", realm, hadoop=secured_hdfs.client)
     try:
         directory = hive_directory(metastore, tmp_path / "conf")
-        cache = tmp_path / "ada.ticket"
-        environment = {**realm.environment(f"FILE:{cache}"), "HADOOP_CONF_DIR": str(directory)}
-        if login == "ticket":
-            realm.kinit("ada", cache)
-        else:
-            environment |= {
-                "HUDISQL_KERBEROS_KEYTAB": str(realm.keytab("ada")),
-                "HUDISQL_KERBEROS_PRINCIPAL": f"ada@{REALM}",
-            }
+        environment = logged_in(realm, directory, tmp_path / "ada.ticket", login)
         location = f"CREATE DATABASE {{d}} LOCATION '{secured_hdfs.uri}/{login}.db'"
         statements = MIGRATION.replace("CREATE DATABASE {d}", location).format(d=f"of_{login}")
         done = run(metastore, statements, environment)

@@ -61,24 +61,30 @@ def hive_directory(metastore: SecuredMetastore, directory: Path) -> Path:
     return directory
 
 
+def logged_in(realm: Realm, directory: Path, cache: Path, login: str) -> Mapping[str, str]:
+    """The environment of ada with the configuration in `directory`, by `ticket` (in `cache`) or `keytab`."""
+    environment = {**realm.environment(f"FILE:{cache}"), "HADOOP_CONF_DIR": str(directory)}
+    if login == "ticket":
+        realm.kinit("ada", cache)
+        return environment
+    keytab = str(realm.keytab("ada"))
+    return {
+        **environment,
+        "HUDISQL_KERBEROS_KEYTAB": keytab,
+        "HUDISQL_KERBEROS_PRINCIPAL": f"ada@{REALM}",
+    }
+
+
 @pytest.mark.parametrize("login", ["ticket", "keytab"])
 def test_a_table_is_migrated_with_the_settings_of_the_cluster_alone(
     realm: Realm, secured_metastore: SecuredMetastore, tmp_path: Path, login: str
 ) -> None:
     directory = hive_directory(secured_metastore, tmp_path / "conf")
-    cache = tmp_path / "ada.ticket"
-    environment = {**realm.environment(f"FILE:{cache}"), "HADOOP_CONF_DIR": str(directory)}
-    if login == "ticket":
-        realm.kinit("ada", cache)
-    else:
-        environment |= {
-            "HUDISQL_KERBEROS_KEYTAB": str(realm.keytab("ada")),
-            "HUDISQL_KERBEROS_PRINCIPAL": f"ada@{REALM}",
-        }
+    environment = logged_in(realm, directory, tmp_path / "ada.ticket", login)
     done = run(secured_metastore, MIGRATION.format(d=f"of_{login}"), environment)
     assert done.returncode == 0, done.stderr
     assert "1,a,,x\n2,B,,y" in done.stdout.replace("\r", "")
-    assert not cache.exists() or login == "ticket"
+    assert not (tmp_path / "ada.ticket").exists() or login == "ticket"
 
 
 def test_a_missing_core_site_is_named_before_spark_starts(

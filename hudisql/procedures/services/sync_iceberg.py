@@ -96,9 +96,10 @@ def _sync_entry(call: TableCall, register: bool, metadata_file: str) -> str | No
     if call.entry is None:
         return None
     metastore, names = call.context.metastore, _names_of(call)
-    if not register and find_iceberg_entry(metastore, call.table, *names) is None:
+    table = call.table
+    if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
         return None
-    return sync_iceberg_entry(metastore, call.table.reopened(), *names, metadata_file).full_name
+    return sync_iceberg_entry(metastore, table.reopened(), *names, metadata_file).full_name
 
 
 def _names_of(call: TableCall) -> tuple[str, str]:

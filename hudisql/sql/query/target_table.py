@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hudisql.catalog.iceberg_entry import find_iceberg_entry
 from hudisql.catalog.metastore_table import (
     FURTHER_SUFFIXES,
-    ICEBERG_SUFFIX,
     MetastoreTable,
     hudi_base_path,
-    iceberg_base_path,
     is_hudi_table,
 )
 from hudisql.errors import StorageError, UnsupportedStatementError
@@ -96,13 +95,10 @@ def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[Metastore
 
 def iceberg_entry_of(context: Context, entry: MetastoreTable) -> MetastoreTable | None:
     """The entry of the Iceberg table of the given entry's table, if it is registered."""
-    other = context.metastore.get_table(entry.database, entry.name + ICEBERG_SUFFIX)
-    location = None if other is None else iceberg_base_path(other)
     base_path = hudi_base_path(entry)
-    if location is None or base_path is None:
+    if base_path is None:
         return None
-    is_same = context.storage.qualify(location) == context.storage.qualify(base_path)
-    return other if is_same else None
+    return find_iceberg_entry(context.metastore, context.storage, base_path, entry.database, entry.name)
 
 
 def _is_same_table(context: Context, one: MetastoreTable, other: MetastoreTable) -> bool:
