@@ -53,7 +53,7 @@ class SessionConsole(PlainConsole):
 
 
 class ClientSession:
-    """An open session of `user`; `close` ends its statements."""
+    """An open session of `user`, which `login` opened; `close` ends its statements."""
 
     def __init__(
         self,
@@ -62,11 +62,16 @@ class ClientSession:
         user: str,
         most_operations: int,
         guard: StatementGuard | None = None,
+        login: str | None = None,
     ) -> None:
-        """With `guard` each statement needs the rights of the user."""
+        """With `guard` each statement needs the rights of the user.
+
+        `login` is the user of the connection where that is another one, who acts as `user`.
+        """
         self.guid = secrets.token_bytes(16)
         self.secret = secrets.token_bytes(16)
         self.user = user
+        self.login = user if login is None else login
         self.session = session
         self.last_used = time.monotonic()
         self.guard = guard
@@ -195,7 +200,7 @@ class ClientSession:
         """Raises RightMissingError if the user lacks a right."""
         if self.guard is None:
             return AllowedStatement(statement)
-        return self.guard.allow(self.session, self.user, statement)
+        return self.guard.allow(self.session, self.user, statement, login=self.login)
 
     def _shows_as_hive(self) -> bool:
         return self.session.spark.conf.get(HIVE_SHOW_TABLES, "false") == "true"

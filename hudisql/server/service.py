@@ -53,7 +53,7 @@ _INVALID_HANDLE: Final = 4
 _FETCH_FIRST: Final = 4
 _FETCH_LOG: Final = 1
 _POLL_SECONDS: Final = 0.5
-_PROXY_USER: Final = b"hive.server2.proxy.user"
+_PROXY_USER: Final = "hive.server2.proxy.user"
 _MOST_ROWS: Final = 100_000
 _OK: Final = (1, STRUCT, ((1, I32, _SUCCESS),))
 _LOG_COLUMN: Final = ResultColumn("log")
@@ -185,11 +185,6 @@ class CliService:
                 f"the client speaks protocol V{asked + 1}; columns travel from V6 on",
                 hint="use a newer driver",
             )
-        # With a prefix (`set:hiveconf:`) or, from the JDBC driver, without one.
-        if any(key.endswith(_PROXY_USER) for key in request.get(4) or {}):
-            raise ServerBusyError(
-                "nobody can act as another user here", hint="leave out hive.server2.proxy.user"
-            )
         given = {_text(key): _text(value) for key, value in (request.get(4) or {}).items()}
         hivevar = {
             key.removeprefix("set:hivevar:"): value
@@ -197,11 +192,12 @@ class CliService:
             if key.startswith("set:hivevar:")
         }
         self._refuse_while_draining()
-        user = caller.user or _text(request.get(2) or b"anonymous")
+        login = caller.user or _text(request.get(2) or b"anonymous")
+        user = self._proxied_user(caller, given) or login
         with self._place_of_session():
             console = SessionConsole()
             made = self._session.new_session(console, hivevar=hivevar)
-            session = ClientSession(made, console, user, self._limits.session_operations, self._guard)
+            session = ClientSession(made, console, user, self._limits.session_operations, self._guard, login)
             try:
                 session.configure(given)
             except BaseException:
@@ -213,6 +209,25 @@ class CliService:
         handle = ((1, STRUCT, ((1, STRING, session.guid), (2, STRING, session.secret))),)
         version = PROTOCOL_V8 if asked is None else min(PROTOCOL_V8, asked)
         return (_OK, (2, I32, version), (3, STRUCT, handle), (4, MAP, MapOf(STRING, STRING, ())))
+
+    def _proxied_user(self, caller: Caller, given: dict[str, str]) -> str | None:
+        """The user that the client asks to act as; its key is taken out of the settings.
+
+        Raises RightMissingError if the user of the connection may not.
+        """
+        # With a prefix (`set:hiveconf:`) or, from the JDBC driver, without one.
+        names = [key for key in given if key.endswith(_PROXY_USER)]
+        users = {given.pop(name) for name in names} - {caller.user, ""}
+        if not users:
+            return None
+        if self._guard is None or caller.user is None or len(users) > 1:
+            raise ServerBusyError(
+                "nobody can act as another user here: the server runs without --rights",
+                hint=f"leave out {_PROXY_USER}",
+            )
+        (user,) = users
+        self._guard.require_proxy(caller.user, user)
+        return user
 
     @contextmanager
     def _place_of_session(self) -> Iterator[None]:
@@ -373,7 +388,7 @@ class CliService:
             session = self._sessions.get(identifier[0])
         if session is None or not hmac.compare_digest(session.secret, identifier[1]):
             raise InvalidHandleError("the session is not open", hint="connect again")
-        if caller.user is not None and caller.user != session.user:
+        if caller.user is not None and caller.user != session.login:
             raise InvalidHandleError("the session is another user's", hint="connect again")
         session.last_used = time.monotonic()
         return session
@@ -384,7 +399,7 @@ class CliService:
             operation = session.operation(guid)
             if operation is None or not hmac.compare_digest(operation.secret, secret):
                 continue
-            if caller.user is None or caller.user == session.user:
+            if caller.user is None or caller.user == session.login:
                 return session, operation
         raise InvalidHandleError("the statement is not open", hint="run it again")
 

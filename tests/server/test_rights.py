@@ -7,6 +7,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from pyhive import hive
+from pyhive.exc import OperationalError
 
 from hudisql.console import SilentConsole
 from hudisql.server.rights.rights_file import RightsFile
@@ -26,6 +28,8 @@ ada: reader shop.items, reader shop.item_names, reader shop.peek, writer shop.or
 bo: writer lab.*, writer bench.*, reader shop.items
 # Reads everything.
 cy: reader *
+# Connects for others.
+gate: proxy *
 """
 MADE = (
     "CREATE DATABASE shop",
@@ -84,8 +88,6 @@ def guarded(
 @pytest.fixture(scope="module")
 def run(guarded: ThriftServer) -> Iterator[Run]:
     """Runs statements as a user, each user in one session; the rows of the last one."""
-    from pyhive import hive
-
     opened: dict[str, Any] = {}
 
     def work(user: str, *statements: str) -> list[tuple[Any, ...]]:
@@ -103,8 +105,6 @@ def run(guarded: ThriftServer) -> Iterator[Run]:
 
 def refusal_of(run: Run, user: str, *statements: str) -> str:
     """The message of the refusal of the last statement."""
-    from pyhive.exc import OperationalError
-
     if statements[:-1]:
         run(user, *statements[:-1])
     with pytest.raises(OperationalError) as caught:
@@ -126,6 +126,31 @@ def test_a_reader_reads_and_a_writer_writes_what_the_file_grants(run: Run) -> No
     )
     assert refusal_of(run, "ada", "SELECT * FROM vault.secret") == (
         "user 'ada' may not read vault.secret: the right 'reader' on vault.secret is missing"
+    )
+
+
+@pytest.mark.parametrize("key", ["hive.server2.proxy.user", "set:hiveconf:hive.server2.proxy.user"])
+def test_a_gateway_has_the_rights_of_the_user_it_acts_as(
+    guarded: ThriftServer, notes: list[str], key: str
+) -> None:
+    connection = act_as(guarded, "gate", "ada", key)
+    with closing(connection), closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT current_user(), id, name FROM shop.items")
+        assert cursor.fetchall() == [("ada", 1, "nail")]
+        with pytest.raises(OperationalError, match=r"user 'ada' may not read vault\.secret"):
+            cursor.execute("SELECT * FROM vault.secret")
+    assert "allowed ada by gate: SELECT current_user(), id, name FROM shop.items" in notes
+
+
+@pytest.mark.parametrize(("user", "other"), [("gate", "root"), ("ada", "bo"), ("nobody", "ada")])
+def test_who_lacks_the_right_acts_as_nobody_else(guarded: ThriftServer, user: str, other: str) -> None:
+    with pytest.raises(OperationalError, match=f"user '{user}' may not act as '{other}'"):
+        act_as(guarded, user, other, "hive.server2.proxy.user")
+
+
+def act_as(server: ThriftServer, user: str, other: str, key: str) -> Any:
+    return hive.connect(
+        "127.0.0.1", server.port, username=user, password="x", auth="CUSTOM", configuration={key: other}
     )
 
 
@@ -190,8 +215,6 @@ def test_a_reader_of_all_reads_no_path_and_writes_nothing(run: Run, statement: s
 
 
 def test_a_missing_table_is_an_error_of_its_own_to_those_who_may_read_it(run: Run) -> None:
-    from pyhive.exc import OperationalError
-
     for user, statement, state in (
         ("cy", "SELECT * FROM shop.nothing", "42S02"),
         ("cy", "SELECT * FROM text.nothing", "42S02"),
@@ -217,8 +240,6 @@ def test_a_missing_table_is_an_error_of_its_own_to_those_who_may_read_it(run: Ru
     ],
 )
 def test_names_of_queries_hide_no_table(run: Run, query: str) -> None:
-    from pyhive.exc import OperationalError
-
     run("root", "INSERT INTO shop.orders VALUES (7, 7, 7)")
     run("bo", "USE shop")
     with pytest.raises(OperationalError) as caught:
@@ -311,7 +332,6 @@ def test_a_connection_begins_with_harmless_settings(
     guarded: ThriftServer, configuration: dict[str, str]
 ) -> None:
     from pyhive import hive
-    from pyhive.exc import OperationalError
 
     options = {"username": "ada", "password": "x", "auth": "CUSTOM"}
     with pytest.raises(OperationalError, match=DENIED):
@@ -322,7 +342,6 @@ def test_a_connection_begins_with_harmless_settings(
 
 def test_variables_of_a_connection_do_not_reach_the_environment(guarded: ThriftServer) -> None:
     from pyhive import hive
-    from pyhive.exc import OperationalError
 
     with (
         closing(

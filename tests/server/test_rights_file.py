@@ -49,6 +49,46 @@ def test_the_rights_of_everybody_come_beside_ones_own(tmp_path: Path) -> None:
     assert not file.rights_of("nobody").has(Right.READER, "sales", "x")
 
 
+def test_groups_have_rights(tmp_path: Path) -> None:
+    file = rights_in(tmp_path, "@analysts = ada, bo\n@analysts: reader sales.*\nada: writer sales.orders\n")
+    assert file.rights_of("ada").has(Right.WRITER, "sales", "orders")
+    assert file.rights_of("ada").has(Right.READER, "sales", "items")
+    assert file.rights_of("bo").has(Right.READER, "sales", "items")
+    assert not file.rights_of("@analysts").has(Right.READER, "other", "x")
+    assert not file.rights_of("cy").has(Right.READER, "sales", "items")
+
+
+def test_who_may_act_as_whom(tmp_path: Path) -> None:
+    file = rights_in(
+        tmp_path,
+        "root: admin *\n@ops = op, root\n@ops: reader logs.*\n@gates = knox\n"
+        "hue: proxy *, reader public.*\n@gates: proxy ada, proxy bo\njump: Proxy @ops\n",
+    )
+    allowed = {
+        (user, other)
+        for user in ("hue", "knox", "jump", "ada")
+        for other in ("ada", "bo", "op", "root", "*", "@ops")
+        if may_act_as(file, user, other)
+    }
+    assert allowed == {
+        *(("hue", other) for other in ("ada", "bo", "op", "*", "@ops")),
+        *(("knox", "ada"), ("knox", "bo"), ("jump", "op"), ("jump", "root")),
+    }
+    with pytest.raises(RightMissingError, match="user 'ada' may not act as 'bo': the right 'proxy bo' is"):
+        file.require_proxy("ada", "bo")
+    # A user of that name has not the rights of the group.
+    assert not file.rights_of("@ops").has(Right.READER, "logs", "x")
+    assert file.rights_of("hue").has(Right.READER, "public", "x")
+
+
+def may_act_as(file: RightsFile, user: str, other: str) -> bool:
+    try:
+        file.require_proxy(user, other)
+    except RightMissingError:
+        return False
+    return True
+
+
 def test_a_missing_right_is_named(tmp_path: Path) -> None:
     ada = rights_in(tmp_path, "ada: reader sales.*\n").rights_of("ada")
     with pytest.raises(RightMissingError) as caught:
@@ -76,6 +116,12 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_grants_nothing(tmp_path:
     ("line", "complaint"),
     [
         ("ada", "no user with rights"),
+        ("@a = ", "a group has users"),
+        ("@a = *", "a group has users, not groups"),
+        ("@a = @b", "a group has users, not groups"),
+        ("@a: reader *", "the group @a is not declared"),
+        ("ada: proxy @a", "the group @a is not declared"),
+        ("ada: proxy", "is not a right and its scope"),
         (": reader *", "no user with rights"),
         ("ada:", "no user with rights"),
         ("ada: reader", "'reader' is not a right and its scope"),
@@ -93,6 +139,11 @@ def test_a_line_that_grants_nothing_is_an_error_with_its_place(
 ) -> None:
     with pytest.raises(SettingsError, match=f"rights, line 2: .*{complaint}"):
         rights_in(tmp_path, f"\n{line}\n")
+
+
+def test_a_group_is_declared_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="rights, line 2: the group @a is declared twice"):
+        rights_in(tmp_path, "@a = ada\n@a = bo\n")
 
 
 @pytest.mark.parametrize(

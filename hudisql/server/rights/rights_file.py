@@ -2,15 +2,16 @@
 
 A line is `user: right scope, right scope, …`: a right is `reader`, `writer` or `admin`, a scope `*` (all),
 `db.*` or `db.table`. The user `*` stands for every user. Each right includes those before it; `admin` is for
-`*` only, since whoever reads by path reads every table. The file is read again when it changes.
+`*` only, since whoever reads by path reads every table. `@group = user, user` declares a group, whose rights
+stand at `@group: …`. `user: proxy other` lets a user act as another one (`hive.server2.proxy.user`), as one
+of a group, or with `*` as everyone but admins. The file is read again when it changes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ from hudisql.errors import RightMissingError, SettingsError
 from hudisql.server.watched_file import WatchedFile
 
 EVERYBODY: Final = "*"
+_GROUP: Final = "@"
+_PROXY: Final = "proxy"
 _HINT: Final = "write `user: reader sales.*, writer sales.orders`, or `user: admin *`; see docs/serving.md"
 _GRANT: Final = re.compile(r"(?P<right>\S+)\s+(?P<database>\*|[^\s.*]+)(?:\.(?P<table>\*|[^\s.*]+))?")
 
@@ -106,32 +109,104 @@ ALL_RIGHTS: Final = UserRights("", (Grant(Right.ADMIN),))
 """Those of every user of a server without rights."""
 
 
+@dataclass
+class _Declared:
+    """What the lines of a file say of users, and of groups by their name with `@`."""
+
+    grants: defaultdict[str, list[Grant]] = field(default_factory=lambda: defaultdict(list))
+    proxied: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    members: dict[str, frozenset[str]] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    """Where a group is first named."""
+
+    def names_of(self, user: str) -> tuple[str, ...]:
+        """The names whose rights a user has: everybody's, those of the user's groups, and its own."""
+        groups = (group for group, members in self.members.items() if user in members)
+        own = () if user == EVERYBODY or user.startswith(_GROUP) else (user,)
+        return (EVERYBODY, *groups, *own)
+
+
 class RightsFile:
     """The rights that a file declares. Raises SettingsError for one that is unreadable or has a bad line."""
 
     def __init__(self, path: Path) -> None:
-        self._grants = WatchedFile(path, "rights", _parse_rights)
+        self._declared = WatchedFile(path, "rights", _parse_rights)
 
     def rights_of(self, user: str) -> UserRights:
         """The rights of a user as the file has them now. Raises RightMissingError if it cannot be read."""
+        declared = self._read()
+        return UserRights(
+            user, tuple(grant for name in declared.names_of(user) for grant in declared.grants.get(name, ()))
+        )
+
+    def require_proxy(self, user: str, other: str) -> None:
+        """Raise RightMissingError unless `user` may act as `other`.
+
+        As `hadoop.proxyuser.<user>.users` and `.groups` of Hadoop, but that `*` leaves admins out.
+        """
+        declared = self._read()
+        allowed = {proxied for name in declared.names_of(user) for proxied in declared.proxied.get(name, ())}
+        named = allowed.intersection(declared.names_of(other)) - {EVERYBODY}
+        if not named and (EVERYBODY not in allowed or self.rights_of(other).is_admin):
+            raise RightMissingError(
+                f"user {user!r} may not act as {other!r}: the right 'proxy {other}' is missing"
+            )
+
+    def _read(self) -> _Declared:
         try:
-            grants = self._grants.value()
+            return self._declared.value()
         except SettingsError as error:
             raise RightMissingError(f"the server cannot read the rights of users: {error.message}") from error
-        return UserRights(user, (*grants.get(EVERYBODY, ()), *grants.get(user, ())))
 
 
-def _parse_rights(path: Path, text: str) -> Mapping[str, tuple[Grant, ...]]:
-    grants: defaultdict[str, tuple[Grant, ...]] = defaultdict(tuple)
+def _parse_rights(path: Path, text: str) -> _Declared:
+    declared = _Declared()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        user, _, scopes = line.partition(":")
         place = f"{path}, line {number}"
-        if not user.strip() or not scopes.strip():
+        if line.lstrip().startswith(_GROUP) and "=" in line:
+            _add_group(declared, place, line)
+            continue
+        user, _, scopes = (part.strip() for part in line.partition(":"))
+        if not user or not scopes:
             raise SettingsError(f"{place}: no user with rights", hint=_HINT)
-        grants[user.strip()] += tuple(_parse_grant(place, scope.strip()) for scope in scopes.split(","))
-    return dict(grants)
+        declared.places.setdefault(user, place)
+        for scope in scopes.split(","):
+            _add_right(declared, place, user, scope.strip())
+    _check_groups(declared)
+    return declared
+
+
+def _add_right(declared: _Declared, place: str, user: str, scope: str) -> None:
+    right, _, proxied = scope.partition(" ")
+    if right.lower() != _PROXY or not proxied.strip():
+        declared.grants[user].append(_parse_grant(place, scope))
+        return
+    declared.places.setdefault(proxied.strip(), place)
+    declared.proxied[user].add(proxied.strip())
+
+
+def _add_group(declared: _Declared, place: str, line: str) -> None:
+    group, _, users = line.strip().partition("=")
+    members = frozenset(filter(None, (user.strip() for user in users.split(","))))
+    if not members or any(user == EVERYBODY or user.startswith(_GROUP) for user in members):
+        raise SettingsError(f"{place}: a group has users, not groups", hint="write `@analysts = ada, bo`")
+    name = group.strip()
+    if name in declared.members:
+        raise SettingsError(
+            f"{place}: the group {name} is declared twice", hint="write its users in one line"
+        )
+    declared.members[name] = members
+
+
+def _check_groups(declared: _Declared) -> None:
+    """Raise SettingsError for a group that has rights, or is named by `proxy`, and is not declared."""
+    for name, place in declared.places.items():
+        if name.startswith(_GROUP) and name not in declared.members:
+            raise SettingsError(
+                f"{place}: the group {name} is not declared", hint=f"write `{name} = ada, bo`"
+            )
 
 
 def _parse_grant(place: str, text: str) -> Grant:
@@ -142,7 +217,8 @@ def _parse_grant(place: str, text: str) -> Grant:
         right = Right[match["right"].upper()]
     except KeyError:
         raise SettingsError(
-            f"{place}: there is no right {match['right']!r}", hint="it is reader, writer or admin"
+            f"{place}: there is no right {match['right']!r}",
+            hint="it is reader, writer, admin or proxy",
         ) from None
     if match["database"] == "*":
         return Grant(right)

@@ -32,20 +32,32 @@ class StatementGuard:
         """The rights of a user now. Raises RightMissingError if their file cannot be read."""
         return self._file.rights_of(user)
 
-    def allow(self, session: Session, user: str, statement: str) -> AllowedStatement:
+    def require_proxy(self, login: str, user: str) -> None:
+        """Raise RightMissingError unless the user who logged in may act as `user`."""
+        try:
+            self._file.require_proxy(login, user)
+        except RightMissingError as error:
+            self._log(f"refused {_one_line(login)}: connect ({_one_line(error.message)})")
+            raise
+        self._log(f"allowed {_one_line(login)}: connect as {_one_line(user)}")
+
+    def allow(self, session: Session, user: str, statement: str, *, login: str) -> AllowedStatement:
         """The statement as it is to be run, with its variables substituted.
+
+        `login` is the user of the connection, for the log: another one if it acts as `user`.
 
         Raises RightMissingError if the user lacks a right, and what the session raises for a bad statement.
         """
+        shown = _one_line(user if login == user else f"{user} by {login}")
         try:
             allowed = self._allowed(session, user, statement)
         except RightMissingError as error:
-            self._log(f"refused {_one_line(user)}: {_one_line(statement)} ({_one_line(error.message)})")
+            self._log(f"refused {shown}: {_one_line(statement)} ({_one_line(error.message)})")
             raise
         except Exception as error:
-            self._log(f"failed {_one_line(user)}: {_one_line(statement)} ({_one_line(str(error))})")
+            self._log(f"failed {shown}: {_one_line(statement)} ({_one_line(str(error))})")
             raise
-        self._log(f"allowed {_one_line(user)}: {_one_line(allowed.text)}")
+        self._log(f"allowed {shown}: {_one_line(allowed.text)}")
         return allowed
 
     def check_setting(self, user: str, name: str) -> None:
