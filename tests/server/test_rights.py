@@ -384,3 +384,13 @@ def test_functions_that_are_not_known_to_be_harmless(spark: Any) -> None:
         *("xpath", "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long"),
         *("xpath_number", "xpath_short", "xpath_string"),
     }
+
+
+@pytest.mark.usefixtures("shared_view")
+def test_views_of_all_sessions_are_listed_to_admins(run: Run) -> None:
+    def names(user: str) -> set[str]:
+        return {row[1] for row in run(user, "SHOW VIEWS IN global_temp")}
+
+    assert names("root") >= {"shared", "shared_frame"}
+    run("cy", "CREATE TEMPORARY VIEW own AS SELECT 1 AS x")
+    assert names("cy") == {"own"}

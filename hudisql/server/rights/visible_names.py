@@ -37,7 +37,9 @@ def only_visible(result: Result, rights: UserRights) -> Result:
             if grant.table is not None:
                 condition &= sf.lower(frame[table]) == grant.table
             shown |= condition
-        shown |= frame["isTemporary"]
+        # A view of all sessions has the name of that database, one of the session none.
+        shown &= ~frame["isTemporary"]
+        shown |= frame["isTemporary"] & (frame[database] == "")
         if _INFORMATION in frame.columns:
             frame = frame.withColumn(_INFORMATION, sf.substring_index(frame[_INFORMATION], _VIEW_TEXT, 1))
     return Result(frame.filter(shown), guard=result.guard)
