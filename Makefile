@@ -46,10 +46,8 @@ release-check: dist ## what is missing for a release of pyproject's version
 	$(BIN)/python scripts/release_check.py
 
 test: $(STAMP) ## everything that CI runs: lint, types, the wheel, tests, Apache Hudi, Apache Hive
-	$(MAKE) --jobs 2 lint oracles
-	$(MAKE) dist
-	$(MAKE) test-fast
-	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
+	$(MAKE) --jobs 2 lint oracles dist
+	$(PYTEST_WORKERS) -m "not soak"
 
 test-unit: $(STAMP) ## the tests without Spark, a metastore, Kafka and oracles, in about a minute
 	$(PYTEST) -m "not spark and not hms and not hive and not oracle and not kafka and not slow and not soak"
