@@ -8,9 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.metadata_table.record_locations import NOT_FOUND
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.metadata_table import open_metadata_table
+from hudisql.table.metadata_table.record_lookup import find_records
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import SHAPES, noted_rows
 
@@ -165,3 +171,12 @@ def _check_record_index(session: Any, oracle: HudiOracle, name: str, path: str, 
     assert [row[:2] for row in ours] == [tuple(row) for row in keys]
     if version == 9:
         assert ours == _rows(oracle, text.format(name))
+    metadata = open_metadata_table(open_table(Storage(), path))
+    assert metadata is not None
+    places = session.sql(f"SELECT id, _hoodie_partition_path, _hoodie_file_name FROM {name}").rows
+    found = find_records(metadata, pa.array([row[0] for row in places] + ["none"]))
+    assert found.numbers[-1] == NOT_FOUND
+    for (_, path, file_name), number in zip(places, found.numbers, strict=False):
+        partition, file_id = found.groups[number]
+        assert partition == path
+        assert file_name.startswith(file_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from hudisql.format.hfile.hfile_encoding import (
     BYTES_PER_CHECKSUM,
     as_bytes,
     as_int,
+    checksums_of_chunks,
     crc32c,
     protobuf_bytes,
     protobuf_fields,
@@ -43,9 +44,12 @@ _VERSION = 3 << 24 | 3  # minor 3 in the high byte, major 3 in the low three
 _COMPRESSION_GZIP = 1
 _COMPRESSION_NONE = 2
 _GZIP_WINDOW = 31  # zlib's number for the gzip format
-_CELL_SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"  # no family, latest timestamp, type Put
+CELL_SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"  # no family, latest timestamp, type Put
 _MVCC = b"\x00"
 DATA_BLOCK_BYTES = 65536
+_TAIL_BYTES = 131072
+_FEW_CHUNKS = 3
+_MOST_BLOCKS_AT_ONCE = 64
 
 
 class ByteSink(Protocol):
@@ -74,6 +78,20 @@ class _Trailer:
     is_compressed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class CellBlock:
+    """The cells of one data block: their bytes, the first and the last key, how many there are, and the bytes
+    of their keys in the form of cells and of their values.
+    """
+
+    cells: bytes | bytearray | memoryview
+    first_key: bytes
+    last_key: bytes
+    count: int
+    key_bytes: int
+    value_bytes: int
+
+
 def write_hfile(
     entries: Iterable[tuple[bytes, bytes]],
     file_info: Mapping[bytes, bytes],
@@ -88,27 +106,42 @@ def write_hfile(
     are in memory. `file_info` is added to the fields that HBase itself writes. `comparator` is the Java class
     named in the trailer. Raises ValueError if keys are not strictly ascending.
     """
-    writer = _BlockWriter(sink)
-    index: list[tuple[bytes, int, int]] = []
+    return write_cell_blocks(_blocks_of(entries, block_bytes), file_info, sink, comparator=comparator)
+
+
+def _blocks_of(entries: Iterable[tuple[bytes, bytes]], block_bytes: int) -> Iterator[CellBlock]:
     block = bytearray()
     first_key = last_key = b""
-    count = key_bytes = value_bytes = data_bytes = 0
+    total = count = key_bytes = value_bytes = 0
     for key, value in entries:
-        if count and key <= last_key:
+        if total and key <= last_key:
             raise ValueError(f"HFile keys must ascend: {key!r} after {last_key!r}")
         if len(block) >= block_bytes:
-            index.append((first_key, *writer.write_block(_DATA_MAGIC, block)))
-            data_bytes += len(block) + _BLOCK_HEADER.size
-            block = bytearray()
+            yield CellBlock(block, first_key, last_key, count, key_bytes, value_bytes)
+            block, count, key_bytes, value_bytes = bytearray(), 0, 0, 0
         if not block:
             first_key = key
         cell_key = _cell_key(key)
         block += struct.pack(">ii", len(cell_key), len(value)) + cell_key + value + _MVCC
-        count, last_key = count + 1, key
+        total, count, last_key = total + 1, count + 1, key
         key_bytes, value_bytes = key_bytes + len(cell_key), value_bytes + len(value)
     if block:
-        index.append((first_key, *writer.write_block(_DATA_MAGIC, block)))
-        data_bytes += len(block) + _BLOCK_HEADER.size
+        yield CellBlock(block, first_key, last_key, count, key_bytes, value_bytes)
+
+
+def write_cell_blocks(
+    blocks: Iterable[CellBlock], file_info: Mapping[bytes, bytes], sink: ByteSink, *, comparator: str
+) -> int:
+    """`write_hfile` of data blocks whose cells stand there already."""
+    writer = _BlockWriter(sink)
+    index: list[tuple[bytes, int, int]] = []
+    last_key = b""
+    count = key_bytes = value_bytes = data_bytes = 0
+    for block in blocks:
+        index.append((block.first_key, *writer.write_block(_DATA_MAGIC, block.cells)))
+        data_bytes += len(block.cells) + _BLOCK_HEADER.size
+        count, last_key = count + block.count, block.last_key
+        key_bytes, value_bytes = key_bytes + block.key_bytes, value_bytes + block.value_bytes
 
     root = b"".join(
         struct.pack(">qi", offset, size) + encode_hadoop_varint(len(key) + 12) + _cell_key(key)
@@ -162,7 +195,7 @@ class _BlockWriter:
         self._sink.write(data)
         self.position += len(data)
 
-    def write_block(self, magic: bytes, data: bytes | bytearray) -> tuple[int, int]:
+    def write_block(self, magic: bytes, data: bytes | bytearray | memoryview) -> tuple[int, int]:
         """Write one block; returns its offset and its size on disk with header and checksums."""
         offset = self.position
         on_disk = _BLOCK_HEADER.size + len(data)
@@ -176,19 +209,23 @@ class _BlockWriter:
             BYTES_PER_CHECKSUM,
             on_disk,
         )
-        self.write(header + data + _checksums(header + data))
+        content = b"".join((header, data))
+        self.write(content)
+        self.write(_checksums(content))
         self._previous[magic] = offset
         return offset, self.position - offset
 
 
 def _checksums(content: bytes) -> bytes:
+    if len(content) > _FEW_CHUNKS * BYTES_PER_CHECKSUM:
+        return checksums_of_chunks(content)
     view = memoryview(content)
     starts = range(0, len(content), BYTES_PER_CHECKSUM)
     return b"".join(struct.pack(">I", crc32c(view[start : start + BYTES_PER_CHECKSUM])) for start in starts)
 
 
 def _cell_key(key: bytes) -> bytes:
-    return struct.pack(">h", len(key)) + key + _CELL_SUFFIX
+    return struct.pack(">h", len(key)) + key + CELL_SUFFIX
 
 
 def _file_info_block(file_info: Mapping[bytes, bytes]) -> bytes:
@@ -210,6 +247,18 @@ def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
     return trailer.ljust(_TRAILER_BYTES - 4, b"\x00") + struct.pack(">I", _VERSION)
 
 
+def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring numbers of those that ascend, at most a few together."""
+    run: list[int] = []
+    for number in numbers:
+        if run and (number != run[-1] + 1 or len(run) == _MOST_BLOCKS_AT_ONCE):
+            yield run
+            run = []
+        run.append(number)
+    if run:
+        yield run
+
+
 class HFileReader:
     """Reads keys and values of one HFile block by block, and verifies checksums if the file has them.
 
@@ -223,10 +272,12 @@ class HFileReader:
         self._name = name
         if length < _TRAILER_BYTES:
             raise CorruptTableError(f"{name} is not an HFile: {length} bytes are less than its trailer")
+        # One read for the trailer, the file info and the index of all but very large files.
+        self._ahead = self._tail = self._part(max(0, length - _TAIL_BYTES), length)
         self._trailer = self._read_trailer(length - _TRAILER_BYTES)
         self._body_bytes = length - _TRAILER_BYTES
         self._blocks = self._read_root_index()
-        self._first_keys = [key for key, _, _ in self._blocks]
+        self.first_keys = [key for key, _, _ in self._blocks]
 
     def read_file_info(self) -> dict[bytes, bytes]:
         """The file-info block as a mapping."""
@@ -243,6 +294,14 @@ class HFileReader:
             raise self._corrupt("its file info cannot be decoded") from error
         return file_info
 
+    def cells_of_blocks(self, numbers: Sequence[int]) -> Iterator[bytes]:
+        """The cells of the data blocks with these numbers, which ascend; neighbours are read at once."""
+        for run in _runs(numbers):
+            _, last, size = self._blocks[run[-1]]
+            self._ahead = self._part(self._blocks[run[0]][1], last + size)
+            for number in run:
+                yield self._read_block(self._blocks[number][1], _DATA_MAGIC)[1]
+
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         """All `(key, value)` pairs in key order."""
         for _, offset, _ in self._blocks:
@@ -253,7 +312,7 @@ class HFileReader:
         wanted: dict[int, set[bytes]] = {}
         for key in keys:
             # The index key of a block may be shorter than its first key but is above all keys before it.
-            wanted.setdefault(bisect_right(self._first_keys, key) - 1, set()).add(key)
+            wanted.setdefault(bisect_right(self.first_keys, key) - 1, set()).add(key)
         for number in sorted(wanted):
             if number >= 0:
                 block_keys = wanted[number]
@@ -267,9 +326,9 @@ class HFileReader:
         """
         wanted: dict[int, set[bytes]] = {}
         for prefix in prefixes:
-            start = max(bisect_right(self._first_keys, prefix) - 1, 0)
-            for number in range(start, len(self._first_keys)):
-                first = self._first_keys[number]
+            start = max(bisect_right(self.first_keys, prefix) - 1, 0)
+            for number in range(start, len(self.first_keys)):
+                first = self.first_keys[number]
                 if first > prefix and not first.startswith(prefix):
                     break
                 wanted.setdefault(number, set()).add(prefix)
@@ -367,11 +426,19 @@ class HFileReader:
     def _read(self, offset: int, count: int) -> bytes:
         if offset < 0:
             raise self._corrupt(f"it points to offset {offset}")
+        for start, content in (self._ahead, self._tail):
+            if start <= offset and offset + count <= start + len(content):
+                return content[offset - start : offset - start + count]
         self._source.seek(offset)
         data = self._source.read(count)
         if len(data) != count:
             raise self._corrupt(f"it ends within the block at {offset}")
         return data
+
+    def _part(self, start: int, stop: int) -> tuple[int, bytes]:
+        """The bytes from `start` to `stop`, less if the file ends before."""
+        self._source.seek(start)
+        return start, self._source.read(stop - start)
 
     def _corrupt(self, what: str) -> CorruptTableError:
         return CorruptTableError(

@@ -44,6 +44,24 @@ def crc32c(data: bytes | memoryview) -> int:
     return last ^ 0xFFFFFFFF
 
 
+def checksums_of_chunks(content: bytes) -> bytes:
+    """The CRC-32C of each chunk of 16,384 bytes as big-endian numbers, by compiled code."""
+    from hudisql.format.hfile import hfile_kernels
+
+    found = np.empty(-(-len(content) // BYTES_PER_CHECKSUM), np.uint32)
+    data = np.frombuffer(content, np.uint8)
+    hfile_kernels.checksums(data, BYTES_PER_CHECKSUM, _chunk_tables(), found)
+    return found.astype(">u4").tobytes()
+
+
+@cache
+def _chunk_tables() -> npt.NDArray[np.uint32]:
+    from hudisql.format.hfile import hfile_kernels
+
+    tables: npt.NDArray[np.uint32] = hfile_kernels.checksum_tables()
+    return tables
+
+
 @cache
 def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
     """The CRCs of bytes by position in a segment, and of remaining bytes by the segments behind them."""

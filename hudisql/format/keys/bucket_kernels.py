@@ -40,6 +40,13 @@ def _java_hash(data, start, stop):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def text_hashes(offsets, data, hashes):  # type: ignore[no-untyped-def]
+    """Java's `String.hashCode` of each text."""
+    for key in range(len(hashes)):
+        hashes[key] = _java_hash(data, offsets[key], offsets[key + 1])
+
+
+@compiled
 def _is_one_of(data, start, stop, offsets, texts):  # type: ignore[no-untyped-def]
     for number in range(len(offsets) - 1):
         first = offsets[number]

@@ -1,4 +1,4 @@
-"""64-bit hashes of record keys, the same in all processes.
+"""Hashes of record keys, the same in all processes.
 
 Whole columns are hashed by compiled code over Arrow's buffers, which is loaded when it is first needed.
 """
@@ -39,6 +39,15 @@ def xxhash64(keys: pa.Array, seed: int = 0) -> Hashes:
     offsets, data = string_buffers(keys)
     hashes = np.empty(len(keys), np.uint64)
     xxhashes(offsets, data, np.uint64(seed), hashes)
+    return hashes
+
+
+def java_hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
+    """Java's `String.hashCode` of each key."""
+    from hudisql.format.keys.bucket_kernels import text_hashes
+
+    hashes = np.empty(len(keys), np.uint32)
+    text_hashes(*string_buffers(keys), hashes)
     return hashes
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudisql.format.keys.key_hashes import xxhash64
+from hudisql.format.keys.key_hashes import java_hashes, xxhash64
 from hudisql.format.metadata_table.metadata_records import NON_PARTITIONED
 
 _SEED: Final = 0xFFFFFFFFDABADABA
@@ -41,17 +41,8 @@ def file_key_part(name: str) -> str:
     return base64.b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest()).decode()
 
 
-def file_groups_of(keys: Sequence[str], groups: int) -> npt.NDArray[np.int64]:
-    """The number of the file group, from 0 on, that holds each of the keys, which are ASCII texts."""
-    if groups == 1 or not keys:
-        return np.zeros(len(keys), np.int64)
-    hashes = np.zeros(len(keys), np.int32)
-    lengths = np.array([len(key) for key in keys])
-    letters = np.array([key.encode("ascii") for key in keys])
-    codes = letters.view(np.uint8).reshape(len(keys), -1)
-    for position in range(codes.shape[1]):
-        following = hashes * np.int32(31) + codes[:, position].astype(np.int32)
-        hashes = np.where(position < lengths, following, hashes)
-    # Java's abs of the least int is itself, whose remainder is then taken without its sign.
-    positive = np.where(hashes == np.iinfo(np.int32).min, hashes, np.abs(hashes)).astype(np.int64)
-    return np.abs(np.fmod(positive, groups)).astype(np.int64)
+def file_groups_of(keys: pa.Array, groups: int) -> npt.NDArray[np.int64]:
+    """The number of the file group, from 0 on, that holds each of the keys (texts)."""
+    hashes = java_hashes(keys).view(np.int32).astype(np.int64)
+    # Java's abs of the least int is itself, whose remainder is then taken without its sign: as here.
+    return np.abs(hashes) % groups

@@ -20,6 +20,8 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.avro.avro_program import program_of
 from hudisql.format.avro.avro_rows import decode_rows
 from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.hfile.hfile_cells import Cells, cells_near, read_cells
+from hudisql.format.keys.key_table import KeyTable
 
 FILES: Final = "files"
 COLUMN_STATS: Final = "column_stats"
@@ -69,29 +71,51 @@ def read_metadata_records(
     `keys` may also be what the keys begin with. `name` stands in errors. Raises CorruptTableError,
     UnsupportedTableError.
     """
+    cells = _cells_with_prefixes(reader, keys or ()) if are_prefixes else chosen_cells(reader, keys)
+    return MetadataRecords(cells.keys.cast(pa.string()), decode_values(reader, index, name, cells.values))
+
+
+def chosen_cells(reader: HFileReader, keys: Collection[str] | pa.Array | None) -> Cells:
+    """The cells of these keys (None: all), whose blocks alone are read. Raises CorruptTableError."""
     if keys is None:
-        found = list(reader.entries())
-    else:
-        find = reader.find_prefixes if are_prefixes else reader.find
-        found = list(find([key.encode() for key in keys]))
+        return read_cells(reader)
+    wanted = keys if isinstance(keys, pa.Array) else pa.array(keys, pa.string())
+    cells = cells_near(reader, wanted)
+    is_wanted = pa.array(KeyTable(wanted).find(cells.keys) >= 0)
+    return Cells(cells.keys.filter(is_wanted), cells.values.filter(is_wanted))
+
+
+def decode_values(reader: HFileReader, index: str, name: str, records: pa.LargeBinaryArray) -> pa.Array:
+    """What the index has of each of these records of the file. Raises CorruptTableError naming `name`."""
     schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
     try:
-        values = _decode(schema_text, _FIELD_OF_INDEX[index], [value for _, value in found])
-        return MetadataRecords(pa.array([key.decode() for key, _ in found], pa.string()), values)
-    except (CorruptTableError, UnicodeDecodeError) as error:
+        return _decode(schema_text, _FIELD_OF_INDEX[index], records)
+    except CorruptTableError as error:
         raise CorruptTableError(
             f"cannot read {name}: its records are not those of a metadata table ({error})"
         ) from error
 
 
-def _decode(schema_text: str, field: str, records: Sequence[bytes]) -> pa.Array:
+def _cells_with_prefixes(reader: HFileReader, prefixes: Collection[str]) -> Cells:
+    found = list(reader.find_prefixes([prefix.encode() for prefix in prefixes]))
+    keys, values = zip(*found, strict=True) if found else ((), ())
+    return Cells(pa.array(keys, pa.binary()).cast(pa.string()), pa.array(values, pa.large_binary()))
+
+
+def _decode(schema_text: str, field: str, records: pa.LargeBinaryArray) -> pa.Array:
     known = {avro_node.name for avro_node in program_of(schema_text).fields}
     if field not in known:
         return pa.nulls(len(records))
-    ends = np.cumsum([len(record) for record in records], dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
-    data = np.frombuffer(b"".join(records), np.uint8)
-    return decode_rows(data, starts, ends, schema_text, {field}).column(0)
+    _, offset_buffer, data_buffer = records.buffers()
+    if not len(records) or data_buffer is None:
+        offsets, data = np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    else:
+        first, stop = records.offset, records.offset + len(records) + 1
+        offsets, data = (
+            np.frombuffer(offset_buffer, np.int64)[first:stop],
+            np.frombuffer(data_buffer, np.uint8),
+        )
+    return decode_rows(data, offsets[:-1], offsets[1:], schema_text, {field}).column(0)
 
 
 def deleted_records(keys: pa.Array) -> MetadataRecords:

@@ -14,15 +14,17 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudisql.format.avro.avro_container import load_codec
-from hudisql.format.hfile.hfile import HFileReader, write_hfile
+from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.hfile.hfile_cells import EncodedCells, key_order, write_cells
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
+from hudisql.format.metadata_table.record_locations import FileGroup, location_value
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
 _SCHEMA: Final = b"schema"
 _COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _MODEL: Final = "org.apache.hudi.avro.model"
-_PARTITION_LIST, _FILES, _COLUMN_STATS, _PARTITION_STATS = 1, 2, 3, 6
+_PARTITION_LIST, _FILES, _COLUMN_STATS, _RECORD_INDEX, _PARTITION_STATS = 1, 2, 3, 5, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +91,21 @@ def _encode(record: Mapping[str, Any]) -> bytes:
     return load_codec(_SCHEMA_RECORD).encode_body({"key": "", **record})
 
 
-def encode_metadata_file(records: Mapping[str, bytes]) -> bytes:
+def encode_location(group: FileGroup, inserted: int) -> bytes:
+    """The record of `record_index` of every key that is put into a file group at this time (ms)."""
+    return _encode({"type": _RECORD_INDEX, "recordIndexMetadata": location_value(group, inserted)})
+
+
+def encode_metadata_file(records: EncodedCells) -> bytes:
     """An HFile with these records by key, as base files are and data blocks of logs hold."""
     content = io.BytesIO()
-    entries = sorted((key.encode(), record) for key, record in records.items())
     info = {_SCHEMA: load_codec(_SCHEMA_RECORD).schema_text.encode()}
-    write_hfile(entries, info, content, comparator=_COMPARATOR)
+    write_cells(records, info, content, comparator=_COMPARATOR)
     return content.getvalue()
 
 
 def metadata_blocks(
-    records: Mapping[str, bytes], deleted: Sequence[str], index: str, instant_time: str
+    records: EncodedCells, deleted: pa.Array, index: str, instant_time: str
 ) -> list[LogBlock]:
     """The blocks of one log file: the records, then the deleted keys of the partition `index`."""
     header: dict[int, str] = {
@@ -107,10 +113,10 @@ def metadata_blocks(
         HeaderKey.SCHEMA: load_codec(_SCHEMA_RECORD).schema_text,
     }
     blocks = []
-    if records:
+    if len(records):
         blocks.append(LogBlock(BlockType.HFILE_DATA, header, encode_metadata_file(records)))
-    if deleted:
-        keys = pa.array(sorted(deleted), pa.string())
+    if len(deleted):
+        keys = deleted.take(pa.array(key_order(deleted)))
         blocks.append(LogBlock(BlockType.DELETE, header, encode_delete_records(keys, index)))
     return blocks
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.schema.meta_columns import RECORD_KEY
-from hudisql.read.merge.key_table import KeyTable
 from hudisql.read.merge.merge_mode import RecordMergeMode
 from hudisql.read.merge.merged_log_scanner import LogRecords
 from hudisql.read.merge.partial_update import fill_from, lacking_columns

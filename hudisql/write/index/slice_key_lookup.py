@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.keys.bloom_filter import parse_bloom_filter
+from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.schema import meta_columns
-from hudisql.read.merge.key_table import KeyTable
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
+from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import (
     file_groups_of,
     file_key_part,
@@ -75,10 +77,10 @@ _WRITE_TOKEN: Final = "0-0-0"
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdate:
-    """The new records of an index by key, and the keys that it loses."""
+    """The new records of an index, and the keys (texts) that it loses."""
 
-    records: Mapping[str, bytes] = field(default_factory=dict)
-    deleted: tuple[str, ...] = ()
+    records: EncodedCells = field(default_factory=lambda: cells_of({}))
+    deleted: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
 
 
 IndexUpdates = Mapping[str, IndexUpdate]
@@ -99,7 +101,8 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         return None
     indexes = table.properties.metadata_partitions
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
-    updates = {FILES: IndexUpdate(file_records({path: _sizes(stats) for path, stats in written.items()}))}
+    sizes = {path: _sizes(stats) for path, stats in written.items()}
+    updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
     definition = read_index_definitions(table).get(COLUMN_STATS)
     if definition is not None and commit.schema:
         written_types = digest_of_types(arrow_from_avro(commit.schema), definition.columns)
@@ -156,7 +159,7 @@ def write_clean(
     gone = [_key(path) for path in emptied]
     records = {key: encode_file_list({}, deleted=found) for key, found in names.items()}
     records[ALL_PARTITIONS] = encode_partition_list([], deleted=gone)
-    updates = {FILES: IndexUpdate(records)}
+    updates = {FILES: IndexUpdate(cells_of(records))}
     definition = read_index_definitions(table).get(COLUMN_STATS)
     if COLUMN_STATS in metadata.indexes and definition is not None:
         columns = key_parts(definition.columns)
@@ -166,7 +169,7 @@ def write_clean(
             for name in found
             for column in columns.values()
         ]
-        updates[COLUMN_STATS] = IndexUpdate(deleted=tuple(keys))
+        updates[COLUMN_STATS] = IndexUpdate(deleted=pa.array(keys, pa.string()))
     _write_deltacommit(metadata, instant_time, updates)
 
 
@@ -255,9 +258,9 @@ def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str
             key = f"{columns[column]}{partition}"
             merged = mergeable_range(merged_ranges(ranges))
             of_partitions[key] = encode_range(merged, path, of_partition=True)
-    updates = {COLUMN_STATS: IndexUpdate(of_files)}
+    updates = {COLUMN_STATS: IndexUpdate(cells_of(of_files))}
     if with_partitions:
-        updates[PARTITION_STATS] = IndexUpdate(of_partitions)
+        updates[PARTITION_STATS] = IndexUpdate(cells_of(of_partitions))
     return updates
 
 
@@ -276,7 +279,7 @@ def _write_deltacommit(metadata: MetadataTable, instant_time: str, updates: Inde
     stats = {
         index: tuple(_write_index(metadata, index, instant_time, update))
         for index, update in updates.items()
-        if update.records or update.deleted
+        if len(update.records) or len(update.deleted)
     }
     complete_in_metadata_table(
         metadata, inflight, CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
@@ -322,7 +325,7 @@ def write_base_file(
     index: str,
     file_id: str,
     instant_time: str,
-    records: Mapping[str, bytes],
+    records: EncodedCells,
 ) -> WriteStat:
     """Write the base file of a file group of the metadata table at `base_path`. Raises StorageError."""
     content = encode_metadata_file(records)
@@ -354,20 +357,12 @@ def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
     return sorted({base.file_id for base in (*bases, *logs) if base is not None})
 
 
-def _by_group(
-    update: IndexUpdate, file_ids: Sequence[str]
-) -> Iterable[tuple[str, dict[str, bytes], list[str]]]:
-    keys = [*update.records, *update.deleted]
-    numbers = file_groups_of(keys, len(file_ids)).tolist()
-    records: dict[int, dict[str, bytes]] = defaultdict(dict)
-    deleted: dict[int, list[str]] = defaultdict(list)
-    for key, number in zip(keys, numbers, strict=True):
-        if key in update.records:
-            records[number][key] = update.records[key]
-        else:
-            deleted[number].append(key)
-    for number in sorted({*records, *deleted}):
-        yield file_ids[number], records[number], deleted[number]
+def _by_group(update: IndexUpdate, file_ids: Sequence[str]) -> Iterable[tuple[str, EncodedCells, pa.Array]]:
+    of_records = file_groups_of(update.records.keys, len(file_ids))
+    of_deleted = file_groups_of(update.deleted, len(file_ids))
+    for number in np.union1d(of_records, of_deleted).tolist():
+        records = update.records.take(np.flatnonzero(of_records == number))
+        yield file_ids[number], records, update.deleted.filter(pa.array(of_deleted == number))
 
 
 def undo_deltacommit(table: HudiTable, instant_time: str) -> None:

@@ -14,6 +14,7 @@ from io import BytesIO
 from typing import Final
 
 from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
@@ -79,7 +80,7 @@ def _compact(metadata: MetadataTable) -> None:
     inflight = _begin(metadata, _plan(planned))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
-        records = _merged(index, found)
+        records = cells_of(_merged(index, found))
         stats[index].append(
             write_base_file(
                 metadata.own.storage, metadata.own.base_path, index, file_id, inflight.timestamp, records

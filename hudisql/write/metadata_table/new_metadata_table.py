@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
 from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
@@ -112,7 +114,7 @@ def create_metadata_table(
         table = table.reopened()
     fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
     sizes = _listed_files(table)
-    updates: dict[str, Mapping[str, bytes]] = {FILES: file_records(sizes)}
+    updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
     of_statistics = statistics_updates(
         measure(table, _measured_files(table, fields)),
         # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
@@ -204,7 +206,7 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
-def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns: tuple[str, ...]) -> int:
+def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple[str, ...]) -> int:
     """Write the files of the metadata table, then name it in the table's properties.
 
     Returns the bytes of its base files.
@@ -235,17 +237,16 @@ def _write(table: HudiTable, updates: Mapping[str, Mapping[str, bytes]], columns
     return sum(stat.file_size_in_bytes for stat in commit.write_stats)
 
 
-def _write_index(table: HudiTable, index: str, records: Mapping[str, bytes]) -> Iterator[WriteStat]:
+def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterator[WriteStat]:
     """Write the base files of an index, also of groups without records."""
     storage, base_path = table.storage, metadata_table_directory(table.base_path)
     directory = join(base_path, index)
     marker = render_partition_metadata(PartitionMetadata(_FIRST_INSTANT, 1), datetime.now(UTC))
     storage.write(join(directory, PARTITION_METADATA_FILE), marker)
     prefix, groups = _PREFIXES[index]
-    keys = list(records)
-    numbers = file_groups_of(keys, groups).tolist()
+    numbers = file_groups_of(records.keys, groups)
     for group in range(groups):
-        own = {key: records[key] for key, number in zip(keys, numbers, strict=True) if number == group}
+        own = records.take(np.flatnonzero(numbers == group))
         file_id = f"{prefix}-{group:04}-0"
         stat = write_base_file(storage, base_path, index, file_id, _FIRST_INSTANT, own)
         yield replace(stat, num_inserts=stat.num_writes)

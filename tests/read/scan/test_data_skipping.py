@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hudisql.format.hfile.hfile import HFileReader
+from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.column_bounds import bounds_by_key, merged_bounds
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, read_metadata_records
 from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, encode_range
@@ -146,7 +147,7 @@ def _read_back(field: pa.Field, ranges: list[Any]) -> Any:
     """The bounds that a reader finds if each of the ranges is in a layer of its own."""
     layers = []
     for found in ranges:
-        content = encode_metadata_file({"key": encode_range(found, "file")})
+        content = encode_metadata_file(cells_of({"key": encode_range(found, "file")}))
         reader = HFileReader(BytesIO(content), len(content))
         layers.append(read_metadata_records(reader, COLUMN_STATS, "test", ["k"], are_prefixes=True))
     return bounds_by_key(layers, field)["key"]
@@ -163,7 +164,7 @@ def _may_match(predicate: Predicate, bounds: dict[str, Any]) -> bool:
 
 def test_prefixes_read_only_their_blocks() -> None:
     records = {f"{letter}{number:04}": b"x" * 200 for letter in "abcdef" for number in range(600)}
-    content = encode_metadata_file(records)
+    content = encode_metadata_file(cells_of(records))
     source = _CountedSource(content)
     reader = HFileReader(source, len(content))
     opened = source.read_bytes

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.format.keys.key_hashes import murmur_hash64
-from hudisql.read.merge.key_table import KeyTable
+from hudisql.format.keys.key_table import KeyTable
 
 TEXTS = st.text(max_size=6)
 

@@ -17,23 +17,23 @@ _NOT_FOUND = -1
 
 
 class KeyTable:
-    """Looks up the values of a column among `keys` (distinct, not null)."""
+    """Looks up the values of a column among `keys` (not null); of equal keys the first one is found."""
 
     def __init__(self, keys: pa.StringArray) -> None:
-        from hudisql.read.merge import log_kernels
+        from hudisql.format.keys import key_table_kernels
 
         self._offsets, self._data = string_buffers(keys)
         self._hashes = murmur_hash64(keys)
         self._table = np.full(1 << max(4, (2 * len(keys)).bit_length()), _NOT_FOUND, np.int32)
-        log_kernels.fill_table(self._hashes, self._table)
+        key_table_kernels.fill_table(self._hashes, self._table)
 
     def find(self, column: pa.StringArray) -> npt.NDArray[np.int64]:
         """For each row the number of its key, -1 if there is none."""
-        from hudisql.read.merge import log_kernels
+        from hudisql.format.keys import key_table_kernels
 
         found = np.empty(len(column), np.int64)
         wanted = *string_buffers(column), murmur_hash64(column)
-        log_kernels.look_up(self._offsets, self._data, self._hashes, self._table, *wanted, found)
+        key_table_kernels.look_up(self._offsets, self._data, self._hashes, self._table, *wanted, found)
         if column.null_count:
             found[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NOT_FOUND
         return found

@@ -1,0 +1,187 @@
+"""The cells of HFiles as columns: many keys and values at once, without a Python object for each.
+
+The values of a file of an index repeat much, so they are written as numbers of distinct ones. Knows no
+file system and nothing of what keys and values mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.hfile.hfile import (
+    CELL_SUFFIX,
+    DATA_BLOCK_BYTES,
+    ByteSink,
+    CellBlock,
+    HFileReader,
+    write_cell_blocks,
+)
+from hudisql.format.keys.bloom_filter import string_buffers
+
+_Numbers = npt.NDArray[np.int64]
+_Bytes = npt.NDArray[np.uint8]
+_HEAD_BYTES = 10  # the lengths of key, value and row
+_MVCC = b"\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Keys (texts) and values (bytes) in the order of the file."""
+
+    keys: pa.Array
+    values: pa.Array
+
+
+def read_cells(reader: HFileReader) -> Cells:
+    """All cells of a file. Raises CorruptTableError."""
+    return _cells(reader.cells_of_blocks(range(len(reader.first_keys))))
+
+
+def cells_near(reader: HFileReader, keys: pa.Array) -> Cells:
+    """The cells of the blocks that may hold these keys; others are not read. Raises CorruptTableError."""
+    from hudisql.format.hfile import hfile_kernels
+
+    numbers = np.empty(len(keys), np.int64)
+    hfile_kernels.numbers_of_blocks(*_buffers(reader.first_keys), *string_buffers(keys), numbers)
+    # The index key of a block may be shorter than its first key but is above all keys before it.
+    return _cells(reader.cells_of_blocks([number for number in np.unique(numbers).tolist() if number >= 0]))
+
+
+def _cells(blocks: Iterable[bytes]) -> Cells:
+    from hudisql.format.hfile import hfile_kernels
+
+    found: list[tuple[_Bytes, int, int, int]] = []
+    for content in blocks:
+        data = np.frombuffer(content, np.uint8)
+        counts = hfile_kernels.count_cells(data, len(data))
+        if counts[0] < 0:
+            raise CorruptTableError("a data block of an HFile has an entry beyond its end")
+        found.append((data, *counts))
+    cells, key_bytes, value_bytes = (sum(each[part] for each in found) for part in (1, 2, 3))
+    key_offsets, value_offsets = np.zeros(cells + 1, np.int64), np.zeros(cells + 1, np.int64)
+    keys, values = np.empty(key_bytes, np.uint8), np.empty(value_bytes, np.uint8)
+    first = 0
+    for data, count, _, _ in found:
+        hfile_kernels.copy_cells(data, len(data), first, key_offsets, keys, value_offsets, values)
+        first += count
+    try:
+        text = _array(pa.large_string(), key_offsets, keys)
+        text.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptTableError(f"the keys of an HFile are no texts: {error}") from error
+    return Cells(text, _array(pa.large_binary(), value_offsets, values))
+
+
+def _array(kind: pa.DataType, offsets: _Numbers, data: _Bytes) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _buffers(values: Sequence[bytes]) -> tuple[_Numbers, _Bytes]:
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    return offsets, np.frombuffer(b"".join(values) or b"\0", np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedCells:
+    """Keys (texts, each once, in any order), and for each the number of its value among `values`."""
+
+    keys: pa.Array
+    numbers: _Numbers
+    values: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: _Numbers) -> EncodedCells:
+        """Those of these rows."""
+        return EncodedCells(self.keys.take(pa.array(rows)), self.numbers[rows], self.values)
+
+
+def cells_of(entries: Mapping[str, bytes]) -> EncodedCells:
+    """Cells of a few values by key."""
+    keys = pa.array(list(entries), pa.string())
+    return EncodedCells(keys, np.arange(len(entries)), list(entries.values()))
+
+
+def write_cells(
+    cells: EncodedCells,
+    file_info: Mapping[bytes, bytes],
+    sink: ByteSink,
+    *,
+    comparator: str,
+    block_bytes: int = DATA_BLOCK_BYTES,
+) -> int:
+    """`write_hfile` of cells, which are sorted here. Raises ValueError if a key occurs twice."""
+    blocks = _blocks(cells, block_bytes)
+    return write_cell_blocks(blocks, file_info, sink, comparator=comparator)
+
+
+def _blocks(cells: EncodedCells, block_bytes: int) -> Iterator[CellBlock]:
+    from hudisql.format.hfile import hfile_kernels
+
+    if not len(cells):
+        return
+    offsets, data = string_buffers(cells.keys)
+    order = key_order(cells.keys)
+    tail_offsets, tails = _buffers([CELL_SUFFIX + value + _MVCC for value in cells.values])
+    key_bytes = np.diff(offsets)[order] + 2 + len(CELL_SUFFIX)
+    tail_bytes = np.diff(tail_offsets)[cells.numbers[order]]
+    ends = np.cumsum(np.diff(offsets)[order] + tail_bytes + _HEAD_BYTES)
+    start, written = 0, 0
+    while start < len(order):
+        stop = min(int(np.searchsorted(ends, written + block_bytes)) + 1, len(order))
+        out = np.empty(int(ends[stop - 1]) - written, np.uint8)
+        rows = order[start:stop]
+        written_cells = (cells.numbers, tail_offsets, tails, len(CELL_SUFFIX), out)
+        hfile_kernels.write_cells(offsets, data, rows, *written_cells)
+        first, last = rows[0], rows[-1]
+        yield CellBlock(
+            out.data,
+            bytes(data[offsets[first] : offsets[first + 1]]),
+            bytes(data[offsets[last] : offsets[last + 1]]),
+            len(rows),
+            int(key_bytes[start:stop].sum()),
+            int(tail_bytes[start:stop].sum()) - len(rows) * (len(CELL_SUFFIX) + 1),
+        )
+        start, written = stop, int(ends[stop - 1])
+
+
+def key_order(keys: pa.Array) -> _Numbers:
+    """The order of the keys by their bytes, faster than Arrow's. Raises ValueError if one occurs twice."""
+    from hudisql.format.hfile import hfile_kernels
+
+    if len(keys) < 2:
+        return np.arange(len(keys))
+    offsets, data = string_buffers(keys)
+    skipped, longest = hfile_kernels.common_start(offsets, data), int(np.diff(offsets).max())
+    words = np.empty(len(keys), np.uint64)
+    hfile_kernels.words_of(offsets, data, skipped, words)
+    order = np.argsort(words, kind="stable")
+    ties = words[order][1:] == words[order][:-1]
+    if not ties.any():
+        return order
+    is_tied = np.zeros(len(keys), np.bool_)
+    is_tied[1:] |= ties
+    is_tied[:-1] |= ties
+    rows = order[is_tied]
+    tied = keys.take(pa.array(rows))
+    offsets, data = string_buffers(tied)
+    further = [words[rows]]
+    for start in range(skipped + 8, longest, 8):
+        word = np.empty(len(rows), np.uint64)
+        hfile_kernels.words_of(offsets, data, start, word)
+        further.append(word)
+    # Zeros stand behind short keys.
+    further.append(np.diff(offsets).astype(np.uint64))
+    sorted_ties = np.lexsort(further[::-1])
+    if not hfile_kernels.rises_strictly(offsets, data, sorted_ties):
+        raise ValueError("HFile keys must ascend: a key occurs twice")
+    order[is_tied] = rows[sorted_ties]
+    return order
