@@ -36,7 +36,7 @@ FileGroup = tuple[str, str]
 class RecordLocations:
     """Where keys are: for each the number of its file group among `groups`, NOT_FOUND for an unknown key.
 
-    `inserted` is when the key came, in milliseconds since 1970 as the writer's clock told it.
+    `inserted` is when the key came, in milliseconds since 1970 by the writer's clock.
     """
 
     groups: tuple[FileGroup, ...]

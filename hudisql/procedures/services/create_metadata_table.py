@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import open_table_call
-from hudisql.procedures.registry import NamedTableArguments, procedure
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -24,21 +25,40 @@ class CreateMetadataTableRow:
     statistics: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class CreateMetadataTableArguments(NamedTableArguments):
+    """Parameters of the procedure."""
+
+    indexes: str = parameter(
+        "", help="record_index for a record index, too; the other indexes are always made and may be named"
+    )
+
+
 @procedure("Makes the metadata table of a table of version 9, with right statistics of bootstrapped files.")
 def create_metadata_table(
-    context: Context, arguments: NamedTableArguments
+    context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
     """One row. A metadata table that is there is replaced.
 
-    Raises NoSuchTableError, UnsupportedTableError for other versions and while another writer may be active,
+    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for other
+    versions and while another writer may be active,
     SourceChangedError, StorageError.
     """
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
     from hudisql.write.metadata_table.measured_files import measure_in_tasks
+    from hudisql.write.metadata_table.new_metadata_table import ALWAYS_MADE
     from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
     from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
     from hudisql.write.transaction.lock import hold_lock
 
+    named = {name.strip().lower() for name in arguments.indexes.split(",") if name.strip()}
+    unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
+    if unknown:
+        raise InvalidArgumentError(
+            f"hudisql makes no index '{unknown[0]}'",
+            hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
+        )
     call = open_table_call(context, arguments.table)
     check_writable(call.table, "UPSERT")
     concurrency = call.concurrency()
@@ -47,7 +67,7 @@ def create_metadata_table(
         table = call.table.reopened()
         if roll_back_failed_writes(table, concurrency):
             table = table.reopened()
-        metadata_table = create(table, measure)
+        metadata_table = create(table, measure, with_record_index=RECORD_INDEX in named)
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))
     row = CreateMetadataTableRow(
         f"Created Metadata Table in {place}",

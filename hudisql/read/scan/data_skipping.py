@@ -25,8 +25,8 @@ from hudisql.format.metadata_table.metadata_records import (
     PARTITION_STATS,
     MetadataRecords,
 )
+from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.metadata_table.value_types import value_kind
-from hudisql.format.timeline.instant import DELTA_COMMIT
 from hudisql.read.files.predicates import (
     ColumnPath,
     ColumnStatistics,
@@ -35,6 +35,7 @@ from hudisql.read.files.predicates import (
     may_match,
     restrict_predicate,
 )
+from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_kept_indexes
@@ -42,7 +43,6 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 FEWEST_TO_SKIP: Final = 8
 """Of fewer partitions or file slices the statistics are not read: that takes about as many requests."""
-_FIRST_INSTANTS: Final = "0" * 14
 _COLUMN_PART: Final = 12
 
 Bounds = Mapping[str, ColumnBounds]
@@ -53,16 +53,22 @@ Bounds = Mapping[str, ColumnBounds]
 class DataSkipping:
     """Skips what cannot hold a row that meets `predicate`, which is bound to `schema`.
 
-    Of a past state (`is_past`) only files are skipped, since the statistics of partitions are those of now.
+    Of a past state (`is_past`) only files are skipped, since the statistics of partitions are those of now,
+    and so is the record index; it is not asked without log files (`is_read_optimized`) either, which may hold
+    the deletes of rows that have moved.
     """
 
     table: HudiTable
     predicate: Predicate
     schema: pa.Schema
     is_past: bool
+    is_read_optimized: bool = False
 
     def prune_partitions(self, paths: Sequence[str]) -> Collection[str]:
         """Those of the partitions with these paths that may hold a matching row. Raises StorageError."""
+        if len(paths) >= FEWEST_TO_SKIP and self._groups is not None:
+            with_keys = {path for path, _ in self._groups}
+            return [path for path in paths if path in with_keys]
         # Hudi makes ranges of a partition from those of its files that have bounds, which long texts and
         # files with NaN have not.
         fields = {name: field for name, field in self._fields.items() if _has_bounds_always(field.type)}
@@ -80,7 +86,11 @@ class DataSkipping:
     def prune_slices(self, slices: Sequence[FileSlice]) -> list[bool]:
         """True for each of the file slices that may hold a matching row. Raises StorageError."""
         every = [True] * len(slices)
-        if not self._fields or len(slices) < FEWEST_TO_SKIP or self._metadata is None:
+        if len(slices) < FEWEST_TO_SKIP:
+            return every
+        if self._groups is not None:
+            return [(each.partition_path, each.file_id) in self._groups for each in slices]
+        if not self._fields or self._metadata is None:
             return every
         metadata = self._metadata
         if COLUMN_STATS not in metadata.indexes:
@@ -99,7 +109,17 @@ class DataSkipping:
 
     @cached_property
     def _metadata(self) -> MetadataTable | None:
-        return find_kept(self.table)
+        metadata = find_kept(self.table)
+        return metadata if metadata is not None and metadata.has_statistics_of_sources else None
+
+    @cached_property
+    def _groups(self) -> frozenset[FileGroup] | None:
+        """The file groups with the record keys of the predicate; None if they are not known."""
+        keys = (
+            None if self.is_past or self.is_read_optimized else keys_of_predicate(self.table, self.predicate)
+        )
+        metadata = None if keys is None else record_index_of(self.table)
+        return None if metadata is None else groups_with_keys(metadata, keys)
 
     @cached_property
     def _fields(self) -> dict[str, pa.Field]:
@@ -111,12 +131,7 @@ class DataSkipping:
         """False if a later commit than the table's last one may have narrowed the ranges of partitions."""
         if self.is_past or PARTITION_STATS not in metadata.indexes:
             return False
-        latest = max((instant.completion_time or "" for instant in self.table.timeline.completed), default="")
-        return all(
-            instant.timestamp.startswith(_FIRST_INSTANTS) or (instant.completion_time or "") <= latest
-            for instant in metadata.own.timeline.completed
-            if instant.action == DELTA_COMMIT
-        )
+        return not metadata.has_later_commits
 
     def _read(
         self, metadata: MetadataTable, index: str, columns: Mapping[str, str], partitions: Collection[str]
@@ -144,7 +159,12 @@ def skips_by_statistics(config: HudiConfig) -> bool:
 
 
 def data_skipping(
-    table: HudiTable, predicate: Predicate | None, schema: pa.Schema, *, is_past: bool
+    table: HudiTable,
+    predicate: Predicate | None,
+    schema: pa.Schema,
+    *,
+    is_past: bool,
+    is_read_optimized: bool,
 ) -> DataSkipping | None:
     """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
     if predicate is None or not has_kept_indexes(table):
@@ -152,7 +172,7 @@ def data_skipping(
     # Source files of another modification time may have other rows than their statistics tell.
     if table.accepts_changed_sources or table.properties.has_register_only_partitions:
         return None
-    return DataSkipping(table, predicate, schema, is_past)
+    return DataSkipping(table, predicate, schema, is_past, is_read_optimized)
 
 
 def _has_bounds_always(kind: pa.DataType) -> bool:

@@ -365,7 +365,13 @@ def _data_skipping(
     if not request.skips_by_statistics:
         return None
     is_past = request.state_instant is not None
-    return data_skipping(request.table, conjunction(row_parts), columns, is_past=is_past)
+    return data_skipping(
+        request.table,
+        conjunction(row_parts),
+        columns,
+        is_past=is_past,
+        is_read_optimized=request.read_optimized,
+    )
 
 
 def _without_skipped_partitions(

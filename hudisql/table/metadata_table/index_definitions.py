@@ -7,8 +7,8 @@ version 8 on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.errors import CorruptTableError
@@ -22,13 +22,14 @@ _NAMED_PREFIXES: Final = ("secondary_index_", "expr_index_")
 class IndexDefinition:
     """An index: the name of its partition in the metadata table, its kind, the columns that it is about.
 
-    `version` is that of the form of its records, empty if none is named.
+    `version` is that of the form of its records, empty if none is named. `options` are those of the index.
     """
 
     name: str
     kind: str
     columns: tuple[str, ...]
     version: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_named(self) -> bool:
@@ -46,7 +47,11 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
         definitions = json.loads(content)["indexDefinitions"]
         return {
             name: IndexDefinition(
-                name, each["indexType"], tuple(each["sourceFields"]), each.get("version") or ""
+                name,
+                each["indexType"],
+                tuple(each["sourceFields"]),
+                each.get("version") or "",
+                each.get("indexOptions") or {},
             )
             for name, each in definitions.items()
         }
@@ -58,14 +63,14 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
 
 
 def render_index_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
-    """The content of the file, for indexes without options."""
+    """The content of the file."""
     document = {
         definition.name: {
             "indexName": definition.name,
             "indexType": definition.kind,
-            "indexFunction": definition.kind,
+            "indexFunction": definition.kind if definition.columns else "",
             "sourceFields": list(definition.columns),
-            "indexOptions": {},
+            "indexOptions": dict(definition.options),
             "version": definition.version,
         }
         for definition in definitions

@@ -36,7 +36,7 @@ from hudisql.format.metadata_table.metadata_records import (
 from hudisql.format.paths.file_names import HFILE
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
-from hudisql.format.timeline.instant import COMMIT, Instant
+from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
 from hudisql.format.timeline.timeline_layout import metadata_table_directory, timeline_layout
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice
@@ -82,6 +82,16 @@ class MetadataTable:
         return all(
             self.own.timeline.is_visible(commit.timestamp) or self._is_compacted(commit)
             for commit in self.table.timeline.commits
+        )
+
+    @property
+    def has_later_commits(self) -> bool:
+        """True if it may know commits that `table`, as it was opened, does not have."""
+        latest = max((instant.completion_time or "" for instant in self.table.timeline.completed), default="")
+        return any(
+            (instant.completion_time or "") > latest and not instant.timestamp.startswith(_BEFORE_ALL)
+            for instant in self.own.timeline.completed
+            if instant.action == DELTA_COMMIT
         )
 
     @property

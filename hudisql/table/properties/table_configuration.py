@@ -99,6 +99,13 @@ def forget_metadata_table(table: HudiTable) -> None:
     table.storage.delete_directory(metadata_table_directory(table.base_path))
 
 
+def forget_index(table: HudiTable, index: str) -> None:
+    """Drop one index of the metadata table, as `forget_metadata_table` does all. Raises StorageError."""
+    left = ",".join(name for name in table.properties.metadata_partitions if name != index)
+    update_table_properties(table.storage, table.base_path, {METADATA_PARTITIONS: left})
+    table.storage.delete_directory(join(metadata_table_directory(table.base_path), index))
+
+
 def begun_action(table: HudiTable) -> Instant | None:
     """The last action that another writer may be working on; None if there is none."""
     begun = [instant for instant in table.timeline.pending if not _is_only_planned(table, instant)]

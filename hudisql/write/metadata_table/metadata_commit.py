@@ -30,6 +30,7 @@ from hudisql.format.metadata_table.metadata_records import (
     FILES,
     NON_PARTITIONED,
     PARTITION_STATS,
+    RECORD_INDEX,
 )
 from hudisql.format.metadata_table.metadata_writing import (
     ColumnRange,
@@ -61,7 +62,11 @@ from hudisql.table.metadata_table.kept_metadata_table import (
 )
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
-from hudisql.table.properties.table_configuration import forget_metadata_table, names_metadata_table
+from hudisql.table.properties.table_configuration import (
+    forget_index,
+    forget_metadata_table,
+    names_metadata_table,
+)
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import (
@@ -69,6 +74,7 @@ from hudisql.write.metadata_table.column_ranges import (
     mergeable_range,
     merged_ranges,
 )
+from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.measured_files import Measured, measure
 
 _OPERATION_TYPE: Final = "UPSERT_PREPPED"
@@ -87,15 +93,23 @@ IndexUpdates = Mapping[str, IndexUpdate]
 """The updates of the indexes by their names."""
 
 
-DROPPED: Final[IndexUpdates] = MappingProxyType({})
+@dataclass(frozen=True, slots=True)
+class PreparedCommit:
+    """What a commit changes in the indexes; of the record index the keys, to be compared with it later."""
+
+    updates: IndexUpdates
+    keys: KeyChanges | None = None
+
+
+DROPPED: Final = PreparedCommit(MappingProxyType({}))
 """No updates: the metadata table is dropped with the commit, which changes the type of a measured column."""
 
 
-def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) -> IndexUpdates | None:
+def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) -> PreparedCommit | None:
     """What the commit changes in a metadata table of the kept kind; None if the table has none.
 
-    Reads the footers of the new files, and their rows where footers lack statistics. Raises
-    CorruptTableError, StorageError.
+    Reads the footers of the new files, and their rows where footers lack statistics; for a record index the
+    record keys. Raises CorruptTableError, StorageError.
     """
     if not has_kept_indexes(table):
         return None
@@ -115,15 +129,25 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
             for path, stats in written.items()
         }
         updates |= statistics_updates(measure(table, files), with_partitions=PARTITION_STATS in indexes)
-    return updates
+    keys = None
+    if RECORD_INDEX in indexes:
+        slices = [
+            slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
+            for path, stats in written.items()
+            for stat in stats
+        ]
+        keys = read_key_changes(table, commit, instant_time, slices)
+    return PreparedCommit(updates, keys)
 
 
 def write_commit(
-    now: HudiTable, commit: CommitMetadata, instant_time: str, updates: IndexUpdates | None
-) -> None:
+    now: HudiTable, commit: CommitMetadata, instant_time: str, prepared: PreparedCommit | None
+) -> bool:
     """Write the commit's updates to the metadata table before the commit completes, under its lock.
 
-    `updates` are those of `prepare_commit`; another writer may have made the metadata table meanwhile. Raises
+    False if the metadata table was dropped, or one of its indexes.
+
+    `prepared` is that of `prepare_commit`; another writer may have made the metadata table meanwhile. Raises
     WriteConflictError if it is now one that is not kept, CorruptTableError, StorageError.
     """
     metadata = find_kept(now)
@@ -135,13 +159,28 @@ def write_commit(
                 hint="run the statement again, which drops it; the table's other writers make none with "
                 "hoodie.metadata.enable=false",
             )
-        return
-    if updates is None:
-        updates = prepare_commit(now, commit, instant_time)
-    if updates == DROPPED:
+        return True
+    if prepared is None:
+        prepared = prepare_commit(now, commit, instant_time)
+    if prepared is DROPPED:
         forget_metadata_table(now)
-    elif updates is not None:
-        _write_deltacommit(metadata, instant_time, updates)
+        return False
+    if prepared is None:
+        return True
+    updates = {**prepared.updates, **_record_updates(metadata, prepared.keys, instant_time)}
+    _write_deltacommit(metadata, instant_time, updates)
+    return RECORD_INDEX not in metadata.indexes or RECORD_INDEX in updates
+
+
+def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_time: str) -> IndexUpdates:
+    """The update of the record index, which is dropped if it cannot tell where all keys are."""
+    if RECORD_INDEX not in metadata.indexes:
+        return {}
+    changes = None if keys is None else index_changes(metadata, keys, instant_time)
+    if changes is None:
+        forget_index(metadata.table, RECORD_INDEX)
+        return {}
+    return {RECORD_INDEX: IndexUpdate(*changes)}
 
 
 def write_clean(

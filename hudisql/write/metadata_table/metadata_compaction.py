@@ -8,13 +8,18 @@ commit does not rewrite the statistics of a large table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
 from hudisql.format.hfile.hfile import HFileReader
-from hudisql.format.hfile.hfile_cells import cells_of
+from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of, read_cells
+from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
@@ -52,8 +57,13 @@ _OPERATION_TYPE: Final = "COMPACT"
 _KEPT_BASE_FILES: Final = 2
 """Of the file groups: readers that have opened the one before the last still find it."""
 
-_Layer = dict[bytes, bytes | None]
-"""Records by key, of one base file or log block; None is a deleted key."""
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """The records of one base file or log block; without values the keys are deleted."""
+
+    keys: pa.Array
+    values: pa.Array | None
 
 
 def _compact(metadata: MetadataTable) -> None:
@@ -80,7 +90,7 @@ def _compact(metadata: MetadataTable) -> None:
     inflight = _begin(metadata, _plan(planned))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
-        records = cells_of(_merged(index, found))
+        records = _merged(index, found)
         stats[index].append(
             write_base_file(
                 metadata.own.storage, metadata.own.base_path, index, file_id, inflight.timestamp, records
@@ -159,42 +169,59 @@ def _is_due(file_slice: FileSlice) -> bool:
 def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:
     """The records of a slice, the oldest layer first; None if a writer has stored them in another schema."""
     storage, layers = metadata.own.storage, []
+    contents: list[tuple[str, bytes]] = []
     if file_slice.base_file is not None:
-        path = file_slice.base_file.path
-        content = storage.read(path)
-        reader = HFileReader(BytesIO(content), len(content), path)
-        if not has_own_schema(reader):
-            return None
-        layers.append(_Layer(reader.entries()))
-    for log_file, block in committed_blocks(storage, file_slice.log_files, metadata.counts):
-        if block.block_type is BlockType.DELETE:
-            keys = decode_delete_records(block.content).record_keys.to_pylist()
-            layers.append(dict.fromkeys(key.encode() for key in keys))
+        contents.append((file_slice.base_file.path, storage.read(file_slice.base_file.path)))
+    blocks = committed_blocks(storage, file_slice.log_files, metadata.counts)
+    for path, content, kind in chain(
+        ((path, content, BlockType.HFILE_DATA) for path, content in contents),
+        ((log_file.path, bytes(block.content), block.block_type) for log_file, block in blocks),
+    ):
+        if kind is BlockType.DELETE:
+            deleted = decode_delete_records(content).record_keys
+            layers.append(_Layer(deleted.cast(pa.large_string()), None))
             continue
-        reader = HFileReader(BytesIO(block.content), len(block.content), log_file.path)
-        if block.block_type is not BlockType.HFILE_DATA or not has_own_schema(reader):
+        reader = HFileReader(BytesIO(content), len(content), path)
+        if kind is not BlockType.HFILE_DATA or not has_own_schema(reader):
             return None
-        layers.append(_Layer(reader.entries()))
+        cells = read_cells(reader)
+        layers.append(_Layer(cells.keys, cells.values))
     return layers
 
 
-def _merged(index: str, layers: Sequence[_Layer]) -> dict[str, bytes]:
-    """The records of the new base file by key."""
-    merged: _Layer = {}
-    several: dict[bytes, list[bytes]] = {}
+def _merged(index: str, layers: Sequence[_Layer]) -> EncodedCells:
+    """The records of the new base file."""
+    if index in _COMBINED:
+        return cells_of(_combined(layers, _COMBINED[index]))
+    if not layers:
+        return cells_of({})
+    keys = pa.concat_arrays([layer.keys for layer in reversed(layers)])
+    values = pa.concat_arrays(
+        [
+            pa.nulls(len(layer.keys), pa.large_binary()) if layer.values is None else layer.values
+            for layer in reversed(layers)
+        ]
+    )
+    # Of equal keys the first one is found: the newest.
+    is_newest = KeyTable(keys).find(keys) == np.arange(len(keys))
+    lives = pa.array(is_newest & values.is_valid().to_numpy(zero_copy_only=False))
+    distinct = values.filter(lives).dictionary_encode()
+    numbers = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return EncodedCells(keys.filter(lives), numbers, distinct.dictionary.to_pylist())
+
+
+def _combined(layers: Sequence[_Layer], combine: Callable[[Sequence[bytes]], bytes]) -> dict[str, bytes]:
+    """The records by key, of which several of one key are combined."""
+    several: dict[str, list[bytes]] = {}
     for layer in layers:
-        for key, record in layer.items():
-            if record is None:
-                merged.pop(key, None)
+        keys = layer.keys.to_pylist()
+        if layer.values is None:
+            for key in keys:
                 several.pop(key, None)
-                continue
-            older = merged.get(key)
-            if older is not None and index in _COMBINED:
-                several.setdefault(key, [older]).append(record)
-            merged[key] = record
-    for key, records in several.items():
-        merged[key] = _COMBINED[index](records)
-    return {key.decode(): record for key, record in merged.items() if record is not None}
+            continue
+        for key, record in zip(keys, layer.values.to_pylist(), strict=True):
+            several.setdefault(key, []).append(record)
+    return {key: records[0] if len(records) == 1 else combine(records) for key, records in several.items()}
 
 
 _COMBINED: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {

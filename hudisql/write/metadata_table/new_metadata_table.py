@@ -18,7 +18,8 @@ import pyarrow as pa
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from hudisql.format.metadata_table.metadata_writing import encode_location
 from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.paths.partition_metadata import (
@@ -55,7 +56,9 @@ from hudisql.table.metadata_table.index_definitions import (
 )
 from hudisql.table.metadata_table.kept_metadata_table import (
     INDEX_VERSION,
+    IS_PARTITIONED,
     KEPT_VERSION,
+    RECORD_INDEX_VERSION,
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
@@ -66,6 +69,7 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
+from hudisql.write.metadata_table.key_changes import milliseconds_of, repeated_keys, stored_keys
 from hudisql.write.metadata_table.measured_files import Measured
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,
@@ -83,8 +87,15 @@ _PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
     FILES: ("files", 1),
     COLUMN_STATS: ("col-stats", 2),
     PARTITION_STATS: ("partition-stats", 1),
+    RECORD_INDEX: ("record-index", 10),
 }
-"""The beginning of the file ids of an index, and how many file groups it has."""
+"""The beginning of the file ids of an index, and how many file groups it has; a record index has more of
+them for many records.
+"""
+_RECORDS_OF_A_GROUP: Final = (1 << 30) // 48 // 2
+_MOST_GROUPS: Final = 10_000
+ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
+"""The indexes that every metadata table gets, the last one if the table has partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +111,15 @@ class NewMetadataTable:
 
 
 def create_metadata_table(
-    table: HudiTable, measure: Callable[[HudiTable, Mapping[str, Sequence[MeasuredFile]]], Measured]
+    table: HudiTable,
+    measure: Callable[[HudiTable, Mapping[str, Sequence[MeasuredFile]]], Measured],
+    *,
+    with_record_index: bool = False,
 ) -> NewMetadataTable:
     """Make the metadata table of a table of version 9 in place of one that it has. Called under the lock.
 
-    `measure` gives the ranges of the files' columns. Raises UnsupportedTableError for other tables and while
+    `measure` gives the ranges of the files' columns. The keys of a record index are in memory. Raises
+    UnsupportedTableError for other tables, for a record index of keys that several rows have, and while
     another writer may be active, SourceChangedError if an external file is missing or another one,
     CorruptTableError, StorageError.
     """
@@ -121,6 +136,8 @@ def create_metadata_table(
         with_partitions=bool(table.properties.partition_fields),
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
+    if with_record_index:
+        updates[RECORD_INDEX] = _records(table)
     written = _write(table, updates, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
     return NewMetadataTable(tuple(sorted(updates)), files, len(updates[COLUMN_STATS]), written)
@@ -206,6 +223,29 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
+def _records(table: HudiTable) -> EncodedCells:
+    """The records of the index `record_index` of the table."""
+    if table.properties.has_register_only_partitions:
+        raise UnsupportedTableError(
+            f"hudisql makes no record index for the Hudi table at {table.base_path}: rows of its "
+            "register-only partitions have no record keys"
+        )
+    slices = load_file_slices(table)
+    placed = stored_keys(table, slices)
+    repeated = repeated_keys(placed.keys)
+    if repeated:
+        raise UnsupportedTableError(
+            f"hudisql makes no record index for the Hudi table at {table.base_path}: {repeated} row(s) have "
+            "a record key that another row has",
+            hint="the index has one place for each key: delete the other rows, then run the statement again",
+        )
+    values = [
+        encode_location((each.partition_path, each.file_id), milliseconds_of(each.base_instant_time))
+        for each in slices
+    ]
+    return EncodedCells(placed.keys, placed.numbers, values)
+
+
 def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple[str, ...]) -> int:
     """Write the files of the metadata table, then name it in the table's properties.
 
@@ -226,8 +266,11 @@ def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple
     for instant in (requested, requested.in_state(InstantState.INFLIGHT)):
         storage.write(instant_path(base_path, layout, instant), b"")
     storage.write(instant_path(base_path, layout, completed), render_commit_metadata(commit))
-    definition = IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, INDEX_VERSION)
-    storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions([definition]))
+    definitions = [IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, INDEX_VERSION)]
+    if RECORD_INDEX in updates:
+        options = {IS_PARTITIONED: "false"}
+        definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))
+    storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
     changes: dict[str, str | None] = {
         METADATA_PARTITIONS: ",".join(sorted(updates)),
         METADATA_PARTITIONS_INFLIGHT: "",
@@ -244,6 +287,8 @@ def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterato
     marker = render_partition_metadata(PartitionMetadata(_FIRST_INSTANT, 1), datetime.now(UTC))
     storage.write(join(directory, PARTITION_METADATA_FILE), marker)
     prefix, groups = _PREFIXES[index]
+    if index == RECORD_INDEX:
+        groups = min(max(groups, len(records) // _RECORDS_OF_A_GROUP), _MOST_GROUPS)
     numbers = file_groups_of(records.keys, groups)
     for group in range(groups):
         own = records.take(np.flatnonzero(numbers == group))

@@ -46,7 +46,7 @@ from hudisql.table.properties.table_configuration import metadata_entry_names, n
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.metadata_table.metadata_commit import DROPPED, prepare_commit, write_commit
+from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -224,7 +224,7 @@ def publish_commit(
     metadata = annotated(with_internal_schema(table, metadata, commit.instant_time))
     content = files.commit_content(metadata)
     named = named_files(table.base_path, metadata)
-    updates = prepare_commit(table, metadata, commit.instant_time)
+    prepared = prepare_commit(table, metadata, commit.instant_time)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(now := _reopen(commit))
         check_same_ids(table, now, commit.instant_time)
@@ -233,7 +233,7 @@ def publish_commit(
             commit.heartbeat.check()
         held.check()
         save_schema_version(now, metadata, commit.instant_time)
-        write_commit(now, metadata, commit.instant_time, updates)
+        is_kept = write_commit(now, metadata, commit.instant_time, prepared)
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         table.keep_schema_text(completed, metadata.extra_metadata)
@@ -251,8 +251,8 @@ def publish_commit(
         ):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
-    # Dropping the metadata table changes the properties.
-    return None if timeline is None or updates == DROPPED else replace(now, timeline=timeline, listing=None)
+    # Dropping the metadata table, or an index, changes the properties.
+    return None if timeline is None or not is_kept else replace(now, timeline=timeline, listing=None)
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:

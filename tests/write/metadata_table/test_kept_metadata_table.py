@@ -12,7 +12,7 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.metadata_table.column_statistics import column_statistics
-from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from hudisql.services.clean.clean_action import clean_table
 from hudisql.services.clean.clean_plan import CleanOptions, CleanPolicy
 from hudisql.services.compaction.compaction_action import (
@@ -27,8 +27,11 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table.key_changes import stored_keys
 from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction.commit import OpenCommit
@@ -88,16 +91,37 @@ def assert_kept(path: str) -> None:
     ]
     names = {file.path.rpartition("/")[2] for file in files}
     assert names
+    if RECORD_INDEX in metadata.indexes:
+        assert_finds_all_keys(metadata)
     assert {(name, column) for name in names for column in columns} <= known
 
 
-@pytest.mark.parametrize("action", list(ACTIONS))
+def assert_finds_all_keys(metadata: MetadataTable) -> None:
+    """The record index has the place of each key, and no other keys."""
+    slices = load_file_slices(metadata.table)
+    placed = stored_keys(metadata.table, slices)
+    found = find_records(metadata, placed.keys)
+    places = [(slices[number].partition_path, slices[number].file_id) for number in placed.numbers]
+    assert [found.groups[number] if number >= 0 else None for number in found.numbers] == places
+    assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == sorted(placed.keys.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("action", "with_record_index"),
+    [
+        *((action, False) for action in ACTIONS),
+        pytest.param("commit", True, marks=pytest.mark.soak),
+        pytest.param("overwrite", True, marks=pytest.mark.soak),
+        pytest.param("clean", True, marks=pytest.mark.soak),
+        pytest.param("compaction", True, marks=pytest.mark.soak),
+    ],
+)
 def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
-    golden: Callable[[str], Any], tmp_path: Path, action: str
+    golden: Callable[[str], Any], tmp_path: Path, action: str, with_record_index: bool
 ) -> None:
     name, run = ACTIONS[action]
     original = str(shutil.copytree(golden(name).table, tmp_path / "original"))
-    create_metadata_table(open_table(Storage(), original), measure)
+    create_metadata_table(open_table(Storage(), original), measure, with_record_index=with_record_index)
     assert_kept(original)
     before = _count(original)
     path = str(tmp_path / "table")
@@ -108,6 +132,8 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
         table = open_table(Storage(), path)
         metadata = find_kept(table)
         assert metadata is not None
+        if RECORD_INDEX in metadata.indexes:
+            assert_finds_all_keys(metadata)
         # What readers plan by it is what they plan by the storage.
         listed = metadata.list_files()
         live = {file.path.rpartition("/")[2] for each in load_file_slices(table) for file in _files(each)}
@@ -236,3 +262,33 @@ def test_two_writers_at_once_keep_the_metadata_table(golden: Callable[[str], Any
     commit_a_file(Storage(), path, is_shared=True, begun=meanwhile)
     assert_kept(path)
     assert len(open_table(Storage(), path).timeline.pending) == 0
+
+
+def test_a_record_index_is_kept_until_a_key_has_two_rows(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of Apache Hudi; without it the other indexes are kept."""
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
+    path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    for _ in range(4):
+        _overwrite(open_table(Storage(), path))
+        metadata = find_kept(open_table(Storage(), path))
+        assert metadata is not None
+        assert_finds_all_keys(metadata)
+    assert list(Path(path, ".hoodie/metadata/record_index").glob("*.hfile"))
+    # The rows of a file once more.
+    _commit(open_table(Storage(), path))
+    metadata = find_kept(open_table(Storage(), path))
+    assert metadata is not None
+    assert metadata.indexes == ("column_stats", "files", "partition_stats")
+    assert not Path(path, ".hoodie/metadata/record_index").exists()
+    assert [found for found in compare_listings(metadata) if found.differs] == []
+
+
+def test_no_record_index_is_made_of_keys_that_two_rows_have(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
+    _commit(open_table(Storage(), path))
+    with pytest.raises(UnsupportedTableError, match=r"row\(s\) have a record key that another row has"):
+        create_metadata_table(open_table(Storage(), path), measure, with_record_index=True)

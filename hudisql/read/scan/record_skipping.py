@@ -1,0 +1,80 @@
+"""The file groups that hold the record keys of a filter, by the record index of the table's metadata table.
+
+Follows `RecordLevelIndexSupport` of Hudi 1.2: filters `key = …` and `key IN (…)` on the only column of the
+record key, or on `_hoodie_record_key`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.format.metadata_table.record_locations import FileGroup
+from hudisql.format.schema.meta_columns import RECORD_KEY
+from hudisql.read.files.predicates import ColumnPath, Comparison, In, Predicate, split_conjuncts
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.record_lookup import find_records
+
+_MOST_VALUES: Final = 10_000
+
+
+def record_index_of(table: HudiTable) -> MetadataTable | None:
+    """The metadata table whose record index tells where all rows of the table, as it was opened, are.
+
+    None if there is none. Raises StorageError.
+    """
+    if (
+        RECORD_INDEX not in table.properties.metadata_partitions
+        or table.properties.has_register_only_partitions
+    ):
+        return None
+    metadata = find_kept(table)
+    return metadata if metadata is not None and not metadata.has_later_commits else None
+
+
+def groups_with_keys(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
+    """The file groups with these record keys; None if the index is gone or cannot be read.
+
+    Another process may have compacted or dropped the metadata table meanwhile. Raises StorageError.
+    """
+    try:
+        return frozenset(find_records(metadata, keys).groups)
+    except (CorruptTableError, NoSuchPathError, UnsupportedTableError):
+        return None
+
+
+def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:
+    """All record keys that rows may have for which the predicate is TRUE; None if it does not tell."""
+    fields = table.properties.record_key_fields
+    for part in split_conjuncts(predicate):
+        column, values = _values_of(part)
+        if column == (RECORD_KEY,):
+            texts = [str(value) for value in values]
+        elif column == fields and all(_is_plain(value) for value in values):
+            # Writers of several Hudi versions may have mixed both forms.
+            texts = [text for value in values for text in (f"{value}", f"{fields[0]}:{value}")]
+        else:
+            continue
+        if len(values) <= _MOST_VALUES:
+            return pa.array(texts, pa.string())
+    return None
+
+
+def _is_plain(value: object) -> bool:
+    """True if the text of the value is that of its record key."""
+    return value != "" and isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _values_of(part: Predicate) -> tuple[ColumnPath, Collection[object]]:
+    """A column, and the values of which it must have one; no column for other predicates."""
+    if isinstance(part, Comparison) and part.operator == "=":
+        return part.column, (part.value,)
+    if isinstance(part, In):
+        return part.column, [value for value in part.values if value is not None]
+    return (), ()

@@ -1,0 +1,239 @@
+"""Which record keys a commit puts into file groups and takes out of them, and what the record index gets.
+
+Follows `HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords` of Hudi 1.2, which compares the record
+keys of the new files with those of the slices before. A key has one row in the table; if two file groups
+have rows of one key, the index cannot tell both, and is not kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.format.hfile.hfile_cells import EncodedCells
+from hudisql.format.keys.key_table import KeyTable
+from hudisql.format.metadata_table.metadata_writing import encode_location
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup
+from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
+from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merge_config_of
+from hudisql.read.merge.merged_log_scanner import read_log_records
+from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.snapshot import file_slices_at
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.metadata_table import MetadataTable
+from hudisql.table.metadata_table.record_lookup import find_records
+
+_THREADS: Final = 8
+_KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
+_NO_KEYS: Final = pa.array([], pa.large_string())
+_INSTANT_FORMAT: Final = "%Y%m%d%H%M%S"
+_ELSEWHERE: Final = -2
+_NO_COMMIT: Final = "null"
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedKeys:
+    """Record keys, and for each the number of its file group."""
+
+    keys: pa.Array
+    numbers: _Numbers
+
+    def take(self, rows: _Numbers) -> PlacedKeys:
+        """Those of these rows."""
+        return PlacedKeys(self.keys.take(pa.array(rows)), self.numbers[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges:
+    """The keys that came into file groups, some of them perhaps known there, and those that left them.
+
+    `groups` are the file groups by their numbers.
+    """
+
+    groups: tuple[FileGroup, ...]
+    present: PlacedKeys
+    gone: PlacedKeys
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupWrite:
+    """What a commit does to one file group: the slices of its new files, and the slice before it."""
+
+    group: FileGroup
+    written: tuple[FileSlice, ...]
+    before: FileSlice | None
+    is_replaced: bool = False
+
+
+def read_key_changes(
+    table: HudiTable, commit: CommitMetadata, instant_time: str, written: Sequence[FileSlice]
+) -> KeyChanges:
+    """The changes of a commit by its files, which are `written`, each as a slice of its own.
+
+    Reads the record keys of the new files, of the base files that they follow and of replaced file groups.
+    Raises CorruptTableError, StorageError, UnsupportedTableError.
+    """
+    writes = [] if commit.compacted else _group_writes(table, commit, written)
+    config = log_merge_config_of(table)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(lambda each: _changes_of_group(table, each, config, instant_time), writes))
+    return KeyChanges(
+        tuple(each.group for each in writes),
+        _placed([present for present, _ in found]),
+        _placed([gone for _, gone in found]),
+    )
+
+
+def _group_writes(
+    table: HudiTable, commit: CommitMetadata, written: Sequence[FileSlice]
+) -> list[_GroupWrite]:
+    replaced = {
+        (path, file_id)
+        for path, file_ids in (commit.partition_to_replace_file_ids or {}).items()
+        for file_id in file_ids
+    }
+    of_group: dict[FileGroup, list[FileSlice]] = defaultdict(list)
+    for each in written:
+        of_group[each.partition_path, each.file_id].append(each)
+    followed = {
+        path
+        for path, stats in commit.partition_to_write_stats.items()
+        if any(stat.prev_commit != _NO_COMMIT for stat in stats)
+        and any(each.base_file is not None for each in written if each.partition_path == path)
+    }
+    paths = sorted({path for path, _ in replaced} | followed)
+    before = {(each.partition_path, each.file_id): each for each in file_slices_at(table, paths)}
+    return [
+        *(_GroupWrite(group, tuple(files), before.get(group)) for group, files in of_group.items()),
+        *(
+            _GroupWrite(group, (), before[group], is_replaced=True)
+            for group in sorted(replaced)
+            if group in before
+        ),
+    ]
+
+
+def stored_keys(table: HudiTable, slices: Sequence[FileSlice]) -> PlacedKeys:
+    """All record keys of the slices, each with the number of its slice. Raises the errors of their reading.
+
+    Memory: the keys.
+    """
+    config = log_merge_config_of(table)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return _placed(list(pool.map(lambda each: _keys_of(table, each, config), slices)))
+
+
+def _changes_of_group(
+    table: HudiTable, write: _GroupWrite, config: LogMergeConfig, instant_time: str
+) -> tuple[pa.Array, pa.Array]:
+    """The keys that came, and those that left."""
+    if write.is_replaced:
+        return _NO_KEYS, _keys_of(table, write.before, config)
+    base = next((each for each in write.written if each.base_file is not None), None)
+    if base is not None:
+        after, before = _keys_of(table, base, config), _keys_of(table, write.before, config)
+        return _without(after, before), _without(before, after)
+    only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
+    logs = sorted(
+        (log_file for each in write.written for log_file in each.log_files), key=lambda each: each.version
+    )
+    records = read_log_records(table.storage, logs, replace(config, instant_range=only), _KEYS)
+    keys = records.keys.cast(pa.large_string())
+    has_row = records.row_of_key >= 0
+    is_present = has_row.copy()
+    is_present[has_row] = ~records.is_delete[records.row_of_key[has_row]]
+    is_gone = ~is_present
+    if config.merge_mode.keeps_newer_base_rows or config.merge_mode.orders_deletes:
+        # The delete may lose against the stored row, which then must be found.
+        is_gone &= ~records.may_yield
+    return keys.filter(pa.array(is_present)), keys.filter(pa.array(is_gone))
+
+
+def _keys_of(table: HudiTable, file_slice: FileSlice | None, config: LogMergeConfig) -> pa.Array:
+    if file_slice is None:
+        return _NO_KEYS
+    read = SliceRead(file_slice, _KEYS, log_merge_config=config)
+    batches = [batch.column(0).cast(pa.large_string()) for batch in read_file_slice(table.storage, read)]
+    return pa.concat_arrays(batches) if batches else _NO_KEYS
+
+
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    if not len(keys) or not len(others):
+        return keys
+    return keys.filter(pa.array(KeyTable(others).find(keys) < 0))
+
+
+def _placed(of_groups: Sequence[pa.Array]) -> PlacedKeys:
+    numbers = np.repeat(np.arange(len(of_groups)), [len(keys) for keys in of_groups])
+    return PlacedKeys(pa.concat_arrays([_NO_KEYS, *of_groups]), numbers)
+
+
+def index_changes(
+    metadata: MetadataTable, changes: KeyChanges, instant_time: str
+) -> tuple[EncodedCells, pa.Array] | None:
+    """The new records of the index `record_index`, and the keys that it loses.
+
+    None if a key has rows in two file groups, or has come twice. Looks up the keys that came or left. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    present, gone = changes.present, changes.gone
+    if repeated_keys(present.keys):
+        return None
+    current = _current_groups(metadata, changes, present.keys)
+    if not _all_left(present, current, gone):
+        return None
+    is_moved = current != present.numbers
+    left = gone.take(np.flatnonzero(KeyTable(present.keys).find(gone.keys) < 0))
+    left = left.take(np.flatnonzero(_current_groups(metadata, changes, left.keys) == left.numbers))
+    inserted = milliseconds_of(instant_time)
+    records = EncodedCells(
+        present.keys.filter(pa.array(is_moved)),
+        present.numbers[is_moved],
+        [encode_location(group, inserted) for group in changes.groups],
+    )
+    return records, left.keys.cast(pa.string())
+
+
+def repeated_keys(keys: pa.Array) -> int:
+    """How many of the keys have come before."""
+    return int(np.count_nonzero(KeyTable(keys).find(keys) != np.arange(len(keys))))
+
+
+def _current_groups(metadata: MetadataTable, changes: KeyChanges, keys: pa.Array) -> _Numbers:
+    """The number of the file group that the index has for each key; another one below 0 for other groups."""
+    found = find_records(metadata, keys)
+    number_of = {group: number for number, group in enumerate(changes.groups)}
+    # The last one stands for keys that are not found.
+    own = np.array([*(number_of.get(group, _ELSEWHERE) for group in found.groups), NOT_FOUND])
+    numbers: _Numbers = own[found.numbers]
+    return numbers
+
+
+def _all_left(present: PlacedKeys, current: _Numbers, gone: PlacedKeys) -> bool:
+    """True if the keys that the index has in other file groups have left these by the same commit."""
+    rows = np.flatnonzero((current != NOT_FOUND) & (current != present.numbers))
+    if not len(rows):
+        return True
+    at = KeyTable(gone.keys).find(present.keys.take(pa.array(rows)))
+    return bool(((at >= 0) & (gone.numbers[at] == current[rows])).all()) if len(gone.keys) else False
+
+
+def milliseconds_of(instant_time: str) -> int:
+    """The instant time as Hudi stores it, read in the process's own time zone; 0 for a bootstrap's."""
+    if instant_time in BOOTSTRAP_INSTANT_TIMES:
+        return 0
+    seconds = datetime.strptime(instant_time[:14], _INSTANT_FORMAT).timestamp()
+    return int(seconds) * 1000 + int(instant_time[14:17] or 0)

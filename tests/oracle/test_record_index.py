@@ -1,0 +1,179 @@
+"""The record index: hudisql keeps that of Apache Hudi 1.2, which finds all keys by it, and goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.record_lookup import find_records
+from hudisql.write.index.slice_key_lookup import SliceLookup, read_keys
+from hudisql.write.metadata_table import metadata_compaction
+from tests.oracle.client import HudiOracle
+from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+
+SHAPE = next(shape for shape in SHAPES if shape.name == "partitioned")
+BY_INDEX = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+WITH_INDEX = {
+    **BY_INDEX,
+    "hoodie.write.table.version": "9",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+}
+OURS = (
+    "UPDATE {t} SET note = 'ours' WHERE seq IN (3, 14, 77)",
+    "DELETE FROM {t} WHERE seq IN (20, 21)",
+    "INSERT INTO {t} SELECT concat('n', id), seq + 1000, total, fare, price, is_even, day, at, 'new', place, "
+    "labels, extra, dt FROM {t} WHERE seq < 6",
+    "UPDATE {t} SET dt = '2024-03-02' WHERE seq IN (6, 9, 1001)",
+    "MERGE INTO {t} t USING (SELECT id FROM {t} WHERE seq IN (30, 31)) s ON t.id = s.id "
+    "WHEN MATCHED THEN DELETE",
+)
+OURS_AFTERWARDS = (
+    "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') SELECT id, seq, total, fare, price, is_even, day, "
+    "at, 'ours', place, labels, extra FROM {t} WHERE dt = '2024-03-02' AND seq < 60",
+    "CALL run_clustering(table => '{t}')",
+    "ALTER TABLE {t} DROP PARTITION (dt = '2024-03-03')",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
+)
+COMPACTION = "CALL run_compaction(op => 'scheduleandexecute', table => '{t}')"
+
+
+@dataclass
+class IndexedTable:
+    """A table of 1.2, in hudisql's session called `name`."""
+
+    oracle: HudiOracle
+    session: Any
+    path: str
+    name: str
+    shape: Shape
+    options: Mapping[str, str]
+
+    def ours(self, statement: str) -> None:
+        """The statement keeps the index, in which all keys are where they are, and no other ones."""
+        self.session.sql(statement.replace("{t}", self.name))
+        self.check_index()
+
+    def check_index(self) -> None:
+        table = open_table(Storage(), self.path)
+        metadata = find_kept(table)
+        assert metadata is not None
+        assert RECORD_INDEX in metadata.indexes
+        slices = load_file_slices(table)
+        config = log_merge_config_for(table, slices)
+        stored = {
+            key: (each.partition_path, each.file_id)
+            for each in slices
+            for batch in read_keys(table.storage, SliceLookup(each, log_merge_config=config))
+            for key in batch.column(0).to_pylist()
+        }
+        keys = sorted(stored)
+        found = find_records(metadata, pa.array(keys))
+        assert [found.groups[number] if number >= 0 else None for number in found.numbers] == [
+            stored[key] for key in keys
+        ]
+        assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == keys
+
+    def theirs(self, start: int, stop: int, **options: str) -> None:
+        """1.2 upserts by the index: no key has two rows then, and the new rows are there."""
+        rows = noted_rows(self.shape, start, stop, "theirs")
+        self.oracle.upsert(rows, self.path, {**self.options, **options})
+        self.check_reads()
+        self.check_index()
+        found = self.session.sql(f"SELECT count(*) FROM {self.name} WHERE note = 'theirs'").rows
+        assert found[0][0] >= stop - start
+
+    def check_reads(self) -> None:
+        """1.2 finds by equality of keys the rows that it finds without the metadata table."""
+        by_listing = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+        whole = self.oracle.read(self.path, options=by_listing)
+        counts = Counter(whole["_hoodie_record_key"].to_pylist())
+        assert set(counts.values()) == {1}
+        keys = [f"k{number:06}" for number in (0, 3, 6, 9, 14, 20, 30, 33, 77, 100)] + ["nk000001"]
+        listed = ", ".join(f"'{key}'" for key in keys)
+        for column in ("id", "_hoodie_record_key"):
+            found = self.oracle.read(self.path, where=f"{column} IN ({listed})", options=BY_INDEX)
+            assert sorted(found["id"].to_pylist()) == [key for key in keys if key in counts]
+            one = self.oracle.read(self.path, where=f"{column} = 'k000006'", options=BY_INDEX)
+            assert one["id"].to_pylist() == ["k000006"] * counts["k000006"]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "option",
+    ["hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable"],
+)
+def test_hudi_finds_all_keys_by_the_index_that_both_keep(
+    session: Any,
+    oracle_120: HudiOracle,
+    table_type: str,
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 3)
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    is_newer = "global" in option
+    shape = replace(SHAPE, table_type=table_type, name=f"indexed_{table_type[:5].lower()}_{int(is_newer)}")
+    options = {
+        **shape.write_options(),
+        **WITH_INDEX,
+        option: "true",
+        "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX" if is_newer else "RECORD_INDEX",
+    }
+    table = IndexedTable(oracle_120, session, str(tmp_path / "t"), f"oracle.{shape.name}", shape, options)
+    oracle_120.upsert(noted_rows(shape, 0, 120), table.path, options)
+    session.sql(f"CALL hive_sync(table => '{table.name}', path => '{table.path}')")
+    table.check_index()
+    for statement in OURS:
+        table.ours(statement)
+    table.check_reads()
+    table.theirs(10, 40)
+    services = (COMPACTION,) if table_type == "MERGE_ON_READ" else ()
+    for statement in (*services, *OURS_AFTERWARDS):
+        table.ours(statement)
+        table.check_reads()
+    table.theirs(0, 140, **{"hoodie.metadata.compact.max.delta.commits": "1"})
+    table.ours(OURS[0])
+    table.ours(OURS[1])
+    assert list(Path(table.path, ".hoodie/metadata/record_index").glob("*.hfile"))
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
+    session: Any, oracle_120: HudiOracle, table_type: str, tmp_path: Path
+) -> None:
+    """It cannot make one itself."""
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape = replace(SHAPE, table_type=table_type, name=f"made_{table_type[:5].lower()}")
+    options = {
+        **shape.write_options(),
+        **WITH_INDEX,
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.table.name": shape.name,
+    }
+    made = bootstrap_shape(session, shape, tmp_path, table_version="9")
+    table = IndexedTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape, options)
+    table.ours("CALL create_metadata_table(table => '{t}', indexes => 'record_index')")
+    table.check_reads()
+    table.theirs(10, 40)
+    for statement in OURS:
+        table.ours(statement)
+    table.check_reads()
+    table.theirs(0, 130)
+    table.ours(OURS[0])

@@ -1,0 +1,76 @@
+"""Filters on record keys read only the file groups that the record index names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate
+from hudisql.read.scan import data_skipping
+from hudisql.read.scan.record_skipping import keys_of_predicate, record_index_of
+from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.storage import Storage
+from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable, open_table
+from tests.write.crashed_commits import commit_a_file
+
+ID, KEY = ("id",), ("_hoodie_record_key",)
+
+
+@pytest.fixture
+def table(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HudiTable:
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
+    return open_table(
+        Storage(), str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    )
+
+
+def _slices(table: HudiTable, predicate: Predicate, **options: Any) -> set[tuple[str, str]]:
+    request = ScanRequest(table, table.full_schema, [predicate], skips_by_statistics=True, **options)
+    return {(each.partition_path, each.file_id) for each, _ in plan_scan(request).slices}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "keys"),
+    [
+        (Comparison(KEY, "=", "k0003"), ["k0003"]),
+        (Comparison(ID, "=", "k0003"), ["k0003", "id:k0003"]),
+        (In(ID, ("k1", None)), ["k1", "id:k1"]),
+        (And((Comparison(("seq",), "=", 3), In(KEY, ("k1", "k2")))), ["k1", "k2"]),
+        (Comparison(ID, ">", "k0003"), None),
+        (Comparison(ID, "=", ""), None),
+        (Comparison(("seq",), "=", 3), None),
+        (Or((Comparison(ID, "=", "k1"), Comparison(("seq",), "=", 3))), None),
+        (In(KEY, tuple(map(str, range(10_001)))), None),
+    ],
+)
+def test_the_keys_of_a_filter(table: HudiTable, predicate: Predicate, keys: list[str] | None) -> None:
+    found = keys_of_predicate(table, predicate)
+    assert (None if found is None else found.to_pylist()) == keys
+
+
+def test_a_filter_on_keys_reads_their_file_groups_alone(table: HudiTable) -> None:
+    every = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+    assert len(every) > 2
+    found = _slices(table, Comparison(ID, "=", "k0003"))
+    assert len(found) == 1
+    assert found < every
+    assert _slices(table, Comparison(KEY, "=", "k0003")) == found
+    assert _slices(table, Comparison(ID, "=", "none")) == set()
+    assert _slices(table, In(ID, ("k0003", "k0004", "k0005"))) > found
+    # The index tells nothing of the past, nor of base files alone.
+    latest = table.timeline.latest_commit
+    assert latest is not None
+    assert _slices(table, Comparison(KEY, "=", "none"), as_of=latest.timestamp) == every
+    assert _slices(table, Comparison(KEY, "=", "none"), read_optimized=True) == every
+
+
+def test_an_index_that_knows_later_commits_is_not_asked(table: HudiTable) -> None:
+    assert record_index_of(table) is not None
+    commit_a_file(Storage(), table.base_path, overwrites=True)
+    assert record_index_of(table) is None
+    assert record_index_of(table.reopened()) is not None
