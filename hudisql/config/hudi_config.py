@@ -149,8 +149,11 @@ SCHEMA_ON_READ: Final = flag_key(
 INDEX_TYPE: Final = choice_key(
     "hoodie.index.type",
     "BLOOM",
-    ("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX"),
-    "how stored keys are found; RECORD_INDEX means GLOBAL_SIMPLE",
+    (
+        *("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE", "BUCKET"),
+        *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"),
+    ),
+    "how stored keys are found; the last two are one: GLOBAL_SIMPLE for a table without a record index",
 )
 BLOOM_MOVES: Final = flag_key(
     "hoodie.bloom.index.update.partition.path",
@@ -161,6 +164,11 @@ SIMPLE_MOVES: Final = flag_key(
     "hoodie.simple.index.update.partition.path",
     "true",
     "with GLOBAL_SIMPLE a row moves to the partition that it names",
+)
+RECORD_INDEX_MOVES: Final = flag_key(
+    "hoodie.record.index.update.partition.path",
+    "false",
+    "with a record index a row moves to the partition that it names",
 )
 BUCKET_COUNT: Final = text_key("hoodie.bucket.index.num.buckets", "buckets of each partition", "256")
 BUCKET_FIELDS: Final = names_key(

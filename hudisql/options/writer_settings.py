@@ -32,14 +32,17 @@ from hudisql.config.hudi_config import (
     MAX_BLOCK_SIZE,
     MAX_FILE_SIZE,
     MAX_LOG_SIZE,
+    RECORD_INDEX_MOVES,
     SIMPLE_MOVES,
     SMALL_FILE_LIMIT,
     SORT_COLUMNS,
     SORT_MODE,
 )
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.options.unserved_settings import refuse_unserved_writes
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import has_kept_indexes
 from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
 from hudisql.write.handle.base_file import BaseFileConfig
@@ -67,8 +70,8 @@ _META_BYTES: Final = 10
 _UNLIMITED: Final = 1 << 62
 # File ids have eight digits for them.
 _MOST_BUCKETS: Final = 100_000_000
-# Hudi itself uses the global simple index without a record index, which is in the metadata table.
-_FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
+_RECORD_INDEX_NAMES: Final = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
+_MOVES: Final = {IndexKind.GLOBAL_SIMPLE: SIMPLE_MOVES, IndexKind.RECORD_INDEX: RECORD_INDEX_MOVES}
 
 
 def write_options(context: Context, table: HudiTable, config: HudiConfig) -> WriteOptions:
@@ -195,8 +198,8 @@ def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
     Raises SettingsError for an invalid value, UnsupportedTableError for consistent hashing.
     """
     config = config.over(table.properties.get)
-    kind = _kind(config)
-    moves = SIMPLE_MOVES if kind is IndexKind.GLOBAL_SIMPLE else BLOOM_MOVES
+    kind = _kind(config, table)
+    moves = _MOVES.get(kind, BLOOM_MOVES)
     buckets = None
     if kind is IndexKind.BUCKET:
         if table.properties.generates_record_keys:
@@ -233,6 +236,10 @@ def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> Hash
     return HashBuckets(int(count), fields or record_key_fields)
 
 
-def _kind(config: HudiConfig) -> IndexKind:
+def _kind(config: HudiConfig, table: HudiTable) -> IndexKind:
     name = config.get(INDEX_TYPE)
-    return _FALLBACKS.get(name) or IndexKind(name)
+    if name not in _RECORD_INDEX_NAMES:
+        return IndexKind(name)
+    # Hudi, too, uses the global simple index without a record index.
+    is_there = RECORD_INDEX in table.properties.metadata_partitions and has_kept_indexes(table)
+    return IndexKind.RECORD_INDEX if is_there else IndexKind.GLOBAL_SIMPLE

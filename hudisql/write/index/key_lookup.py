@@ -20,6 +20,7 @@ from hudisql.format.schema.internal_columns import internal_column, internal_pre
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
+from hudisql.read.scan.record_skipping import groups_with_keys, record_index_of
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -32,7 +33,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.index.bucket_index import groups_of_buckets
-from hudisql.write.index.record_index import RecordIndex
+from hudisql.write.index.record_index import IndexKind, RecordIndex
 from hudisql.write.index.slice_key_lookup import (
     SliceLookup,
     find_keys,
@@ -82,15 +83,20 @@ def locate_keys(
     UnsupportedTableError if the table does not have the index.
     """
     sizes, combined = _sizes_by_partition(keyed)
+    keys = sum(count for count, _ in sizes.values())
+    length = sum(length for _, length in sizes.values())
+    is_small = keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    if index.kind is IndexKind.RECORD_INDEX and is_small:
+        sent = _collect_keys(keyed, index)
+        found = _lookups_by_record_index(table, sent, columns)
+        if found is not None:
+            return _stored_rows(spark, table.storage, found, columns, index, sent), combined
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
     if index.buckets is not None:
         groups_of_buckets(table, [lookup.file_slice for lookup in lookups], index.buckets)
-    keys = sum(count for count, _ in sizes.values())
-    length = sum(length for _, length in sizes.values())
     prunes_slices = index.prunes_by_footer or index.buckets is not None
-    is_sent = prunes_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
-    sent = _collect_keys(keyed, index) if is_sent else None
-    return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
+    sent_keys = _collect_keys(keyed, index) if prunes_slices and is_small else None
+    return _stored_rows(spark, table.storage, lookups, columns, index, sent_keys), combined
 
 
 def _sizes_by_partition(keyed: CachedRows) -> tuple[dict[str, tuple[int, int]], int]:
@@ -123,6 +129,22 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
     return [
         SliceLookup(file_slice, values[file_slice.partition_path], columns, log_merge_config)
         for file_slice in sorted(slices, key=stored_bytes, reverse=True)
+    ]
+
+
+def _lookups_by_record_index(
+    table: HudiTable, sent: _SentKeys, columns: pa.Schema
+) -> list[SliceLookup] | None:
+    """The slices that hold the keys by the table's record index; None if it cannot be used."""
+    metadata = record_index_of(table)
+    groups = None if metadata is None else groups_with_keys(metadata, sent.keys[_ANYWHERE, None])
+    if groups is None:
+        return None
+    lookups = _lookups(table, {path for path, _ in groups}, columns)
+    return [
+        lookup
+        for lookup in lookups
+        if (lookup.file_slice.partition_path, lookup.file_slice.file_id) in groups
     ]
 
 

@@ -19,6 +19,8 @@ class IndexKind(StrEnum):
     """The record keys of all files of the partitions concerned are read and joined."""
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    RECORD_INDEX = "RECORD_INDEX"
+    """The record index of the table's metadata table tells the file group of a key."""
     BUCKET = "BUCKET"
     """A hash of the key determines a row's file group in its partition."""
 
@@ -49,7 +51,7 @@ class RecordIndex:
     @property
     def is_global(self) -> bool:
         """True if a key is looked up in all partitions."""
-        return self.kind in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
+        return self.kind in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD_INDEX)
 
     @property
     def prunes_by_footer(self) -> bool:

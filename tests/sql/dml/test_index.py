@@ -12,7 +12,7 @@ from hudisql.errors import SettingsError
 from hudisql.session import Session
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.index import key_encoding
+from hudisql.write.index import key_encoding, key_lookup
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -177,3 +177,39 @@ def test_the_form_of_the_keys_is_looked_for_once_a_statement(
     assert len(listed) == 1
     assert sorted(pairs.rows("_hoodie_record_key, seq")) == [("k1", 2), ("k2", 1), ("k3", 1)]
     session.sql("DROP TABLE changes.pairs")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("any_table", ["table", "merge_on_read_table"], indirect=True)
+def test_a_record_index_tells_where_keys_are(
+    session: Session, any_table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = any_table
+    session.sql(f"CALL upgrade_table(table => '{table.name}', to_version => 'NINE')")
+    session.sql(f"CALL create_metadata_table(table => '{table.name}', indexes => 'record_index')")
+    rows_of_slice, searched = key_lookup._rows_of_slice, []
+
+    def search(*arguments: Any) -> Any:
+        searched.append(arguments)
+        return rows_of_slice(*arguments)
+
+    monkeypatch.setattr(key_lookup, "_rows_of_slice", search)
+    rows = [("k01", 100, "2024-03-02"), ("n", 1, "2024-03-04")]
+    assert _write(table, "upsert", *rows, hoodie_index_type="RECORD_INDEX") == {"inserted": 1, "updated": 1}
+    assert table.rows("id, seq, dt", "id IN ('k01', 'n')") == [
+        ("k01", 100, "2024-03-01"),
+        ("n", 1, "2024-03-04"),
+    ]
+    assert len(searched) == 1
+    moves = {
+        "hoodie_index_type": "GLOBAL_RECORD_LEVEL_INDEX",
+        "hoodie.record.index.update.partition.path": "true",
+    }
+    assert _write(table, "upsert", ("k01", 101, "2024-03-02"), **moves) == {"moved": 1}
+    assert _write(table, "delete", ("k02", 0, "nowhere"), **moves) == {"deleted": 1}
+    table.run("UPDATE {t} SET dt = '2024-03-03' WHERE id = 'k03'")
+    assert _write(table, "upsert", ("k03", 50, "2024-03-01"), **moves) == {"moved": 1}
+    assert _write(table, "upsert", ("k02", 2, "2024-03-01"), **moves) == {"inserted": 1}
+    assert len(table.rows()) == ROWS + 1
+    indexes = {row[0] for row in session.sql(f"SHOW INDEXES FROM {table.name}").rows}
+    assert "record_index" in indexes
