@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
+from hudisql.format.log_file.change_log_mode import ChangeLogMode
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
 from hudisql.format.timeline.timeline_layout import (
     DEFAULT_HISTORY_DIRECTORY,
@@ -76,6 +77,7 @@ URL_ENCODE_PARTITIONING = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 PARTITION_METAFILE_USE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
+CDC_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 BOOTSTRAP_INDEX_TYPE = "hoodie.bootstrap.index.type"
@@ -266,6 +268,16 @@ class TableProperties:
     def cdc_enabled(self) -> bool:
         """True if writers log changes beside the data."""
         return self._flag(CDC_ENABLED, False)
+
+    @property
+    def change_log_mode(self) -> ChangeLogMode | None:
+        """What change logs hold; None for a table without them. Raises UnsupportedTableError."""
+        if not self.cdc_enabled:
+            return None
+        text = self.values.get(CDC_MODE, ChangeLogMode.DATA_BEFORE_AFTER)
+        if text.upper() not in ChangeLogMode.__members__:
+            raise UnsupportedTableError(f"{CDC_MODE} = {text} is unknown; it is {', '.join(ChangeLogMode)}")
+        return ChangeLogMode(text.upper())
 
     @property
     def key_generator_class(self) -> str | None:

@@ -13,6 +13,8 @@ from hudisql.config.config_key import ConfigKey, HudiConfig
 from hudisql.config.hudi_config import HOLLOW_COMMITS
 from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.format.table_properties import (
+    CDC_ENABLED,
+    CDC_MODE,
     EVENT_TIME_PAYLOAD,
     LATEST_PAYLOAD,
     LEGACY_PAYLOAD_CLASS,
@@ -39,7 +41,6 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.merge.allow.duplicate.on.inserts": ("true",),
     "hoodie.datasource.write.drop.partition.columns": ("false",),
     "hoodie.populate.meta.fields": ("true",),
-    "hoodie.table.cdc.enabled": ("false",),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
     "hoodie.datasource.write.keygenerator.type": (
         *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
@@ -82,9 +83,23 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
                 if is_of_table
                 else f"RESET {key}, or leave the option out",
             )
+    _refuse_other_change_logs(config, properties)
     _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
     _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
     _refuse_other_payload(config, properties)
+
+
+def _refuse_other_change_logs(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError if a setting asks for other change logs than the table has."""
+    mode = properties.change_log_mode
+    own = {CDC_ENABLED: str(mode is not None).lower(), CDC_MODE: "none" if mode is None else mode.lower()}
+    for key, value in own.items():
+        text = config.lookup(key, value)
+        if text.strip().lower() != value:
+            raise SettingsError(
+                f"{key} = {text} contradicts the table, whose value is {value}",
+                hint=f"RESET {key}: change logs are chosen when a table is made",
+            )
 
 
 def _refuse_other_columns(config: HudiConfig, key: str, own: Sequence[str]) -> None:

@@ -88,6 +88,17 @@ def test_upsert_and_overwrite_combine_rows_of_one_key_and_columns_are_added(
     assert open_table(Storage(), str(path)).timeline.completed[-1].action == "replacecommit"
 
 
+def test_changes_of_a_new_table_with_change_logs_are_logged(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    first = spark.createDataFrame(TRIPS, COLUMNS)
+    _save(first, path, {**KEYED, "hoodie.table.cdc.enabled": "true"})
+    assert not list(path.rglob(".*.cdc"))
+    _save(first.limit(1).selectExpr("* EXCEPT (fare)", "0D AS fare"), path, {})
+    assert len(list(path.rglob(".*.cdc"))) == 1
+    with pytest.raises(PySparkException, match="contradicts the table trips, which has 'true'"):
+        _save(first, path, {"hoodie.table.cdc.enabled": "false"})
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -97,7 +108,7 @@ def test_upsert_and_overwrite_combine_rows_of_one_key_and_columns_are_added(
         ({**KEYED, f"{WRITE}.recordkey.field": "no_column"}, "'no_column' names no column"),
         ({**KEYED, f"{WRITE}.partitionpath.field": "no_column"}, "no_column, which is not a column"),
         ({**KEYED, f"{WRITE}.keygenerator.class": "org.example.Own"}, "key generator org.example.Own"),
-        ({**KEYED, "hoodie.table.cdc.enabled": "true"}, "hoodie.table.cdc.enabled = true is not supported"),
+        ({**KEYED, "hoodie.table.cdc.supplemental.logging.mode": "all"}, "'all' is unknown"),
         ({**KEYED, "hoodie.populate.meta.fields": "false"}, "hoodie.populate.meta.fields"),
         ({**KEYED, "hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
         (

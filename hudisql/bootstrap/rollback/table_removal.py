@@ -18,7 +18,7 @@ from hudisql.bootstrap.lease.target_state import ROLLBACK_FILE, TargetState
 from hudisql.bootstrap.rollback.table_sources import TableSources
 from hudisql.catalog.metastore_table import ICEBERG_SUFFIX, NAME_SUFFIXES, hudi_base_path, iceberg_base_path
 from hudisql.errors import RollbackRefusedError
-from hudisql.format.paths.file_names import is_log_file, parse_base_file_name
+from hudisql.format.paths.file_names import is_change_log, is_log_file, parse_base_file_name
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
@@ -226,8 +226,7 @@ def _is_made_by_table(name: str, state: TargetState) -> bool:
     base = parse_base_file_name(name)
     if state is TargetState.RUN:
         return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
-    # Change-data logs are named as logs with `.cdc` at the end.
-    return base is not None or is_log_file(name.removesuffix(".cdc"))
+    return base is not None or is_log_file(name) or is_change_log(name)
 
 
 def _remove(storage: Storage, base_path: str, removal: DirectoryRemoval) -> None:

@@ -16,6 +16,8 @@ _BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,})\.(parquet|hfile)"
 _LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
 
 
+CHANGE_LOG_SUFFIX: Final = ".cdc"
+"""The end of a change log's name, which else is that of a log file."""
 PARQUET: Final = "parquet"
 HFILE: Final = "hfile"
 
@@ -72,6 +74,21 @@ def parse_log_file_name(name: str) -> LogFileName | None:
         return None
     file_id, base_instant_time, version, token = matched.groups()
     return LogFileName(file_id, base_instant_time, int(version), token or "")
+
+
+def change_log_name(file_id: str, instant_time: str, write_token: str) -> str:
+    """Name of the change log of the commit that wrote a base file of this file group."""
+    return log_file_name(file_id, instant_time, 1, write_token) + CHANGE_LOG_SUFFIX
+
+
+def parse_change_log_name(name: str) -> LogFileName | None:
+    """The parts of a change log's name, or None."""
+    return parse_log_file_name(name.removesuffix(CHANGE_LOG_SUFFIX)) if is_change_log(name) else None
+
+
+def is_change_log(path: str) -> bool:
+    """True if the path is that of a change log."""
+    return path.endswith(CHANGE_LOG_SUFFIX) and is_log_file(path.removesuffix(CHANGE_LOG_SUFFIX))
 
 
 def is_log_file(path: str) -> bool:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, DELETE, INSERT, OPERATION, UPDATE
 from hudisql.format.schema.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import Instant
@@ -47,9 +48,6 @@ from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.timeline.instant_files import read_commits
 from hudisql.table.timeline.replaced_groups import FileGroupId
 
-OPERATION, COMMIT, BEFORE, AFTER = "op", "ts_ms", "before", "after"
-"""Hudi's columns; `ts_ms` holds the instant time of the commit."""
-INSERT, UPDATE, DELETE = "i", "u", "d"
 CAPTURED_TEXTS = pa.schema([(name, pa.string()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
 """Captured changes with images as JSON texts: the columns of Hudi's `cdc` queries."""
 _BATCH_ROWS = 64 * 1024

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, OPERATION
 from hudisql.read.changes.change_capture import (
-    AFTER,
-    BEFORE,
-    COMMIT,
-    OPERATION,
     GroupChange,
     captured_schema,
     read_changes,

@@ -50,7 +50,7 @@ _OF_THE_TABLE: Final = frozenset(
     {
         *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
-        keys.WRITE_VERSION,
+        *(keys.WRITE_VERSION, keys.CDC_ENABLED, keys.CDC_MODE),
     }
 )
 
@@ -155,6 +155,10 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
         return (str(properties.version), str(WRITTEN_VERSION))
     if name in KEY_GENERATOR:
         return (properties.key_generator_class or properties.key_generator_type or "",)
+    if name == keys.CDC_MODE:
+        return ("none" if properties.change_log_mode is None else properties.change_log_mode.lower(),)
+    if name == keys.CDC_ENABLED:
+        return (str(properties.cdc_enabled).lower(),)
     flag = (
         properties.hive_style_partitioning
         if name == keys.HIVE_STYLE_PARTITIONING

@@ -17,6 +17,7 @@ from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_P
 from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, check_omitted_columns, sync_options_from
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.log_file.change_log_mode import ChangeLogMode
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY
 from hudisql.sql.ddl.generator_options import (
     CUSTOM_GENERATOR,
@@ -56,7 +57,6 @@ _FIXED: Final = {
     keys.VERSION: "6",
     keys.TIMELINE_LAYOUT_VERSION: "1",
     keys.BASE_FILE_FORMAT: "parquet",
-    keys.CDC_ENABLED: "false",
     keys.POPULATE_META_FIELDS: "true",
     keys.DROP_PARTITION_COLUMNS: "false",
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
@@ -167,11 +167,15 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
             changes[keys.PAYLOAD_CLASS] = None if value is None else _payload_of({name: value})
         elif value is not None and _says_already(table, lower, value):
             continue
-        elif any(lower in names for names in KNOWN_PROPERTIES) or table.properties.get(name) is not None:
+        elif _is_of_files(lower) or table.properties.get(name) is not None:
             raise UnsupportedTableError(
                 f"{name} cannot be changed: the table's files are written by it", hint="make another table"
             )
     return changes
+
+
+def _is_of_files(name: str) -> bool:
+    return any(name in names for names in (*KNOWN_PROPERTIES, (keys.CDC_ENABLED, keys.CDC_MODE)))
 
 
 def _says_already(table: HudiTable, name: str, value: str) -> bool:
@@ -182,6 +186,8 @@ def _says_already(table: HudiTable, name: str, value: str) -> bool:
         return ",".join(_names_in(value)).lower() == ",".join(properties.record_key_fields).lower()
     if name in PARTITIONS:
         return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
+    if name == keys.CDC_ENABLED:
+        return value.strip().lower() == str(properties.cdc_enabled).lower()
     return value.lower() == (properties.get(name) or "").lower()
 
 
@@ -210,7 +216,11 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
         is_url_encoded=_flag(
             given, keys.URL_ENCODE_PARTITIONING, _escapes_directories(definition, generator)
         ),
-        others={**others, **kept_generator_settings(given)} if generator in _TRANSFORMING else others,
+        others={
+            **others,
+            **(kept_generator_settings(given) if generator in _TRANSFORMING else {}),
+            **_change_logs_of(given),
+        },
         version=_version_of(given),
     )
 
@@ -223,6 +233,18 @@ def _version_of(properties: Mapping[str, str]) -> int:
             hint="leave it out, or choose 9 if only Hudi 1.1 and later read the table",
         )
     return int(text)
+
+
+def _change_logs_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """The table configurations of change logs, as Hudi writes them. Raises InvalidArgumentError."""
+    mode = _value(properties, (keys.CDC_MODE,))
+    if mode is not None and mode.strip().upper() not in ChangeLogMode.__members__:
+        raise InvalidArgumentError(
+            f"{keys.CDC_MODE} = '{mode}' is unknown", hint=f"it is {' or '.join(ChangeLogMode).lower()}"
+        )
+    if not _flag(properties, keys.CDC_ENABLED, False):
+        return {}
+    return {keys.CDC_ENABLED: "true", **({keys.CDC_MODE: mode.strip().upper()} if mode else {})}
 
 
 def _escapes_directories(definition: TableDefinition, generator: str | None) -> bool:

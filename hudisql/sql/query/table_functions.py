@@ -12,7 +12,8 @@ from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
-from hudisql.read.changes.change_capture import AFTER, BEFORE, COMMIT, OPERATION, plan_capture
+from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, OPERATION
+from hudisql.read.changes.change_capture import plan_capture
 from hudisql.read.changes.change_scan import captured_changes
 from hudisql.sql.query.metadata_table_rows import METADATA_COLUMNS, metadata_rows
 from hudisql.sql.query.references import TableFunction

@@ -82,7 +82,7 @@ def _properties_of_version_6(table: NewTable) -> dict[str, str]:
     generator = table.key_generator_class or key_generator_class(table.record_key, table.partition_fields)
     values |= {
         keys.PARTITION_FIELDS: ",".join(table.partition_fields),
-        keys.CDC_ENABLED: "false",
+        keys.CDC_ENABLED: table.others.get(keys.CDC_ENABLED, "false"),
         keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
         keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_V1.version),
         keys.DROP_PARTITION_COLUMNS: "false",

@@ -84,7 +84,9 @@ class CompletionSlicing:
 
     def _sliced(self, versions: FileGroupVersions, bases: list[str]) -> FileGroupVersions:
         sliced = {
-            time: FileVersion(list(each.base_files)) for time, each in versions.items() if each.base_files
+            time: FileVersion(list(each.base_files), change_logs=each.change_logs)
+            for time, each in versions.items()
+            if each.base_files
         }
         for time in sorted(versions):
             logs = versions[time].log_files

@@ -156,9 +156,11 @@ def _metadata(
 
 def write_stat(base_path: str, file: WrittenFile) -> WriteStat:
     """The write statistic of one file."""
+    change_logs = {_relative(base_path, path): size for path, size in file.change_logs.items()}
     return WriteStat(
         file_id=file.file_id,
-        path=file.path[len(base_path) :].lstrip("/"),
+        path=_relative(base_path, file.path),
+        cdc_stats=change_logs or None,
         partition_path=file.partition_path,
         prev_commit=file.previous_instant or "null",
         num_writes=file.rows,
@@ -173,3 +175,7 @@ def write_stat(base_path: str, file: WrittenFile) -> WriteStat:
             total_upsert_time=file.milliseconds if file.previous_instant else 0,
         ),
     )
+
+
+def _relative(base_path: str, path: str) -> str:
+    return path[len(base_path) :].lstrip("/")

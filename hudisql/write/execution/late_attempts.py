@@ -39,7 +39,8 @@ def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]
     if completed is not None:
         path = instant_path(write_context.base_path, write_context.layout, completed)
         named = named_files(write_context.base_path, parse_commit_metadata(write_context.storage.read(path)))
-    unnamed = [file.path for file in files if file.path not in named]
+    written = [path for file in files for path in (file.path, *file.change_logs)]
+    unnamed = [path for path in written if path not in named]
     delete_uncommitted_files(write_context.storage, unnamed, write_context.layout)
     raise _over(write_context, is_completed=completed is not None)
 

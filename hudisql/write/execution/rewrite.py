@@ -99,6 +99,7 @@ def rewrite_slices(
             slices=slices,
         ),
         appends=False,
+        change_log=None,
     )
     names = [column.name for column in table.partition_columns]
     write_tasks = (

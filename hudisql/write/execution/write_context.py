@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from hudisql.format.keys.bucket_id import new_file_id_prefix
+from hudisql.format.log_file.change_log import change_log_schema
 from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline.commit_metadata import LogWriteStat
@@ -24,6 +25,7 @@ from hudisql.write.handle.base_file import (
     WrittenBaseFile,
     base_file_avro_schema,
 )
+from hudisql.write.handle.change_log_writer import ChangeLogConfig
 from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.keygen.new_row_keys import NewRowKeys
 from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys
@@ -60,6 +62,7 @@ class WriteContext:
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
     `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
     `unique_new_keys` the results name the keys of several new rows. `has_task_attempts`: see `OpenCommit`.
+    With `change_log` merges log their changes.
     """
 
     storage: Storage
@@ -82,6 +85,7 @@ class WriteContext:
     log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     unique_new_keys: bool = False
     has_task_attempts: bool = True
+    change_log: ChangeLogConfig | None = None
 
     def row_keys(self, task: int) -> NewRowKeys:
         """Makes the record keys of the new rows of one task, by its number."""
@@ -95,7 +99,8 @@ class WrittenFile:
 
     `moved_in` counts inserted rows that come from other files, where they count as moved. `combined` counts
     incoming rows that newer ones of the same key or row replaced. `log` is set for a log file;
-    `repeated_keys` are the keys of several new rows, if requested.
+    `repeated_keys` are the keys of several new rows, if requested. `change_logs` are the bytes of the change
+    logs beside the file, by path.
     """
 
     file_id: str
@@ -115,6 +120,7 @@ class WrittenFile:
     combined: int = 0
     log: LogWriteStat | None = None
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
+    change_logs: Mapping[str, int] = field(default_factory=dict)
 
 
 def new_group_file(file: WrittenBaseFile, partition_path: str, milliseconds: int) -> WrittenFile:
@@ -167,6 +173,19 @@ def make_write_context(
         log_file_config=options.log_file_config,
         unique_new_keys=options.unique_new_keys,
         has_task_attempts=commit.has_task_attempts,
+        change_log=_change_log_config(commit, options, schema),
+    )
+
+
+def _change_log_config(
+    commit: OpenCommit, options: WriteOptions, schema: pa.Schema
+) -> ChangeLogConfig | None:
+    table = commit.table
+    mode = table.properties.change_log_mode
+    if mode is None:
+        return None
+    return ChangeLogConfig(
+        mode, schema, change_log_schema(mode, schema, table.name), options.log_file_config.max_block_bytes
     )
 
 

@@ -15,6 +15,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.errors import WriteRefusedError
+from hudisql.format.log_file.change_log_mode import ChangeLogMode
+from hudisql.format.paths.file_names import is_change_log
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.files.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, RowOperation, change_schema
@@ -120,16 +123,20 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         log_merge_config=write_context.log_merge_config,
         unique_new_keys=write_context.unique_new_keys,
         log_naming=log_naming(write_context.layout),
+        change_log=write_context.change_log,
     )
     keeps_source_safe = not (write_context.merges_bootstrapped and task.file_slice.is_bootstrapped)
     if write_context.appends and keeps_source_safe and can_append(write_context.storage, merge, changes):
         return _append(write_context, task, merge, changes, started)
-    merged = merge_slice(
-        write_context.storage,
-        merge,
-        changes,
-        lambda name: create_file_marker(write_context, task, name, MarkerKind.MERGE),
-    )
+    _check_change_log(task, write_context)
+    kind_of_log = _marker_of_log(merge)
+
+    def create_marker(name: str) -> None:
+        create_file_marker(
+            write_context, task, name, kind_of_log if is_change_log(name) else MarkerKind.MERGE
+        )
+
+    merged = merge_slice(write_context.storage, merge, changes, create_marker)
     written = WrittenFile(
         file_id=task.file_slice.file_id,
         path=merged.path,
@@ -146,14 +153,37 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
         repeated_keys=merged.repeated_keys,
+        change_logs=merged.change_logs,
     )
     return [written]
+
+
+def _marker_of_log(merge: MergeTask) -> MarkerKind:
+    return MarkerKind.CREATE if merge.log_naming.is_new_file else MarkerKind.APPEND
+
+
+def _check_change_log(task: WriteTask, write_context: WriteContext) -> None:
+    """Raise WriteRefusedError if Hudi would read wrong rows by the change log of this merge.
+
+    For keys alone it takes the rows before from the base file, without the log files on top of it.
+    """
+    config, file_slice = write_context.change_log, task.file_slice
+    if config is None or config.mode is not ChangeLogMode.OP_KEY_ONLY or file_slice is None:
+        return
+    if file_slice.has_log_files:
+        raise WriteRefusedError(
+            f"{write_context.base_path} logs the keys of changes alone (hoodie.table.cdc.supplemental."
+            f"logging.mode=op_key_only), and this statement merges the log files of file group "
+            f"{file_slice.file_id} into a base file, of which Hudi then reads wrong changes",
+            hint="CALL run_compaction(op => 'scheduleandexecute', table => …, options => "
+            "'hoodie.compact.inline.max.delta.commits=1') first; nothing was written",
+        )
 
 
 def _append(
     write_context: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
 ) -> list[WrittenFile]:
-    kind = MarkerKind.CREATE if merge.log_naming.is_new_file else MarkerKind.APPEND
+    kind = _marker_of_log(merge)
 
     def create_marker(name: str) -> None:
         create_file_marker(write_context, task, name, kind)
@@ -170,7 +200,7 @@ def _append(
             file_id=merge.file_slice.file_id,
             path=each.path,
             partition_path=task.file_naming.partition_path,
-            previous_instant=merge.log_naming.instant(merge.file_slice, write_context.instant_time),
+            previous_instant=merge.previous_instant_of_log,
             rows=each.updated,
             bytes=each.bytes,
             inserted=0,

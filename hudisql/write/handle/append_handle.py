@@ -108,6 +108,7 @@ def append_changes(
     naming = task.log_naming
     base_instant = naming.instant(file_slice, file_naming.instant_time)
     first = naming.first_version(file_slice)
+    base_file, names = _stored_slice(task)
     blocks = _encoded_blocks(task, one_change_for_each_row(task, changes), config)
     for version, together in enumerate(_files(blocks, config.max_file_bytes), first):
         create_marker(log_file_name(file_slice.file_id, base_instant, version, file_naming.write_token))
@@ -129,10 +130,28 @@ def append_changes(
             stat=LogWriteStat(
                 log_version=version,
                 log_offset=0,
-                base_file=naming.base_file(file_slice),
-                log_files=(log_file.path.rsplit("/", 1)[-1],),
+                base_file=base_file,
+                log_files=(*names, _name(log_file.path)),
             ),
         )
+        if task.change_log is not None:
+            names += (_name(log_file.path),)
+
+
+def _stored_slice(task: MergeTask) -> tuple[str, tuple[str, ...]]:
+    """The names of the slice's base file and log files as the commit's statistics have them.
+
+    With change logs they are the whole slice: Hudi's `cdc` queries read the rows before from it.
+    """
+    file_slice = task.file_slice
+    if task.change_log is None:
+        return task.log_naming.base_file(file_slice), ()
+    base_file = "" if file_slice.base_file is None else _name(file_slice.base_file.path)
+    return base_file, tuple(_name(log_file.path) for log_file in file_slice.log_files)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
-from hudisql.format.paths.file_names import base_file_name
+from hudisql.format.paths.file_names import base_file_name, change_log_name
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -29,6 +29,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
 from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
+from hudisql.write.handle.change_log_writer import ChangeLogConfig, ChangeLogWriter
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
 from hudisql.write.handle.meta_arrays import constant_text, meta_arrays_of_new_rows
@@ -50,7 +51,7 @@ class MergeTask:
     values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide between
     several changes of one row. `log_merge_config` is needed for slices with log files,
     `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
-    rows.
+    rows. With `change_log` the changes are logged beside the new base file.
     """
 
     file_slice: FileSlice
@@ -67,6 +68,7 @@ class MergeTask:
     log_merge_config: LogMergeConfig | None = None
     unique_new_keys: bool = False
     log_naming: LogNaming = LOG_NAMING_V1
+    change_log: ChangeLogConfig | None = None
 
     @property
     def file_name(self) -> str:
@@ -75,10 +77,22 @@ class MergeTask:
             self.file_slice.file_id, self.file_naming.write_token, self.file_naming.instant_time
         )
 
+    @property
+    def previous_instant_of_log(self) -> str:
+        """The previous instant in the statistics of the log files that this task writes.
+
+        With change logs it is that of the slice in each layout: Hudi reads the rows before from it.
+        """
+        if self.change_log is not None and self.log_naming.is_new_file:
+            return self.file_slice.base_instant_time
+        return self.log_naming.instant(self.file_slice, self.file_naming.instant_time)
+
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """The result of a merge: the new base file, and the row counts by operation."""
+    """The result of a merge: the new base file, the row counts by operation, and the bytes of change logs by
+    path.
+    """
 
     path: str
     rows: int
@@ -89,6 +103,7 @@ class MergedSlice:
     late_arriving: int
     moved: int
     combined: int
+    change_logs: Mapping[str, int]
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
@@ -123,15 +138,16 @@ def merge_slice(
 ) -> MergedSlice:
     """Write the slice's next base file; `changes` has the columns of `changes.change_schema`.
 
-    `create_marker` is called with the file's name before the file is created; an unfinished file is deleted.
-    Memory: a row group and the changes. Raises WriteRefusedError if several changes match one row or a new
-    key is null, WriteConflictError if a row to change is missing, UnsupportedTableError, SourceChangedError,
-    CorruptTableError, StorageError.
+    `create_marker` is called with a file's name before the file is created; unfinished files are deleted.
+    Memory: a row group, the changes, and a block of the change log. Raises WriteRefusedError if several
+    changes match one row or a new key is null, WriteConflictError if a row to change is missing,
+    UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     prepared = _prepare(task, changes)
     path = join(task.file_naming.directory, task.file_name)
     if create_marker is not None:
         create_marker(task.file_name)
+    log = _open_change_log(storage, task, create_marker)
     schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
     footer = _stored_footer(storage, task)
     stored_rows = 0 if footer is None else footer.num_rows
@@ -146,13 +162,17 @@ def merge_slice(
     )
     counts = _Counts()
     try:
-        merged = _merged_tables(storage, task, schema.remove(_FILE_NAME_POSITION), prepared, counts)
+        merged = _merged_tables(storage, task, schema.remove(_FILE_NAME_POSITION), prepared, counts, log)
         for group in _row_groups(merged):
             file.write(_with_file_name(group, task.file_name))
         _check_matched_rows(task, prepared)
         file.close(task.avro_schema)
+        if log is not None:
+            log.close()
     except BaseException:
         file.abandon()
+        if log is not None:
+            log.abandon()
         raise
     return MergedSlice(
         path=path,
@@ -165,7 +185,20 @@ def merge_slice(
         moved=counts.moved,
         combined=int(np.maximum(prepared.merged_changes - prepared.stored.matched, 0).sum()),
         repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
+        change_logs={} if log is None else {log.path: log.bytes},
     )
+
+
+def _open_change_log(
+    storage: Storage, task: MergeTask, create_marker: Callable[[str], None] | None
+) -> ChangeLogWriter | None:
+    if task.change_log is None:
+        return None
+    naming = task.file_naming
+    name = change_log_name(task.file_slice.file_id, naming.instant_time, naming.write_token)
+    if create_marker is not None:
+        create_marker(name)
+    return ChangeLogWriter(storage, join(naming.directory, name), task.change_log, naming.instant_time)
 
 
 def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
@@ -275,7 +308,12 @@ def _codec(storage: Storage, task: MergeTask, footer: pq.FileMetaData | None) ->
 
 
 def _merged_tables(
-    storage: Storage, task: MergeTask, schema: pa.Schema, changes: _Changes, counts: _Counts
+    storage: Storage,
+    task: MergeTask,
+    schema: pa.Schema,
+    changes: _Changes,
+    counts: _Counts,
+    log: ChangeLogWriter | None,
 ) -> Iterator[pa.Table]:
     """The new file's rows: stored ones in their order, changed in their places, new ones at the end.
 
@@ -290,17 +328,24 @@ def _merged_tables(
     )
     numbered = 0
     for batch in read_file_slice(storage, read):
-        merged, replaced = _merge_batch(task, batch, changes, counts, numbered)
+        merged, replaced = _merge_batch(task, batch, changes, counts, numbered, log)
         numbered += replaced
         if merged.num_rows:
             yield merged
     if changes.new_rows.num_rows:
+        if log is not None:
+            log.insert(changes.new_keys, changes.new_rows)
         meta = _new_meta(task, changes.new_keys, numbered)
         yield pa.Table.from_arrays([*meta, *changes.new_rows.columns], schema=schema)
 
 
 def _merge_batch(
-    task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
+    task: MergeTask,
+    batch: pa.RecordBatch,
+    changes: _Changes,
+    counts: _Counts,
+    numbered: int,
+    log: ChangeLogWriter | None,
 ) -> tuple[pa.Table, int]:
     """The batch with its changes applied, and the number of replaced rows."""
     keys = batch.column(meta_columns.RECORD_KEY)
@@ -316,7 +361,12 @@ def _merge_batch(
     replaced = ~removed & ~late_arriving
     counts.updated += int(replaced.sum())
     rows = changes.rows.take(pa.array(change[replaced]))
-    meta = _new_meta(task, keys.take(pa.array(at[replaced])), numbered)
+    updated_keys = keys.take(pa.array(at[replaced]))
+    if log is not None:
+        stored = pa.Table.from_batches([batch])
+        log.update(updated_keys, stored.take(pa.array(at[replaced])), rows)
+        log.delete(keys.take(pa.array(at[removed])), stored.take(pa.array(at[removed])))
+    meta = _new_meta(task, updated_keys, numbered)
     fresh = pa.Table.from_arrays([*meta, *rows.columns], schema=batch.schema)
     both = pa.concat_tables([pa.Table.from_batches([batch]), fresh]).combine_chunks()
     order = np.arange(batch.num_rows, dtype=np.int64)

@@ -8,7 +8,7 @@ lock. Readers ignore it while that action is pending.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -216,8 +216,11 @@ def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
     return [stat for stat in stats if stat.path]
 
 
-def _sizes(stats: Iterable[WriteStat]) -> dict[str, int]:
-    return {_name(stat): stat.file_size_in_bytes for stat in stats}
+def _sizes(stats: Collection[WriteStat]) -> dict[str, int]:
+    """The bytes of the files by name, change logs included."""
+    sizes = {_name(stat): stat.file_size_in_bytes for stat in stats}
+    logs = {path: size for stat in stats for path, size in (stat.cdc_stats or {}).items()}
+    return sizes | {path.rpartition("/")[2]: size for path, size in logs.items()}
 
 
 def _name(stat: WriteStat) -> str:

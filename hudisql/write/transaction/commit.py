@@ -391,8 +391,8 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
         pass
     elif not properties.populate_meta_fields:
         reason = "its rows carry no meta columns (hoodie.populate.meta.fields=false)"
-    elif properties.cdc_enabled:
-        reason = "it writes change data capture logs (hoodie.table.cdc.enabled=true)"
+    elif properties.change_log_mode is not None and table.is_bootstrapped:
+        reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"
     elif properties.drop_partition_columns:
         reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
     elif properties.partition_metafile_use_base_format:

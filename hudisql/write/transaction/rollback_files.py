@@ -12,7 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, RollbackRefusedError
-from hudisql.format.paths.file_names import is_log_file, parse_base_file_name, parse_log_file_name
+from hudisql.format.paths.file_names import (
+    is_change_log,
+    is_log_file,
+    parse_base_file_name,
+    parse_change_log_name,
+    parse_log_file_name,
+)
 from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.timeline.instant import COMPACTION, Instant
 from hudisql.storage import join, parent_of
@@ -127,8 +133,11 @@ def _named_paths(base_path: str, metadata: CommitMetadata, instant_time: str) ->
     named = set()
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            logs = stat.log_write.log_files if stat.log_write is not None else ()
-            names = [*logs, *([stat.path.rpartition("/")[2]] if stat.path else [])]
+            listed = stat.log_write.log_files if stat.log_write is not None else ()
+            # Hudi 1.2 lists the change log of a compaction among the log files of the slice.
+            logs = [name for name in listed if not is_change_log(name)]
+            paths = [*([stat.path] if stat.path else []), *(stat.cdc_stats or ())]
+            names = [*logs, *(path.rpartition("/")[2] for path in paths)]
             named |= {recorded_data_path(base_path, partition, name, source) for name in names}
     foreign = [path for path in named if not is_log_file(path) and _base_instant(path) != instant_time]
     if foreign:
@@ -144,7 +153,7 @@ def _base_instant(path: str) -> str | None:
     name = path.rpartition("/")[2]
     if (base := parse_base_file_name(name)) is not None:
         return base.instant_time
-    log = parse_log_file_name(name)
+    log = parse_log_file_name(name) or parse_change_log_name(name)
     return None if log is None else log.base_instant_time
 
 

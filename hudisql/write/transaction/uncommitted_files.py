@@ -48,8 +48,9 @@ def delete_unnamed_files(
 
 
 def named_files(base_path: str, metadata: CommitMetadata) -> set[str]:
-    """The paths of the data files that a commit's metadata names."""
+    """The paths of the data files and change logs that a commit's metadata names."""
     named = {join(base_path, stat.path) for stat in metadata.write_stats if stat.path}
+    named |= {join(base_path, path) for stat in metadata.write_stats for path in stat.cdc_stats or ()}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
             if stat.log_write is not None:

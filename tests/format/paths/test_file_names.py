@@ -4,9 +4,11 @@ import pytest
 
 from hudisql.format.paths.file_names import (
     base_file_name,
+    change_log_name,
     log_file_name,
     new_file_id,
     parse_base_file_name,
+    parse_change_log_name,
     parse_log_file_name,
     write_token,
 )
@@ -47,6 +49,13 @@ def test_log_files_of_old_writers_have_no_token() -> None:
 def test_other_files_are_neither_base_nor_log_files(name: str) -> None:
     assert parse_base_file_name(name) is None
     assert parse_log_file_name(name) is None
+
+
+def test_change_logs_are_named_as_the_logs_of_a_commit() -> None:
+    name = change_log_name(FILE_ID, "00000000000001", "0-887-1453")
+    assert parse_change_log_name(name) == (FILE_ID, "00000000000001", 1, "0-887-1453")
+    assert parse_change_log_name(name.removesuffix(".cdc")) is None
+    assert parse_change_log_name(f".{name}.crc") is None
 
 
 def test_file_ids_are_bare_uuids_and_differ() -> None:

@@ -170,6 +170,23 @@ def test_log_files_go_with_their_slice(make_table: MakeTable) -> None:
     ]
 
 
+def test_change_logs_go_with_their_slice(make_table: MakeTable) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    for number in range(3):
+        directory.commit(_time(number))
+        directory.base_file("dt=a", "f", _time(number))
+        directory.file(f"dt=a/.f_{_time(number)}.log.1_0-0-0.cdc")
+    # Of a version that has no base file.
+    directory.file(f"dt=a/.f_{_time(1)[:-3]}001.log.1_0-0-0.cdc")
+    assert _names(plan_clean(_open(directory), KEEP_ONE_VERSION, NOON)) == [
+        f".f_{_time(0)}.log.1_0-0-0.cdc",
+        f".f_{_time(1)}.log.1_0-0-0.cdc",
+        f"f_0-0-0_{_time(0)}.parquet",
+        f"f_0-0-0_{_time(1)}.parquet",
+    ]
+
+
 def test_what_a_pending_compaction_merges_stays(golden: Callable[[str], Any]) -> None:
     table = open_table(Storage(), str(golden("mor_compaction_scheduled").table))
     none = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=0)

@@ -15,11 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.format.log_file.change_log import change_log_schema
+from hudisql.format.log_file.change_log_mode import ChangeLogMode
+from hudisql.format.log_file.log_block import BlockType, LogBlock, parse_log_blocks
+from hudisql.format.log_file.log_block_content import decode_data_block
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.write.changes import OPERATION, RECORD_KEY, SEQUENCE_NUMBER, RowOperation, change_schema
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
+from hudisql.write.handle.change_log_writer import ChangeLogConfig
 from hudisql.write.handle.merge_handle import MergedSlice, MergeTask, merge_slice
 
 SCHEMA = pa.schema(
@@ -238,3 +243,60 @@ def test_only_snappy_is_kept_from_the_stored_file(
     merged = _merge(tmp_path, [_row("k1", 1)], changes, form=form, stored_form=BaseFileConfig(codec=stored))
     group = pq.read_metadata(merged.path).row_group(0)
     assert {group.column(number).compression for number in range(group.num_columns)} == {written}
+
+
+@pytest.mark.parametrize("max_block_bytes", [1, 1 << 20])
+def test_changes_are_logged_with_the_rows_before_and_after(tmp_path: Path, max_block_bytes: int) -> None:
+    mode = ChangeLogMode.DATA_BEFORE_AFTER
+    config = ChangeLogConfig(mode, SCHEMA, change_log_schema(mode, SCHEMA, "t"), max_block_bytes)
+    before = {f"k{number}": _row(f"k{number}", number) for number in range(12)}
+    after = {f"k{number}": _row(f"k{number}", number + 50) for number in (*range(5), 20)}
+    changes = [_change(RowOperation.UPDATE, after[f"k{number}"]) for number in range(4)]
+    changes += [
+        # Older than the stored row, which stays: nothing has changed.
+        _change(RowOperation.UPSERT, _row("k11", 1)),
+        _change(RowOperation.DELETE, _row("k5", 0)),
+        _change(RowOperation.MOVE_OUT, _row("k6", 0)),
+        _change(RowOperation.INSERT, after["k20"]),
+    ]
+    merged = _merge(tmp_path, list(before.values()), changes, change_log=config, event_time_fields=("seq",))
+    [(path, size)] = merged.change_logs.items()
+    content = Path(path).read_bytes()
+    assert (len(content), path.endswith(".log.1_0-0-0.cdc")) == (size, True)
+    blocks = [decode_data_block(block.content, config.avro_schema) for block in _blocks(content, path)]
+    assert (len(blocks) == 1) == (max_block_bytes > 1)
+    rows = {
+        (row["op"], str(row["before"]), str(row["after"])) for block in blocks for row in block.to_pylist()
+    }
+    stored, changed = _table(list(before.values())).to_pylist(), _table(list(after.values())).to_pylist()
+    assert rows == {
+        *(("u", str(stored[number]), str(changed[number])) for number in range(4)),
+        ("d", str(stored[5]), "None"),
+        ("d", str(stored[6]), "None"),
+        ("i", "None", str(changed[-1])),
+    }
+
+
+def test_a_merge_without_an_effect_writes_an_empty_change_log(tmp_path: Path) -> None:
+    mode = ChangeLogMode.OP_KEY_ONLY
+    config = ChangeLogConfig(mode, SCHEMA, change_log_schema(mode, SCHEMA, "t"), 1000)
+    changes = [_change(RowOperation.UPSERT, _row("k1", 1))]
+    merged = _merge(tmp_path, [_row("k1", 5)], changes, change_log=config, event_time_fields=("seq",))
+    [path] = merged.change_logs
+    [block] = _blocks(Path(path).read_bytes(), path)
+    assert decode_data_block(block.content, config.avro_schema).num_rows == 0
+
+
+def test_a_failed_merge_leaves_no_change_log(tmp_path: Path) -> None:
+    mode = ChangeLogMode.DATA_BEFORE
+    config = ChangeLogConfig(mode, SCHEMA, change_log_schema(mode, SCHEMA, "t"), 1)
+    changes = [_change(RowOperation.UPDATE, _row(key, 1)) for key in ("k1", "missing")]
+    with pytest.raises(WriteConflictError):
+        _merge(tmp_path, [_row("k1", 5)], changes, change_log=config)
+    assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".crc"] == [".parquet"]
+
+
+def _blocks(content: bytes, path: str) -> list[LogBlock]:
+    blocks = [block for block in parse_log_blocks(content, path) if isinstance(block, LogBlock)]
+    assert {block.block_type for block in blocks} == {BlockType.CDC_DATA}
+    return blocks

@@ -91,6 +91,7 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     commit = begin_commit(table, "UPSERT")
     _marked_file(table, commit.instant_time, "a.parquet", MarkerKind.CREATE)
     _marked_file(table, commit.instant_time, "b.parquet", MarkerKind.MERGE)
+    _marked_file(table, commit.instant_time, f".b_{commit.instant_time}.log.1_0-0-0.cdc", MarkerKind.APPEND)
     rollback_commit(commit)
     assert _states(table, commit.instant_time) == set()
     assert {path for path in Path(table.base_path).rglob("*") if ".hoodie" not in str(path)} == before
@@ -99,7 +100,7 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     content = Path(table.instant_path(rollback)).read_bytes()
     said = load_codec("HoodieRollbackMetadata").decode(content)
     assert said["commitsRollback"] == [commit.instant_time]
-    assert said["totalFilesDeleted"] == 2
+    assert said["totalFilesDeleted"] == 3
 
 
 def test_files_that_a_late_task_finishes_during_the_rollback_are_deleted_too(
@@ -653,7 +654,8 @@ def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable
     properties = Path(table.base_path, ".hoodie", "hoodie.properties")
     text = properties.read_text()
     for line, said in (
-        ("hoodie.table.cdc.enabled=true", "change data capture"),
+        ("hoodie.table.cdc.enabled=true", "is bootstrapped and logs changes"),
+        ("hoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=no", "no is unknown"),
         ("hoodie.populate.meta.fields=false", "meta columns"),
         ("hoodie.compaction.payload.class=org.example.Own", "org.example.Own"),
     ):
