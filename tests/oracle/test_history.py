@@ -131,6 +131,26 @@ def test_the_timeline_and_the_file_slices_are_those_that_hudi_12_shows(
             assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
 
+def test_a_table_is_queried_by_a_function_as_in_hudi(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    properties = "TBLPROPERTIES (primaryKey = 'id', type = 'mor')"
+    session.sql("CREATE DATABASE queried")
+    session.sql(
+        f"CREATE TABLE queried.t (id INT, note STRING) USING hudi LOCATION '{tmp_path / 't'}' {properties}"
+    )
+    session.sql("INSERT INTO queried.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    session.sql("UPDATE queried.t SET note = 'updated' WHERE id = 2")
+    found = {}
+    for form in ("snapshot", "read_optimized"):
+        text = f"SELECT q.* FROM hudi_query('queried.t', '{form}') AS q WHERE q._hoodie_record_key > '1'"
+        found[form] = session.sql(text).arrow()
+        for oracle in (oracle_015, oracle_120):
+            assert_same_rows(found[form], oracle.sql(text), sort_by=["_hoodie_record_key"])
+    assert [sorted(rows["note"].to_pylist()) for rows in found.values()] == [["c", "updated"], ["b", "c"]]
+    session.sql("DROP DATABASE queried CASCADE")
+
+
 def _check_captured(table: Recorded, begin: str) -> None:
     """Hudi's images are texts in several forms, of which columns of text and numbers are equal."""
     text = f"SELECT * FROM hudi_table_changes('{table.path}', 'cdc', '{begin}')"

@@ -16,6 +16,7 @@ WAYS_AROUND = {
     "CTE whose own query reads the table": ("WITH plain AS (SELECT * FROM vault.plain) SELECT * FROM plain",),
     "lateral subquery": ("SELECT * FROM shop.items, LATERAL (SELECT word FROM vault.plain)",),
     "table function": ("SELECT * FROM hudi_table_changes('vault.secret', 'latest_state', 'earliest')",),
+    "table function of the table itself": ("SELECT * FROM hudi_query('vault.secret', 'snapshot')",),
     "table function of a path": ("SELECT * FROM hudi_query_timeline('/tmp/x')",),
     "table function of bytes": ("SELECT * FROM hudi_metadata(X'7661756C742E736563726574')",),
     "table function of an expression": ("SELECT * FROM hudi_metadata((SELECT max(word) FROM vault.secret))",),

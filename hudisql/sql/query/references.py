@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 ReferenceForm = Literal["relation", "table", "argument", "subject", "function"]
 TABLE_FUNCTIONS = frozenset(
-    {"hudi_table_changes", "hudi_query_timeline", "hudi_filesystem_view", "hudi_metadata"}
+    {"hudi_query", "hudi_table_changes", "hudi_query_timeline", "hudi_filesystem_view", "hudi_metadata"}
 )
 """Hudi's table-valued functions, which Spark does not know."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -317,6 +318,9 @@ class TableBinder:
         if not isinstance(entry, HudiEntry):
             raise NoSuchTableError(f"{call.name}: there is no Hudi table {call.table}")
         written = f"{call.name}({call.table})"
+        if call.is_query:
+            entry = replace(entry, read_optimized=entry.read_optimized or call.is_read_optimized)
+            return HudiRelation(self._new_name(), entry, written, session, at=reference.span[0])
         return HudiRelation(self._new_name(), entry, written, session, at=reference.span[0], call=call)
 
     def _refuse_travel(self, reference: TableReference, what: str) -> None:

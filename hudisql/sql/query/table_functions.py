@@ -1,6 +1,6 @@
 """Hudi's table-valued functions: their checked arguments as values.
 
-Follows `HoodieTableChanges` of Hudi 0.15, and of 1.x `HoodieTimelineTableValuedFunction`,
+Follows `HoodieQuery` and `HoodieTableChanges` of Hudi 0.15, and of 1.x `HoodieTimelineTableValuedFunction`,
 `HoodieFileSystemViewTableValuedFunction` and `HoodieMetadataTableValuedFunction`. The first argument is a
 table's name or its path.
 """
@@ -31,17 +31,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+QUERY: Final = "hudi_query"
 TABLE_CHANGES: Final = "hudi_table_changes"
 QUERY_TIMELINE: Final = "hudi_query_timeline"
 FILESYSTEM_VIEW: Final = "hudi_filesystem_view"
 METADATA: Final = "hudi_metadata"
 _SIGNATURES: Final = {
+    QUERY: ("(table_name or table_path, query_type)", 2, 2),
     TABLE_CHANGES: ("(table_name or table_path, incremental_format, start_instant, [end_instant])", 3, 4),
     QUERY_TIMELINE: ("(table_name or table_path, [true|false])", 1, 2),
     FILESYSTEM_VIEW: ("(table_name or table_path, [subpath])", 1, 2),
     METADATA: ("(table_name or table_path)", 1, 1),
 }
-_FORMATS: Final = ("latest_state", "cdc")
+_FORMATS: Final = {TABLE_CHANGES: ("latest_state", "cdc"), QUERY: ("snapshot", "read_optimized")}
 _ROWS: Final[Mapping[str, Any]] = {QUERY_TIMELINE: QueryTimelineRow, FILESYSTEM_VIEW: FileSystemViewRow}
 
 
@@ -52,6 +54,16 @@ class FunctionCall:
     name: str
     table: str
     arguments: tuple[str, ...]
+
+    @property
+    def is_query(self) -> bool:
+        """True for `hudi_query`, which is the table itself."""
+        return self.name == QUERY
+
+    @property
+    def is_read_optimized(self) -> bool:
+        """True for `hudi_query` of the base files alone."""
+        return self.is_query and self.arguments[0] == "read_optimized"
 
     @property
     def is_latest_state(self) -> bool:
@@ -77,9 +89,10 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
     if not values or None in values:
         raise InvalidArgumentError(f"an argument of {function.name} is NULL; it takes {signature}")
     table, *others = (str(value) for value in values)
-    if function.name == TABLE_CHANGES and others[0] not in _FORMATS:
+    forms = _FORMATS.get(function.name)
+    if forms is not None and others[0] not in forms:
         raise InvalidArgumentError(
-            f"'{TABLE_CHANGES}' doesn't support `{others[0]}`", hint=f"write one of: {', '.join(_FORMATS)}"
+            f"'{function.name}' doesn't support `{others[0]}`", hint=f"write one of: {', '.join(forms)}"
         )
     if function.name == QUERY_TIMELINE and others:
         _check_archived(others[0])

@@ -153,6 +153,12 @@ def test_the_timeline_and_the_file_slices_are_tables(context: Context, changed: 
         ("hudi_table_changes('db.c', 'cdc', 'soon')", InvalidArgumentError, "'soon', which is not an"),
         ("hudi_table_changes('db.nope', 'cdc', '000')", NoSuchTableError, "no Hudi table db.nope"),
         ("hudi_table_changes('/no/where', 'cdc', '000')", NoSuchTableError, "/no/where"),
+        (
+            "hudi_query('db.c')",
+            InvalidArgumentError,
+            "expect arguments .table_name or table_path, query_type",
+        ),
+        ("hudi_query('db.c', 'incremental')", InvalidArgumentError, "'hudi_query' doesn't support `increm"),
         ("hudi_query_timeline('db.c', 'maybe')", InvalidArgumentError, "true or false"),
         ("hudi_query_timeline('db.c', true)", UnsupportedStatementError, "without archived instants"),
         ("hudi_filesystem_view()", InvalidArgumentError, "hudi_filesystem_view"),
