@@ -253,6 +253,11 @@ SCHEMA_OF_END: Final = flag_key(
     READS,
 )
 SYNC: Final = flag_key("hudisql.sync", "true", "the metastore is synced after each commit", SESSION)
+ICEBERG_SYNC: Final = flag_key(
+    "hudisql.iceberg.sync",
+    "false",
+    "each commit is published as a snapshot of the table's Iceberg table (docs/iceberg.md)",
+)
 DRIVER_MAX_BYTES: Final = ConfigKey(
     "hudisql.driver.max.bytes",
     "number",

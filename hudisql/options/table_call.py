@@ -18,7 +18,7 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
 )
 from hudisql.config.config_key import ConfigKey, HudiConfig
-from hudisql.config.hudi_config import METADATA_ENABLE
+from hudisql.config.hudi_config import ICEBERG_SYNC, METADATA_ENABLE
 from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError, UnsupportedTableError
 
 if TYPE_CHECKING:
@@ -134,17 +134,36 @@ class TableCall:
         return writer_concurrency(self.context, self.table, self.config)
 
     def sync(self, metastore: MetastoreClient | None = None) -> None:
-        """Sync the metastore if the settings say so (`hudisql.sync`) and the table was given by name.
+        """What follows a commit: its publication (`publish`), then the sync of the metastore.
 
+        The metastore is synced if the settings say so (`hudisql.sync`) and the table was given by name.
         `metastore` is the client to use, by default the context's. Raises SyncFailedError, SettingsError. The
         result of the service stays.
         """
         from hudisql.catalog.sync import sync_registered
         from hudisql.options.table_settings import syncs_after_commit
 
+        self.publish(metastore)
         if self.entry is not None and syncs_after_commit(self.config):
             entry, client = self.entry, metastore or self.context.metastore
             sync_registered(client, self.table.reopened(), entry.database, entry.name, incremental=True)
+
+    def publish(self, metastore: MetastoreClient | None = None) -> None:
+        """Publish the table as an Iceberg table if the settings say so (`hudisql.iceberg.sync`).
+
+        A failure is a warning: the commit stands, and the next publication brings all up to date. Raises
+        SettingsError.
+        """
+        if not self.config.get(ICEBERG_SYNC):
+            return
+        from hudisql.options.iceberg_sync import failure_text, publish_table
+
+        client = None if self.entry is None else metastore or self.context.metastore
+        try:
+            publish_table(client, self.table, self.entry, self.concurrency())
+        except Exception as error:
+            label = "" if self.entry is None else self.entry.full_name
+            self.context.console.warning(failure_text(label, self.table.base_path, error))
 
 
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.table import StaticTable
@@ -73,3 +74,17 @@ def check_readers(session: Any, name: str, filters: Sequence[str] = ()) -> dict[
         assert duckdb_rows(file, where) == chosen, where
         assert pyiceberg_rows(file, where) == chosen, where
     return published
+
+
+def shown_file(table_path: str) -> str:
+    """The metadata file that the hint names."""
+    directory = Path(table_path, ".hoodie/iceberg/metadata")
+    return f"file:{directory}/v{(directory / 'version-hint.text').read_text()}.metadata.json"
+
+
+def check_shown(session: Any, name: str, table_path: str) -> None:
+    """Both readers give the rows of hudisql from what is published already."""
+    file, expected = shown_file(table_path), hudisql_rows(session, name)
+    assert duckdb_rows(file) == expected
+    assert pyiceberg_rows(file) == expected
+    assert publish(session, name)["result"] == "already published"

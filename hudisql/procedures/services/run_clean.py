@@ -114,6 +114,7 @@ def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Itera
             metadata = clean_table(call.table, options, concurrency, sources)
         else:
             metadata = run_pending_cleans(call.table, concurrency, sources)
+        call.publish()
     if metadata is None:
         return []
     return [

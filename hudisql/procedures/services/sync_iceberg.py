@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.options.table_call import TableCall, open_table_call
+from hudisql.options.table_call import open_table_call
 from hudisql.procedures.registry import Arguments, parameter, path_parameter, procedure, table_parameter
 
 if TYPE_CHECKING:
@@ -54,18 +54,20 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
     has the name of the entry, MetastoreError if the entry could not follow (the next call does it),
     StorageError.
     """
-    from hudisql.iceberg.publication import publish
-    from hudisql.write.transaction.lock import hold_lock
+    from hudisql.options.iceberg_sync import publish_table
 
     call = open_table_call(context, arguments.table, arguments.path)
     if arguments.register and call.entry is None:
         raise InvalidArgumentError("register needs the table's name", hint="table => 'db.name'")
-    if arguments.register:
-        _check_name(call)
-    concurrency = call.concurrency()
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        published = publish(call.table.reopened().listed_once(), dry_run=arguments.dry_run)
-        entry = None if arguments.dry_run else _sync_entry(call, arguments.register, published.metadata_path)
+    metastore = None if call.entry is None else context.metastore
+    published, entry = publish_table(
+        metastore,
+        call.table,
+        call.entry,
+        call.concurrency(),
+        register=arguments.register,
+        dry_run=arguments.dry_run,
+    )
     verb = "would be published" if arguments.dry_run else "published"
     result = verb if published.is_new else "already published"
     return [
@@ -81,31 +83,3 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
             entry,
         )
     ]
-
-
-def _check_name(call: TableCall) -> None:
-    from hudisql.catalog.iceberg_entry import check_iceberg_name
-
-    check_iceberg_name(call.context.metastore, call.table, *_names_of(call))
-
-
-def _sync_entry(call: TableCall, register: bool, metadata_file: str) -> str | None:
-    """Let the Iceberg entry show the metadata file, if there is one or with `register`; its name."""
-    from hudisql.catalog.iceberg_entry import find_iceberg_entry, sync_iceberg_entry
-
-    if call.entry is None:
-        return None
-    metastore, names = call.context.metastore, _names_of(call)
-    table = call.table
-    if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
-        return None
-    return sync_iceberg_entry(metastore, table.reopened(), *names, metadata_file).full_name
-
-
-def _names_of(call: TableCall) -> tuple[str, str]:
-    """The database and the main name of the table."""
-    from hudisql.catalog.table_entries import main_name
-
-    assert call.entry is not None  # the call names a table
-    database = call.entry.database
-    return database, main_name(call.context.metastore, call.table, database, call.entry.name)

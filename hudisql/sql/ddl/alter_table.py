@@ -16,7 +16,7 @@ from hudisql.catalog.added_partitions import added_among
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import PURGE_PROPERTY, MetastoreTable
 from hudisql.config.config_key import HudiConfig
-from hudisql.config.hudi_config import SCHEMA_ON_READ
+from hudisql.config.hudi_config import ICEBERG_SYNC, SCHEMA_ON_READ
 from hudisql.errors import (
     InvalidArgumentError,
     SettingsError,
@@ -27,6 +27,7 @@ from hudisql.errors import (
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.internal_schema import arrow_schema
 from hudisql.options.known_settings import warn_of_properties
+from hudisql.options.table_call import TableCall
 from hudisql.options.table_settings import settings_of, syncs_after_commit
 from hudisql.options.writer_settings import writer_concurrency
 from hudisql.result import LocalResult, Result
@@ -184,6 +185,9 @@ def _set_properties(
         if comment == "":
             parameters.pop("comment")
         alter_guarded(context.metastore, each, replace(each, parameters=parameters))
+    if ICEBERG_SYNC.name in values:
+        settings = settings_of(context, table, {**entry.parameters, **values})
+        TableCall(context, table, entry, settings).publish()
 
 
 def _without_purge(values: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.bootstrap.blockers import name_some
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.rollback.table_removal import names_of_table
-from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, hudi_base_path
+from hudisql.catalog.metastore_table import FURTHER_SUFFIXES, MetastoreTable, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.table_location import database_directory
 from hudisql.config.config_key import HudiConfig
@@ -29,7 +29,7 @@ from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import spark_json_from_arrow, spark_type_name
 from hudisql.options.insert_options import check_load_operation
 from hudisql.options.known_settings import warn_of_properties
-from hudisql.options.table_call import open_session_table
+from hudisql.options.table_call import TableCall, open_session_table
 from hudisql.options.table_settings import settings_of
 from hudisql.options.writer_settings import write_options
 from hudisql.result import LocalResult, Result
@@ -253,7 +253,9 @@ def _free_name(
 def register_table(
     context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
 ) -> None:
-    """Create the table's metastore entries: those of a managed table, if the definition has no LOCATION.
+    """Create the table's metastore entries, those of a managed table if the definition has no LOCATION.
+
+    Then it is published as an Iceberg table, if its properties say so.
 
     Raises SyncFailedError: the table exists nevertheless.
     """
@@ -261,6 +263,8 @@ def register_table(
     parameters = {**definition.properties, **comment}
     is_managed = definition.location is None
     sync_table(context.metastore, table, database, name, parameters=parameters, is_managed=is_managed)
+    entry = MetastoreTable(database, name, "EXTERNAL_TABLE", table.base_path, ())
+    TableCall(context, table, entry, settings_of(context, table, parameters)).publish()
 
 
 def _make_table(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hudisql.catalog.metastore_table import PURGE_PROPERTY
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.catalog.sync_entries import OMIT_META_COLUMNS_OPTION, check_omitted_columns, sync_options_from
+from hudisql.config.hudi_config import ICEBERG_SYNC
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.log_file.change_log_mode import ChangeLogMode
@@ -90,7 +91,7 @@ _OF_THE_ENTRY: Final = ("external", "provider", "location", "owner", "comment", 
 def check_property(name: str, value: str) -> None:
     """Raise UnsupportedTableError for a property that a user must not set, or not to this value.
 
-    InvalidArgumentError for a value that is none of the property's.
+    InvalidArgumentError or SettingsError for a value that is none of the property's.
     """
     lower = name.lower()
     if lower in _FIXED and value.strip().lower() != _FIXED[lower]:
@@ -100,6 +101,8 @@ def check_property(name: str, value: str) -> None:
         )
     if lower == OMIT_META_COLUMNS_OPTION:
         sync_options_from({OMIT_META_COLUMNS_OPTION: value})
+    if name == ICEBERG_SYNC.name and value:
+        ICEBERG_SYNC.parse(name, value)
     if _is_reserved(name):
         raise UnsupportedTableError(
             f"{name} cannot be set as a property of a Hudi table", hint="leave it out"
@@ -321,7 +324,7 @@ def table_type_of(properties: Mapping[str, str]) -> str | None:
 
 
 def _is_reserved(name: str) -> bool:
-    if name.lower() == OMIT_META_COLUMNS_OPTION:
+    if name.lower() == OMIT_META_COLUMNS_OPTION or name == ICEBERG_SYNC.name:
         return False
     return name.lower() in (*_OWN, *_OF_THE_ENTRY) or name.lower().startswith(_OWN_PREFIXES)
 

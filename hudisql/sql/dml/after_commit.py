@@ -1,4 +1,4 @@
-"""The steps after a statement's commit: the table services that are due, then the metastore's sync.
+"""The steps after a statement's commit: publication, the table services that are due, the metastore's sync.
 
 The only place where statements run table services. It also warns of a dropped metadata table.
 """
@@ -14,7 +14,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.config.config_key import HudiConfig
 from hudisql.errors import HudisqlError
-from hudisql.options.table_call import open_session_table
+from hudisql.options.table_call import TableCall, open_session_table
 from hudisql.options.writer_settings import write_options
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.table.hudi_table import HudiTable
@@ -34,16 +34,19 @@ def after_commit(
     dropped_metadata_table: bool,
     committed: HudiTable | None = None,
 ) -> None:
-    """Warn if the metadata table is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
+    """Warn if the metadata table is gone, publish, run services, and sync the entries if `syncs`.
 
     `table` may be the one from before the commit, `committed` is as it left it; without it the table is
-    opened again. `settings` are those of its writes. A failed service is a warning, and so is a table that
-    can no longer be opened. Raises SyncFailedError (the commit stands).
+    opened again. `settings` are those of its writes. It is published as an Iceberg table before the services,
+    since a clean may delete files that the last publication names. A failed service or publication is a
+    warning, and so is a table that can no longer be opened. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     try:
         committed = committed or replace(table, listing=None).reopened()
+        call = TableCall(context, committed, entry, settings)
+        call.publish()
         fresh = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(
@@ -51,6 +54,8 @@ def after_commit(
             f"{error.message} (CALL hive_sync runs the sync again)"
         )
         return
+    if fresh is not committed:
+        call.publish()
     if syncs:
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.resync.resync_plan import ResyncPlan, ResyncRequest, plan_lift
 from hudisql.bootstrap.resync.run_resync import run_resync
-from hudisql.catalog.sync import sync_registered
+from hudisql.options.table_call import TableCall
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.table.properties.written_versions import ANY_CHANGE
@@ -32,6 +32,6 @@ def commit_resync(scope: StatementScope, plan: ResyncPlan) -> WriteResult:
     if result.instant_time is not None:
         dropped = result.dropped_metadata_table
         after_commit(context, entry, table, scope.settings, syncs=scope.syncs, dropped_metadata_table=dropped)
-    elif scope.syncs:
-        sync_registered(context.metastore, table, entry.database, entry.name, incremental=True)
+    else:
+        TableCall(context, table, entry, scope.settings).sync()
     return result

@@ -1,0 +1,62 @@
+"""Publishes a table as an Iceberg table by the table's settings: under its lock, and the entry follows.
+
+`sync_iceberg` does it on demand; tables with `hudisql.iceberg.sync` after each commit, by `TableCall.sync`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.iceberg_entry import check_iceberg_name, find_iceberg_entry, sync_iceberg_entry
+from hudisql.catalog.table_entries import main_name
+from hudisql.errors import HudisqlError
+from hudisql.iceberg.publication import Publication, publish
+from hudisql.write.transaction.lock import hold_lock
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.table.hudi_table import HudiTable
+    from hudisql.write.transaction.concurrency import Concurrency
+
+
+def publish_table(
+    metastore: MetastoreClient | None,
+    table: HudiTable,
+    entry: MetastoreTable | None,
+    concurrency: Concurrency,
+    *,
+    register: bool = False,
+    dry_run: bool = False,
+) -> tuple[Publication, str | None]:
+    """Publish the table as it stands under its lock; the publication and the name of its Iceberg entry.
+
+    The entry follows, if there is one or with `register`; without a `metastore` there is none. Raises the
+    errors of `publish`, TableLockedError, TableExistsError if another table has the entry's name,
+    MetastoreError.
+    """
+    names = None
+    if metastore is not None and entry is not None:
+        names = entry.database, main_name(metastore, table, entry.database, entry.name)
+        if register:
+            check_iceberg_name(metastore, table, *names)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        table = table.reopened().listed_once()
+        published = publish(table, dry_run=dry_run)
+        if metastore is None or names is None or dry_run:
+            return published, None
+        if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
+            return published, None
+        followed = sync_iceberg_entry(metastore, table, *names, published.metadata_path)
+    return published, followed.full_name
+
+
+def failure_text(label: str, base_path: str, error: Exception) -> str:
+    """What to say of a commit that could not be published: `label` is the table's name, if it has one."""
+    text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
+    hint = f"{error.hint}; " if isinstance(error, HudisqlError) and error.hint else ""
+    table = f"table => '{label}'" if label else f"path => '{base_path}'"
+    return (
+        f"{label or base_path}: committed, but its Iceberg table does not show it yet: {text} "
+        f"({hint}the next commit publishes both, or CALL sync_iceberg({table}))"
+    )

@@ -1,0 +1,130 @@
+"""Tables with `hudisql.iceberg.sync` are published after each commit, whatever statement makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.iceberg import publication
+from tests.iceberg.readers import check_shown, publish, shown_file
+from tests.oracle.shapes import Shape, bootstrap_shape
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+FOLLOW = "ALTER TABLE {t} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'true')"
+CITIES = ("a%2Fb%3Dc%2520ü", "x", "__HIVE_DEFAULT_PARTITION__")
+COMPACT = (
+    "CALL run_compaction(op => 'scheduleandexecute', table => '{t}', "
+    "options => 'hoodie.compact.inline.max.delta.commits=1')"
+)
+STATEMENTS = (
+    "UPDATE {t} SET note = 'ours', price = -1.5 WHERE seq IN (3, 14, 40)",
+    "DELETE FROM {t} WHERE seq IN (20, 21)",
+    "INSERT INTO {t} SELECT 'new', 900, total, fare, price, is_even, day, at, note, place, labels, extra, "
+    "'z' FROM {t} WHERE seq = 5",
+    "MERGE INTO {t} AS t USING (SELECT * FROM {t} WHERE seq = 6) AS s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET note = 'merged'",
+    COMPACT,
+    "UPDATE {t} SET note = 'again' WHERE seq < 12",
+    "ALTER TABLE {t} ADD COLUMNS (extra_note STRING)",
+    "UPDATE {t} SET extra_note = 'there' WHERE seq = 7",
+    "CALL run_clustering(table => '{t}')",
+    "CALL rewrite_bootstrap_files(table => '{t}', only_unsafe => false)",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
+    "UPDATE {t} SET price = 3 WHERE seq > 50",
+    "ALTER TABLE {t} DROP PARTITION (city = 'x')",
+    "INSERT OVERWRITE {t} PARTITION (city = 'z') SELECT id, seq, total, fare, price, is_even, day, at, "
+    "note, place, labels, extra, extra_note FROM {t} WHERE seq = 9",
+    "TRUNCATE TABLE {t}",
+)
+
+
+def _rolled_back(session: Any, name: str) -> str:
+    [row] = session.sql(f"CALL show_commits(table => '{name}', limit => 1)").rows
+    return f"CALL rollback_to_instant(table => '{name}', instant_time => '{row.commit_time}')"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_each_kind_of_commit_is_published(session: Any, tmp_path: Path, table_type: str) -> None:
+    shape = Shape(
+        f"follows_{table_type[0].lower()}",
+        rows=60,
+        files=1,
+        partition_columns={"city": lambda n: CITIES[n % 3]},
+        table_type=table_type,
+    )
+    table, name = bootstrap_shape(session, shape, tmp_path), f"oracle.{shape.name}"
+    session.sql(FOLLOW.format(t=name))
+    check_shown(session, name, table.path)
+    session.sql(f"CALL sync_iceberg(table => '{name}', register => true)")
+    for statement in STATEMENTS:
+        if statement == COMPACT and table_type == "COPY_ON_WRITE":
+            continue
+        session.sql(statement.format(t=name))
+        check_shown(session, name, table.path)
+        if "DROP PARTITION" in statement:
+            session.sql(_rolled_back(session, name))
+            check_shown(session, name, table.path)
+    entry = session.context.metastore.get_table("oracle", f"{shape.name}_iceberg")
+    assert entry.parameters["metadata_location"].endswith(shown_file(table.path).removeprefix("file:"))
+    session.sql(f"DROP TABLE {name}")
+
+
+def test_created_tables_follow_from_their_first_commit(session: Any) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        "CREATE TABLE oracle.made (id BIGINT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) TBLPROPERTIES "
+        "(primaryKey = 'id', type = 'mor', 'hudisql.iceberg.sync' = 'true')"
+    )
+    path = session.context.metastore.get_table("oracle", "made").location.removeprefix("file:")
+    check_shown(session, "oracle.made", path)
+    session.sql("INSERT INTO oracle.made VALUES (1, 'a', 'x'), (2, 'b', 'y')")
+    check_shown(session, "oracle.made", path)
+    session.sql("SET hudisql.iceberg.sync = false")
+    try:
+        session.sql("UPDATE oracle.made SET name = 'c' WHERE id = 2")
+    finally:
+        session.sql("RESET hudisql.iceberg.sync")
+    shown = shown_file(path)
+    session.sql(COMPACT.format(t="oracle.made"))
+    assert shown_file(path) != shown
+    check_shown(session, "oracle.made", path)
+    session.sql("DROP TABLE oracle.made")
+
+
+def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(type(session.context.console), "warning", lambda _, text: warnings.append(text))
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        "CREATE TABLE oracle.fails USING hudi TBLPROPERTIES (primaryKey = 'id', "
+        "'hudisql.iceberg.sync' = 'true') AS SELECT 1L AS id, 'a' AS name"
+    )
+    path = session.context.metastore.get_table("oracle", "fails").location.removeprefix("file:")
+    check_shown(session, "oracle.fails", path)
+    shown = shown_file(path)
+    for error in (ValueError("no reason"), KeyboardInterrupt()):
+        with monkeypatch.context() as patched:
+
+            def fail(*_arguments: object, error: BaseException = error) -> None:
+                raise error
+
+            patched.setattr(publication, "_metadata_document", fail)
+            if isinstance(error, KeyboardInterrupt):
+                with pytest.raises(KeyboardInterrupt):
+                    session.sql("INSERT INTO oracle.fails VALUES (3, 'c')")
+            else:
+                session.sql("INSERT INTO oracle.fails VALUES (2, 'b')")
+                [warning] = warnings
+                assert "its Iceberg table does not show it yet: ValueError: no reason" in warning
+                assert "CALL sync_iceberg(table => 'oracle.fails')" in warning
+        assert shown_file(path) == shown
+    session.sql("UPDATE oracle.fails SET name = 'd' WHERE id = 1")
+    check_shown(session, "oracle.fails", path)
+    assert publish(session, "oracle.fails")["rows"] == 3
+    session.sql("DROP TABLE oracle.fails")
