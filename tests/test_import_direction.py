@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "read": TABLE | {"config", "spark"},
     "write": TABLE | {"config", "spark", "read"},
     "bootstrap": WORK,
-    "services": WORK,
+    "services": WORK | {"iceberg"},
     "ingest": TABLE | FACE | {"context", "read", "write", "catalog", "services"},
     "iceberg": TABLE | {"config", "read"},
     "options": WORK | {"iceberg"},
@@ -107,7 +107,8 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "earlier_manifests"),
-        *("published_files", "merged_slices", "snapshot_manifests", "publication"),
+        *("published_state", "published_files", "merged_slices", "snapshot_manifests", "metadata_files"),
+        *("snapshot_history", "publication"),
     ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (

@@ -14,6 +14,7 @@ from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
 from hudisql.table.partitions.non_empty_partitions import choose_non_empty
+from hudisql.table.timeline.changed_partitions import partitions_of_commits
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_commits
 
@@ -96,10 +97,7 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
     """
     if not _has_commits_since(table, entry):
         return None
-    paths: set[str] = set()
-    for metadata in read_commits(table, _commits_since(table, entry)):
-        paths.update(metadata.partition_to_write_stats, metadata.partition_to_replace_file_ids or ())
-    return frozenset(paths)
+    return partitions_of_commits(table, _commits_since(table, entry))
 
 
 def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:

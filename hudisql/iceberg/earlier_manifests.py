@@ -1,72 +1,83 @@
 """The manifests of the last publication: what the next one keeps of them.
 
-A manifest whose files are all still there is kept as it is; the entries of files that are still there in
-others are written into new manifests as EXISTING, with their own snapshot and sequence numbers. So the footer
-of a file is read once. Small manifests are written again, so that they do not become many.
+Only manifests that may have files of the changed partitions are read, by the bounds in the manifest list, and
+small ones, which are written again so that they do not become many. So the footer of a file is read once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from datetime import date
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError
-from hudisql.iceberg.manifest_files import ADDED, EXISTING, read_records
+from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, read_records
 from hudisql.storage import Storage, join
 
 _READERS_AT_ONCE: Final = 16
+_EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
+_NUMBERS: Final[Mapping[str, str]] = {"boolean": "<?", "int": "<i", "date": "<i", "long": "<q"}
+PartitionValues = tuple[object | None, ...]
+"""The values of the partition columns of a file."""
 
 
 @dataclass(frozen=True)
-class EarlierManifests:
-    """What is kept: `manifests` as they stand in the manifest list with `their_entries`, and `entries` of
-    others; `dropped` names the manifests that are not kept.
+class EarlierManifest:
+    """A manifest, `record` in the manifest list. If it was read (`is_open`), the entries of files that stay,
+    as EXISTING, and of those that go.
     """
 
-    manifests: tuple[dict[str, Any], ...] = ()
-    their_entries: tuple[dict[str, Any], ...] = ()
-    entries: tuple[dict[str, Any], ...] = ()
-    dropped: tuple[str, ...] = ()
+    record: Mapping[str, Any]
+    is_open: bool = False
+    kept: tuple[dict[str, Any], ...] = ()
+    removed: tuple[dict[str, Any], ...] = ()
 
-    @property
-    def data_files(self) -> list[dict[str, Any]]:
-        """The data files and delete files that are kept, as the entries have them."""
-        return [entry["data_file"] for entry in chain(self.their_entries, self.entries)]
+
+def file_count(record: Mapping[str, Any]) -> int:
+    """The number of files that a manifest has in its snapshot."""
+    return int(record["added_files_count"]) + int(record["existing_files_count"])
 
 
 def read_earlier_manifests(
-    storage: Storage, directory: str, list_name: str, lengths: Mapping[str, int], least_entries: int
-) -> EarlierManifests:
-    """What the manifest list `list_name` in the metadata directory has of the files with these lengths.
+    storage: Storage,
+    directory: str,
+    list_name: str,
+    is_chosen: Callable[[Mapping[str, Any]], bool],
+    stays: Callable[[Mapping[str, Any]], bool],
+) -> list[EarlierManifest]:
+    """The manifests of the manifest list `list_name` in the metadata directory, those chosen with entries.
 
-    `lengths` are the files of the new state by their URI; manifests of fewer than `least_entries` entries are
-    not kept whole. Raises CorruptTableError, StorageError.
+    `stays` says of a data file whether the new snapshot has it. Raises CorruptTableError, StorageError.
     """
-    manifests = _records(storage, join(directory, list_name))
-    names = [str(manifest["manifest_path"]).rsplit("/", 1)[-1] for manifest in manifests]
+    records = read_manifest_records(storage, join(directory, list_name))
+    chosen = [record for record in records if is_chosen(record)]
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        contents = list(pool.map(lambda name: _records(storage, join(directory, name)), names))
-    kept: list[dict[str, Any]] = []
-    kept_entries: list[dict[str, Any]] = []
-    entries: list[dict[str, Any]] = []
-    dropped: list[str] = []
-    for manifest, name, records in zip(manifests, names, contents, strict=True):
-        current = [record for record in records if _is_current(record["data_file"], lengths)]
-        if len(current) == len(records) >= least_entries:
-            kept.append(manifest)
-            kept_entries += current
-        else:
-            dropped.append(name)
-            entries += [_as_existing(record, manifest) for record in current]
-    return EarlierManifests(tuple(kept), tuple(kept_entries), tuple(entries), tuple(dropped))
+        names = [join(directory, manifest_name(record)) for record in chosen]
+        contents = list(pool.map(lambda name: read_manifest_records(storage, name), names))
+    opened = {
+        manifest_name(record): _opened(record, entries, stays)
+        for record, entries in zip(chosen, contents, strict=True)
+    }
+    return [opened.get(manifest_name(record)) or EarlierManifest(record) for record in records]
 
 
-def _is_current(data_file: Mapping[str, Any], lengths: Mapping[str, int]) -> bool:
-    length: int = data_file["file_size_in_bytes"]
-    return lengths.get(data_file["file_path"]) == length
+def _opened(
+    record: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
+    stays: Callable[[Mapping[str, Any]], bool],
+) -> EarlierManifest:
+    current = [_as_existing(entry, record) for entry in entries if entry["status"] != DELETED]
+    kept = tuple(entry for entry in current if stays(entry["data_file"]))
+    removed = tuple(entry for entry in current if not stays(entry["data_file"]))
+    return EarlierManifest(record, True, kept, removed)
+
+
+def manifest_name(record: Mapping[str, Any]) -> str:
+    """The name of a manifest's file in the metadata directory."""
+    return str(record["manifest_path"]).rpartition("/")[2]
 
 
 def _as_existing(entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +89,39 @@ def _as_existing(entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[
     return {**entry, "status": EXISTING, **numbers}
 
 
-def _records(storage: Storage, path: str) -> list[dict[str, Any]]:
+def may_have_files_of(
+    record: Mapping[str, Any], partitions: Collection[PartitionValues], columns: Sequence[PartitionField]
+) -> bool:
+    """True if the manifest may have a file of one of the partitions, by its bounds."""
+    bounds = [
+        (
+            summary["contains_null"],
+            _value(summary["lower_bound"], column.type),
+            _value(summary["upper_bound"], column.type),
+        )
+        for summary, column in zip(record["partitions"] or (), columns, strict=True)
+    ]
+    return any(
+        all(_is_within(value, *bound) for value, bound in zip(values, bounds, strict=True))
+        for values in partitions
+    )
+
+
+def _is_within(value: object | None, has_null: bool, lower: Any, upper: Any) -> bool:
+    if value is None:
+        return has_null
+    return lower is not None and lower <= value <= upper
+
+
+def _value(bound: bytes | None, kind: str) -> object | None:
+    if bound is None or kind == "string":
+        return None if bound is None else bound.decode()
+    [number] = struct.unpack(_NUMBERS[kind], bound)
+    return date.fromordinal(number + _EPOCH_ORDINAL) if kind == "date" else number
+
+
+def read_manifest_records(storage: Storage, path: str) -> list[dict[str, Any]]:
+    """The records of a manifest or a manifest list. Raises CorruptTableError, StorageError."""
     try:
         return read_records(storage.read(path))
     except ValueError as error:

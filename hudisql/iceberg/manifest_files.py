@@ -16,6 +16,7 @@ import fastavro
 FORMAT_VERSION: Final = 2
 EXISTING: Final = 0
 ADDED: Final = 1
+DELETED: Final = 2
 """The statuses of manifest entries."""
 DATA: Final = 0
 POSITION_DELETES: Final = 1
@@ -43,6 +44,11 @@ def added_entry(data_file: Mapping[str, Any], snapshot_id: int) -> dict[str, Any
     return {"status": ADDED, "snapshot_id": snapshot_id, **numbers, "data_file": data_file}
 
 
+def deleted_entry(entry: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:
+    """The entry, which has sequence numbers, as that of a file that the snapshot is without."""
+    return {**entry, "status": DELETED, "snapshot_id": snapshot_id}
+
+
 def write_manifest(
     entries: Iterable[Mapping[str, Any]],
     schema: Mapping[str, Any],
@@ -62,12 +68,12 @@ def write_manifest(
 
 
 def write_manifest_list(
-    manifests: Iterable[Mapping[str, Any]], snapshot_id: int, sequence_number: int
+    manifests: Iterable[Mapping[str, Any]], snapshot_id: int, parent_id: int | None, sequence_number: int
 ) -> bytes:
     """The manifest list of a snapshot that has these manifests (the spec's `manifest_file`)."""
     metadata = {
         "snapshot-id": str(snapshot_id),
-        "parent-snapshot-id": "null",
+        "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(sequence_number),
         "format-version": str(FORMAT_VERSION),
     }

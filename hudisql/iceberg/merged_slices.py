@@ -9,7 +9,6 @@ rows: if it is there, its slice is done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.errors import NoSuchPathError, PathExistsError
+from hudisql.errors import PathExistsError
 from hudisql.iceberg.data_file import Footer, footer_of
-from hudisql.iceberg.iceberg_location import data_directory, reader_uri
+from hudisql.iceberg.iceberg_location import reader_uri
 from hudisql.iceberg.published_files import FileKind, LogSlice, PublishedFile
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.replaced_rows import separate_rows
@@ -44,37 +43,17 @@ class WrittenFile:
     footer: Footer
 
 
-def written_lengths(table: HudiTable) -> dict[str, int]:
-    """The files of earlier publications that are there: their lengths by name. Raises StorageError."""
-    with suppress(NoSuchPathError):
-        found = table.storage.list_directory(data_directory(table))
-        return {entry.path.rsplit("/", 1)[-1]: entry.length for entry in found}
-    return {}
-
-
-def slice_file_names(log_slice: LogSlice) -> tuple[str, str]:
-    """The names of the two files that a slice may have."""
-    return log_slice.name + _ROWS, log_slice.name + _DELETES
-
-
-def files_of_slice(
-    table: HudiTable, log_slice: LogSlice, lengths: Mapping[str, int]
-) -> list[PublishedFile] | None:
-    """The slice's files, if an earlier publication has written them; `lengths` as by `written_lengths`."""
-    if log_slice.name + _ROWS not in lengths:
-        return None
-    kinds = {_ROWS: FileKind.LOG_ROWS, _DELETES: FileKind.DELETES}
-    return [
-        _published(table, log_slice, kind, lengths[log_slice.name + suffix])
-        for suffix, kind in kinds.items()
-        if log_slice.name + suffix in lengths
-    ]
+def slice_name_of(uri: str) -> str:
+    """The name of the slice (`LogSlice.name`) that a file was written for."""
+    return uri.rpartition("/")[2].removesuffix(_ROWS).removesuffix(_DELETES)
 
 
 def merge_slice(
-    table: HudiTable, log_slice: LogSlice, config: LogMergeConfig, *, dry_run: bool
+    table: HudiTable, log_slice: LogSlice, config: LogMergeConfig, directory: str, *, dry_run: bool
 ) -> list[WrittenFile]:
-    """Merge the slice's log files with its base and write what they change; nothing in a dry run.
+    """Merge the slice's log files with its base and write what they change into the directory.
+
+    Nothing is written in a dry run.
 
     Memory: the records of the slice's log files. Raises UnsupportedTableError, SourceChangedError,
     CorruptTableError, StorageError.
@@ -83,23 +62,25 @@ def merge_slice(
     values = dict(zip(names, log_slice.values, strict=True))
     read = SliceRead(log_slice.file_slice, table.schema, values, log_merge_config=config)
     separated = separate_rows(table.storage, read)
-    contents = {FileKind.LOG_ROWS: _parquet(table.schema, separated.rows)}
+    contents = {}
     if len(separated.replaced):
         assert log_slice.file is not None  # a slice of log files alone has no rows to replace
         deletes = _position_deletes(reader_uri(table, log_slice.file.path), separated.replaced)
-        contents = {FileKind.DELETES: _parquet(deletes.schema, (deletes,)), **contents}
+        contents[FileKind.DELETES] = _parquet(deletes.schema, (deletes,))
+    if any(batch.num_rows for batch in separated.rows):
+        contents[FileKind.LOG_ROWS] = _parquet(table.schema, separated.rows)
     written = []
     for kind, content in contents.items():
-        file = _published(table, log_slice, kind, content.size)
+        file = _published(directory, log_slice, kind, content.size)
         if not dry_run:
             _create(table.storage, file.path, content.to_pybytes())
         written.append(WrittenFile(file, footer_of(pq.read_metadata(pa.BufferReader(content)))))
     return written
 
 
-def _published(table: HudiTable, log_slice: LogSlice, kind: FileKind, length: int) -> PublishedFile:
+def _published(directory: str, log_slice: LogSlice, kind: FileKind, length: int) -> PublishedFile:
     is_deletes = kind is FileKind.DELETES
-    path = join(data_directory(table), log_slice.name + (_DELETES if is_deletes else _ROWS))
+    path = join(directory, log_slice.name + (_DELETES if is_deletes else _ROWS))
     deletes_from = log_slice.file.path if is_deletes and log_slice.file is not None else None
     return PublishedFile(path, length, log_slice.values, kind, deletes_from)
 

@@ -27,7 +27,7 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.table.partitions.registered_partitions import registered_partitions
 
 PARTITION_TYPES: Final = frozenset({"string", "int", "long", "date", "boolean"})
@@ -75,26 +75,25 @@ class LogSlice:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The state to publish: its newest commit's time, its source and base files, and the slices with log
-    files, which merge by `log_merge_config`; `digest` differs if the state does.
+    """The source and base files to publish, and the slices with log files, which merge by
+    `log_merge_config`.
     """
 
-    instant: str
     files: tuple[PublishedFile, ...]
     log_slices: tuple[LogSlice, ...]
     log_merge_config: LogMergeConfig | None
-    digest: str
 
 
-def table_files(table: HudiTable) -> TableFiles:
-    """The data files of the table as it stands.
+def table_files(table: HudiTable, partitions: Sequence[TablePartition] | None = None) -> TableFiles:
+    """The data files of the table as it stands, or of these partitions.
 
     Raises UnsupportedTableError for a state that Iceberg readers would read otherwise, SourceChangedError,
     CorruptTableError, StorageError.
     """
     _check_table(table)
-    partitions = {partition.path: partition.values for partition in list_partitions(table)}
-    slices = load_file_slices(table)
+    partitions = list_partitions(table) if partitions is None else partitions
+    by_path = {partition.path: partition.values for partition in partitions}
+    slices = load_file_slices(table, partitions)
     for file_slice in slices:
         _check_slice(table, file_slice)
     if changed := check_external_files(table.storage, slices):
@@ -107,19 +106,14 @@ def table_files(table: HudiTable) -> TableFiles:
     files: list[PublishedFile] = []
     log_slices: list[LogSlice] = []
     for file_slice in slices:
-        values = partitions[file_slice.partition_path]
+        values = by_path[file_slice.partition_path]
         file = _file_of(file_slice, values)
         if file is not None:
             files.append(file)
         if file_slice.has_log_files:
             name = _slice_name(table, file_slice, config)
             log_slices.append(LogSlice(name, file_slice, values, file))
-    files.sort(key=lambda file: file.path)
-    commits = table.timeline.commits
-    instant = commits[-1].timestamp if commits else ""
-    lines = [instant, str(table.schema), *(f"{file.path} {file.length}" for file in files)]
-    lines += [log_slice.name for log_slice in log_slices]
-    return TableFiles(instant, tuple(files), tuple(log_slices), config, _hash(lines))
+    return TableFiles(tuple(files), tuple(log_slices), config)
 
 
 def _slice_name(table: HudiTable, file_slice: FileSlice, config: LogMergeConfig | None) -> str:
@@ -134,11 +128,8 @@ def _slice_name(table: HudiTable, file_slice: FileSlice, config: LogMergeConfig 
     mode = None if config is None else config.merge_mode
     lines = [file_slice.partition_path, str(table.schema), repr(mode), *pending]
     lines += [f"{file.path} {file.length}" for file in files]
-    return f"{file_slice.file_id}_{file_slice.base_instant_time}_{_hash(lines)[:16]}"
-
-
-def _hash(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return f"{file_slice.file_id}_{file_slice.base_instant_time}_{digest[:16]}"
 
 
 def _check_table(table: HudiTable) -> None:

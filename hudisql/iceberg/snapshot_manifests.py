@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hudisql.iceberg.data_file import Footer, metrics, single_value
-from hudisql.iceberg.earlier_manifests import EarlierManifests
+from hudisql.iceberg.earlier_manifests import EarlierManifest, file_count
 from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.manifest_files import (
     ADDED,
     DATA,
+    DELETED,
+    EXISTING,
     POSITION_DELETES,
     PartitionField,
     added_entry,
+    deleted_entry,
     write_manifest,
     write_manifest_list,
 )
@@ -24,7 +29,10 @@ from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
 _ENTRIES_OF_A_MANIFEST: Final = 250
+_LEAST_ENTRIES: Final = 100
 _EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
+
+_Entries = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -38,9 +46,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class SnapshotNumbers:
-    """The snapshot's id, its sequence number, and the version of its metadata file."""
+    """The snapshot's id and its parent's, its sequence number, and the version of its metadata file."""
 
     snapshot_id: int
+    parent_id: int | None
     sequence: int
     version: int
 
@@ -48,6 +57,11 @@ class SnapshotNumbers:
     def start(self) -> str:
         """The beginning of the names of its files."""
         return f"{self.snapshot_id}-v{self.version}"
+
+
+def is_small(record: Mapping[str, Any]) -> bool:
+    """True for a manifest that a publication writes again, together with others."""
+    return file_count(record) < _LEAST_ENTRIES
 
 
 def data_file_of(table: HudiTable, file: PublishedFile, footer: Footer, layout: Layout) -> dict[str, Any]:
@@ -73,62 +87,135 @@ def data_file_of(table: HudiTable, file: PublishedFile, footer: Footer, layout: 
 def write_manifests(
     table: HudiTable,
     numbers: SnapshotNumbers,
-    earlier: EarlierManifests,
+    earlier: Sequence[EarlierManifest],
     added: Iterable[Mapping[str, Any]],
     layout: Layout,
 ) -> str:
-    """Write manifests of the kept entries and the added files, and their list; the list's path.
+    """Write the manifests that change and the list of all; the list's path.
 
     Files of a killed publication are replaced.
     """
-    entries = [*earlier.entries, *(added_entry(data_file, numbers.snapshot_id) for data_file in added)]
-    entries.sort(key=lambda entry: (entry["data_file"]["content"], entry["data_file"]["file_path"]))
-    manifests = list(earlier.manifests)
-    for number, (content, some) in enumerate(_pieces(entries)):
-        written = write_manifest(some, layout.schema, layout.partition, content)
-        path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
-        table.storage.write(path, written)
-        sequence = numbers.sequence
-        manifests.append(
-            {
-                "manifest_path": reader_uri(table, path),
-                "manifest_length": len(written),
-                "partition_spec_id": 0,
-                "content": content,
-                "sequence_number": sequence,
-                "min_sequence_number": min(entry["sequence_number"] or sequence for entry in some),
-                "added_snapshot_id": numbers.snapshot_id,
-                **_manifest_counts(some),
-                "partitions": _partition_summaries(some, layout.partition),
-            }
-        )
+    entries = [added_entry(data_file, numbers.snapshot_id) for data_file in added]
+    # Files that are looked at again, as after a change of columns, are not gone.
+    present = {entry["data_file"]["file_path"] for entry in entries}
+    manifests: list[Mapping[str, Any]] = []
+    written: list[tuple[int, _Entries]] = []
+    for content in (DATA, POSITION_DELETES):
+        alike = [manifest for manifest in earlier if manifest.record["content"] == content]
+        new = [entry for entry in entries if entry["data_file"]["content"] == content]
+        kept, changed = _regrouped(alike, new, layout, lambda entry: _gone(entry, present, numbers))
+        manifests += kept
+        written += [(content, some) for some in changed]
+    manifests += [
+        _write_manifest(table, numbers, number, content, some, layout)
+        for number, (content, some) in enumerate(written)
+    ]
     path = join(metadata_directory(table), f"snap-{numbers.start}.avro")
-    table.storage.write(path, write_manifest_list(manifests, numbers.snapshot_id, numbers.sequence))
+    content_of_list = write_manifest_list(manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence)
+    table.storage.write(path, content_of_list)
     return reader_uri(table, path)
 
 
-def _pieces(entries: Sequence[Mapping[str, Any]]) -> Iterable[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """The entries of each manifest, with their content."""
-    for content in (DATA, POSITION_DELETES):
-        alike = [entry for entry in entries if entry["data_file"]["content"] == content]
-        for first in range(0, len(alike), _ENTRIES_OF_A_MANIFEST):
-            yield content, alike[first : first + _ENTRIES_OF_A_MANIFEST]
+def _write_manifest(
+    table: HudiTable, numbers: SnapshotNumbers, number: int, content: int, entries: _Entries, layout: Layout
+) -> dict[str, Any]:
+    """Write one manifest; its record for the manifest list."""
+    written = write_manifest(entries, layout.schema, layout.partition, content)
+    path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
+    table.storage.write(path, written)
+    sequence = numbers.sequence
+    live = [entry["sequence_number"] or sequence for entry in entries if entry["status"] != DELETED]
+    return {
+        "manifest_path": reader_uri(table, path),
+        "manifest_length": len(written),
+        "partition_spec_id": 0,
+        "content": content,
+        "sequence_number": sequence,
+        "min_sequence_number": min(live, default=sequence),
+        "added_snapshot_id": numbers.snapshot_id,
+        **_manifest_counts(entries),
+        "partitions": _partition_summaries(entries, layout.partition),
+    }
 
 
-def _manifest_counts(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    rows = [
-        sum(entry["data_file"]["record_count"] for entry in entries if (entry["status"] == ADDED) is is_added)
-        for is_added in (True, False)
-    ]
-    added = sum(entry["status"] == ADDED for entry in entries)
-    files = {"added_files_count": added, "existing_files_count": len(entries) - added}
-    counted = {"added_rows_count": rows[0], "existing_rows_count": rows[1]}
-    return {**files, **counted, "deleted_files_count": 0, "deleted_rows_count": 0}
+def _gone(entry: Mapping[str, Any], present: Collection[str], numbers: SnapshotNumbers) -> Sequence[Any]:
+    """The entry of a removed file, unless it is present again."""
+    is_present = entry["data_file"]["file_path"] in present
+    return [] if is_present else [deleted_entry(entry, numbers.snapshot_id)]
 
 
-def _partition_summaries(
-    entries: Sequence[Mapping[str, Any]], partition: Sequence[PartitionField]
-) -> list[dict[str, Any]]:
+def _regrouped(
+    earlier: Sequence[EarlierManifest],
+    added: _Entries,
+    layout: Layout,
+    gone: Callable[[Mapping[str, Any]], Sequence[Any]],
+) -> tuple[list[Mapping[str, Any]], list[_Entries]]:
+    """The manifests of one content that stay, and the entries of each new one, by `gone` of removed files.
+
+    An added file goes where its partition is, so that the bounds of manifests stay narrow. Files of new
+    partitions and of small manifests become manifests of their own.
+    """
+    stay = [manifest.record for manifest in earlier if not manifest.is_open]
+    opened = [manifest for manifest in earlier if manifest.is_open]
+    large = [manifest for manifest in opened if len(manifest.kept) >= _LEAST_ENTRIES]
+    small = [manifest for manifest in opened if len(manifest.kept) < _LEAST_ENTRIES]
+    place_of = {
+        _partition_of(entry, layout): place
+        for place, manifest in enumerate(large)
+        for entry in (*manifest.kept, *manifest.removed)
+    }
+    added_to: dict[int | None, list[Mapping[str, Any]]] = defaultdict(list)
+    for entry in added:
+        added_to[place_of.get(_partition_of(entry, layout))].append(entry)
+    new: list[_Entries] = []
+    for place, manifest in enumerate(large):
+        if manifest.removed or added_to[place]:
+            deleted = [entry for removed in manifest.removed for entry in gone(removed)]
+            new += _pieces([*manifest.kept, *added_to[place]], deleted, layout)
+        else:
+            stay.append(manifest.record)
+    filled = [manifest for manifest in small if manifest.kept]
+    removed = [entry for manifest in small for entry in manifest.removed]
+    if removed or added_to[None] or len(filled) > 1:
+        entries = [*(entry for manifest in filled for entry in manifest.kept), *added_to[None]]
+        new += _pieces(entries, [entry for each in removed for entry in gone(each)], layout)
+    else:
+        stay += [manifest.record for manifest in filled]
+    return stay, new
+
+
+def _partition_of(entry: Mapping[str, Any], layout: Layout) -> tuple[object | None, ...]:
+    values = entry["data_file"]["partition"]
+    return tuple(values[column.name] for column in layout.partition)
+
+
+def _pieces(entries: _Entries, deleted: _Entries, layout: Layout) -> Iterator[_Entries]:
+    """The entries of manifests of about equal length, by partition; the first has the deleted ones, too."""
+
+    def order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+        values = _partition_of(entry, layout)
+        nulls_last = tuple((value is None, "" if value is None else value) for value in values)
+        return *nulls_last, entry["data_file"]["file_path"]
+
+    if not entries and not deleted:
+        return
+    ordered = sorted(entries, key=order)
+    pieces = max(1, math.ceil(len(ordered) / _ENTRIES_OF_A_MANIFEST))
+    for piece in range(pieces):
+        start, end = (len(ordered) * edge // pieces for edge in (piece, piece + 1))
+        yield [*(() if piece else deleted), *ordered[start:end]]
+
+
+def _manifest_counts(entries: _Entries) -> dict[str, int]:
+    counts = {}
+    for name, status in (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED)):
+        files = [entry["data_file"] for entry in entries if entry["status"] == status]
+        counts[f"{name}_files_count"] = len(files)
+        counts[f"{name}_rows_count"] = sum(file["record_count"] for file in files)
+    return counts
+
+
+def _partition_summaries(entries: _Entries, partition: Sequence[PartitionField]) -> list[dict[str, Any]]:
     """For each partition field whether values are null, and the least and greatest of them."""
     summaries = []
     for column in partition:

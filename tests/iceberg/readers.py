@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pyiceberg.table import StaticTable
 
+from hudisql.iceberg.manifest_files import DELETED, read_records
 from sql.demo_duckdb import connect_duckdb
 
 
@@ -36,23 +38,24 @@ def hudisql_rows(session: Any, name: str, where: str = "true") -> list[str]:
     )
 
 
-def duckdb_rows(metadata_file: str, where: str = "true") -> list[str]:
-    return sorted_rows(duckdb_dicts(metadata_file, f"* FROM {{t}} WHERE {where}"))
+def duckdb_rows(metadata_file: str, where: str = "true", snapshot: int | None = None) -> list[str]:
+    return sorted_rows(duckdb_dicts(metadata_file, f"* FROM {{t}} WHERE {where}", snapshot))
 
 
-def duckdb_dicts(metadata_file: str, query: str) -> list[dict[str, Any]]:
-    """The rows of `SELECT <query>`, in which `{t}` is the table."""
+def duckdb_dicts(metadata_file: str, query: str, snapshot: int | None = None) -> list[dict[str, Any]]:
+    """The rows of `SELECT <query>`, in which `{t}` is the table, or a snapshot of it."""
     with connect_duckdb() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         path = metadata_file.removeprefix("file:")
-        found = connection.execute("SELECT " + query.format(t=f"iceberg_scan('{path}')"))
+        chosen = "" if snapshot is None else f", snapshot_from_id => {snapshot}"
+        found = connection.execute("SELECT " + query.format(t=f"iceberg_scan('{path}'{chosen})"))
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def pyiceberg_rows(metadata_file: str, where: str | None = None) -> list[str]:
+def pyiceberg_rows(metadata_file: str, where: str | None = None, snapshot: int | None = None) -> list[str]:
     table = StaticTable.from_metadata(metadata_file)
-    scan = table.scan(row_filter=where) if where else table.scan()
+    scan = table.scan(row_filter=where, snapshot_id=snapshot) if where else table.scan(snapshot_id=snapshot)
     return sorted_rows(scan.to_arrow().to_pylist())
 
 
@@ -88,3 +91,35 @@ def check_shown(session: Any, name: str, table_path: str) -> None:
     assert duckdb_rows(file) == expected
     assert pyiceberg_rows(file) == expected
     assert publish(session, name)["result"] == "already published"
+
+
+def metadata_of(table_path: str) -> dict[str, Any]:
+    """The content of the metadata file that the hint names."""
+    return dict(json.loads(Path(shown_file(table_path).removeprefix("file:")).read_text()))
+
+
+def check_history(table_path: str, rows: Mapping[int, list[str]]) -> list[int]:
+    """Both readers give the rows of each snapshot by its id, and no file is left over; the kept ids."""
+    metadata, file = metadata_of(table_path), shown_file(table_path)
+    kept = [snapshot["snapshot-id"] for snapshot in metadata["snapshots"]]
+    assert [entry["snapshot-id"] for entry in metadata["snapshot-log"]] == kept
+    for snapshot in kept:
+        assert duckdb_rows(file, snapshot=snapshot) == rows[snapshot]
+        assert pyiceberg_rows(file, snapshot=snapshot) == rows[snapshot]
+    location = f"file:{Path(table_path, '.hoodie/iceberg')}/"
+    avro, data = set[str](), set[str]()
+    for snapshot in metadata["snapshots"]:
+        avro.add(snapshot["manifest-list"])
+        for manifest in _records(snapshot["manifest-list"]):
+            avro.add(manifest["manifest_path"])
+            entries = _records(manifest["manifest_path"])
+            data |= {entry["data_file"]["file_path"] for entry in entries if entry["status"] != DELETED}
+    found = {f"file:{path}" for path in Path(table_path, ".hoodie/iceberg").rglob("*.*")}
+    assert {path for path in found if path.endswith(".avro")} == avro
+    of_slices = {path for path in found if path.startswith(f"{location}data/") and path.endswith(".parquet")}
+    assert of_slices == {path for path in data if path.startswith(location)}
+    return kept
+
+
+def _records(uri: str) -> list[dict[str, Any]]:
+    return read_records(Path(uri.removeprefix("file:")).read_bytes())

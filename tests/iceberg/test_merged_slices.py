@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.iceberg import merged_slices, publication
+from hudisql.iceberg import merged_slices, snapshot_manifests
 from hudisql.iceberg.manifest_files import read_records
 from hudisql.read.slice.replaced_rows import SeparatedRows, separate_rows
 from hudisql.read.slice.slice_reader import SliceRead
@@ -56,7 +56,7 @@ CHANGES = (
 
 def _data_files(table: Path) -> dict[str, bytes]:
     """The files of slices by their names."""
-    return {file.name: file.read_bytes() for file in (table / ".hoodie/iceberg/data").glob("*")}
+    return {file.name: file.read_bytes() for file in (table / ".hoodie/iceberg/data").glob("*/*")}
 
 
 def _delete_manifests(table: Path, version: int) -> list[list[dict[str, Any]]]:
@@ -193,11 +193,10 @@ def test_ties_and_lower_values_of_the_ordering_field(session: Any, tmp_path: Pat
 
 
 @pytest.mark.soak
-def test_files_of_unchanged_slices_are_used_again_and_go_after_the_kept_publications(
+def test_files_of_unchanged_slices_are_used_again_and_stay_while_snapshots_name_them(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publication, "_KEPT_PUBLICATIONS", 2)
-    monkeypatch.setattr(publication, "_LEAST_ENTRIES", 2)
+    monkeypatch.setattr(snapshot_manifests, "_LEAST_ENTRIES", 2)
     merged: list[str] = []
 
     def noted(storage: Storage, read: SliceRead) -> SeparatedRows:
@@ -229,18 +228,22 @@ def test_files_of_unchanged_slices_are_used_again_and_go_after_the_kept_publicat
     statuses = [
         (each["status"], each["sequence_number"]) for some in _delete_manifests(table, 2) for each in some
     ]
-    assert sorted(statuses, key=str) == [(0, 1), (0, 1), (1, None)]
+    assert sorted(statuses, key=str) == [(0, 1), (0, 1), (1, None), (2, 1)]
     merged.clear()
     assert _run(session, name, ["DELETE FROM {t} WHERE seq = 5"])["rows"] == 58
     assert merged == ["city=c2"]
     third = _data_files(table)
-    assert len(third) == 8
-    assert len(second.keys() - third.keys()) == 2
+    assert len(third) == 10
+    assert second.items() <= third.items()
     merged.clear()
     _run(session, name, [COMPACT])
     assert merged == []
     _run(session, name, ["UPDATE {t} SET price = 2 WHERE seq = 7"])
-    assert len(_data_files(table)) == 2
+    assert len(_data_files(table)) == 12
+    commits = [row.commit_time for row in session.sql(f"CALL show_commits(table => '{name}')").rows]
+    for commit in commits[:2]:
+        session.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{commit}')")
+    _run(session, name, ["UPDATE {t} SET price = 2 WHERE seq = 7"])
 
 
 @pytest.mark.soak
@@ -273,6 +276,7 @@ def test_a_killed_publication_leaves_nothing_that_breaks_the_next(
     assert len(_data_files(tmp_path / "t")) == 3
     session.sql(f"DELETE FROM {name} WHERE seq = 5")
     assert check_readers(session, name, ("amount = 0",))["metadata_file"].endswith("/v2.metadata.json")
+    assert len(_data_files(tmp_path / "t")) == 4
 
 
 @pytest.mark.soak

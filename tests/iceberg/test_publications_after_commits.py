@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from hudisql.iceberg import publication
-from tests.iceberg.readers import check_shown, publish, shown_file
+from hudisql.iceberg import publication, snapshot_manifests
+from tests.iceberg.readers import (
+    check_history,
+    check_shown,
+    hudisql_rows,
+    metadata_of,
+    publish,
+    shown_file,
+)
 from tests.oracle.shapes import Shape, bootstrap_shape
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -32,8 +39,8 @@ STATEMENTS = (
     "UPDATE {t} SET extra_note = 'there' WHERE seq = 7",
     "CALL run_clustering(table => '{t}')",
     "CALL rewrite_bootstrap_files(table => '{t}', only_unsafe => false)",
-    "CALL run_clean(table => '{t}', retain_commits => 1)",
     "UPDATE {t} SET price = 3 WHERE seq > 50",
+    "CALL run_clean(table => '{t}', retain_commits => 1)",
     "ALTER TABLE {t} DROP PARTITION (city = 'x')",
     "INSERT OVERWRITE {t} PARTITION (city = 'z') SELECT id, seq, total, fare, price, is_even, day, at, "
     "note, place, labels, extra, extra_note FROM {t} WHERE seq = 9",
@@ -48,7 +55,9 @@ def _rolled_back(session: Any, name: str) -> str:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_each_kind_of_commit_is_published(session: Any, tmp_path: Path, table_type: str) -> None:
+def test_each_kind_of_commit_is_published(
+    session: Any, tmp_path: Path, table_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shape = Shape(
         f"follows_{table_type[0].lower()}",
         rows=60,
@@ -59,15 +68,25 @@ def test_each_kind_of_commit_is_published(session: Any, tmp_path: Path, table_ty
     table, name = bootstrap_shape(session, shape, tmp_path), f"oracle.{shape.name}"
     session.sql(FOLLOW.format(t=name))
     check_shown(session, name, table.path)
+    rows = {metadata_of(table.path)["current-snapshot-id"]: hudisql_rows(session, name)}
     session.sql(f"CALL sync_iceberg(table => '{name}', register => true)")
+    monkeypatch.setattr(snapshot_manifests, "_ENTRIES_OF_A_MANIFEST", 2)
+    monkeypatch.setattr(snapshot_manifests, "_LEAST_ENTRIES", 1)
+    kept: list[list[int]] = []
     for statement in STATEMENTS:
         if statement == COMPACT and table_type == "COPY_ON_WRITE":
             continue
         session.sql(statement.format(t=name))
         check_shown(session, name, table.path)
+        rows[metadata_of(table.path)["current-snapshot-id"]] = hudisql_rows(session, name)
         if "DROP PARTITION" in statement:
             session.sql(_rolled_back(session, name))
             check_shown(session, name, table.path)
+            rows[metadata_of(table.path)["current-snapshot-id"]] = hudisql_rows(session, name)
+        if "run_clean" in statement or "DROP PARTITION" in statement:
+            kept.append(check_history(table.path, rows))
+    kept.append(check_history(table.path, rows))
+    assert [len(some) for some in kept] == [2, 3, 5]
     entry = session.context.metastore.get_table("oracle", f"{shape.name}_iceberg")
     assert entry.parameters["metadata_location"].endswith(shown_file(table.path).removeprefix("file:"))
     session.sql(f"DROP TABLE {name}")
@@ -76,8 +95,8 @@ def test_each_kind_of_commit_is_published(session: Any, tmp_path: Path, table_ty
 def test_created_tables_follow_from_their_first_commit(session: Any) -> None:
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql(
-        "CREATE TABLE oracle.made (id BIGINT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) TBLPROPERTIES "
-        "(primaryKey = 'id', type = 'mor', 'hudisql.iceberg.sync' = 'true')"
+        "CREATE TABLE oracle.made (id BIGINT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hudisql.iceberg.sync' = 'true')"
     )
     path = session.context.metastore.get_table("oracle", "made").location.removeprefix("file:")
     check_shown(session, "oracle.made", path)

@@ -45,7 +45,9 @@ class ServiceRow:
 
 @procedure("Shows each table's services: the last run, whether one is due and why, and the pending plans.")
 def show_services(context: Context, arguments: ShowServicesArguments) -> Iterable[ServiceRow]:
-    """Five rows for each table; the rows of a table that cannot be opened have the error.
+    """Five rows for each table, six for one whose commits are published as Iceberg.
+
+    The rows of a table that cannot be opened have the error.
 
     Raises InvalidArgumentError, NoSuchTableError, MetastoreError.
     """
@@ -71,7 +73,9 @@ def _rows(context: Context, entry: MetastoreTable) -> list[ServiceRow]:
     except HudisqlError as error:
         text = f"unknown: {error.message}"
         return [
-            ServiceRow(entry.full_name, service.value, None, None, False, text, None) for service in Service
+            ServiceRow(entry.full_name, service.value, None, None, False, text, None)
+            for service in Service
+            if service is not Service.PUBLICATION
         ]
 
 
@@ -80,6 +84,8 @@ def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:
 
     if state.service is Service.ARCHIVE:
         last, completed = None, _last_archived(table)
+    elif state.service is Service.PUBLICATION:
+        last, completed = _last_published(table), None
     else:
         instant = _last_of(table, state.service)
         last = None if instant is None else instant.timestamp
@@ -106,6 +112,12 @@ def _last_of(table: HudiTable, service: Service) -> Instant | None:
         if instant.action == action and (service is not Service.CLUSTERING or is_clustering(table, instant)):
             return instant
     return None
+
+
+def _last_published(table: HudiTable) -> str | None:
+    from hudisql.iceberg.metadata_files import INSTANT, latest_metadata
+
+    return latest_metadata(table).summary.get(INSTANT)
 
 
 def _last_archived(table: HudiTable) -> str | None:

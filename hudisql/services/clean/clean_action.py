@@ -9,14 +9,21 @@ by a caller that has a `SourceDeletion`, whoever planned it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Final
 
-from hudisql.errors import CorruptTableError, PathExistsError, StorageError, UnsupportedTableError
+from hudisql.errors import (
+    CorruptTableError,
+    HudisqlError,
+    PathExistsError,
+    StorageError,
+    UnsupportedTableError,
+)
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.timeline.instant import CLEAN, WRITE_ACTIONS, Instant, InstantState
-from hudisql.format.timeline.timeline_layout import metadata_directory
+from hudisql.format.timeline.timeline_layout import iceberg_directory, metadata_directory
 from hudisql.services.clean.clean_metadata import CleanedPartition, CleanMetadata, read_clean_metadata
 from hudisql.services.clean.clean_plan import (
     CleanOptions,
@@ -155,8 +162,9 @@ def run_clean(
     paths = _paths_by_partition(table, plan)
     with suppress(PathExistsError):
         storage.create(table.instant_path(instant.in_state(InstantState.INFLIGHT)), content)
-    failed = _delete_files(table, paths, _files_in_use(table, paths))
     external = _source_paths(table, plan)
+    _expire_published(table, concurrency, instant, [*paths.values(), *external.values()])
+    failed = _delete_files(table, paths, _files_in_use(table, paths))
     failed |= _delete_sources(table, external, sources)
     files = timeline_files(table.timeline.layout)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -172,6 +180,21 @@ def run_clean(
             completed = completed_instant(table, instant)
             return None if completed is None else read_clean_metadata(table, completed)
     return metadata
+
+
+def _expire_published(
+    table: HudiTable, concurrency: Concurrency, clean: Instant, paths: Iterable[Sequence[str]]
+) -> None:
+    """Let the past snapshots of the table's Iceberg table go that name one of the files.
+
+    One that cannot be read does not stop the clean: its readers get the name of the missing file.
+    """
+    if not table.storage.exists(iceberg_directory(table.base_path)):
+        return
+    from hudisql.iceberg.snapshot_history import expire_snapshots
+
+    with suppress(HudisqlError), hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        expire_snapshots(table, chain.from_iterable(paths), clean.timestamp)
 
 
 def _write_metadata_table(

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from hudisql.config.config_key import HudiConfig
-from hudisql.config.hudi_config import WRITER_TIMEOUT_HOURS
+from hudisql.config.hudi_config import ICEBERG_SYNC, WRITER_TIMEOUT_HOURS
 from hudisql.config.table_service_keys import (
     ARCHIVE_AUTOMATIC,
     CLEAN_AUTOMATIC,
@@ -65,6 +65,8 @@ class Service(StrEnum):
     CLEAN = "clean"
     ARCHIVE = "archive"
     CLUSTERING = "clustering"
+    PUBLICATION = "publication"
+    """Of the Iceberg table, where each commit is published: of commits of other writers."""
 
     @property
     def priority(self) -> int:
@@ -93,11 +95,17 @@ class ServiceState:
 def service_states(
     table: HudiTable, config: HudiConfig, concurrency: Callable[[], Concurrency]
 ) -> tuple[ServiceState, ...]:
-    """The state of each service, the most urgent first; its errors become part of the state."""
+    """The state of each service, the most urgent first; its errors become part of the state.
+
+    The publication is there only for a table whose commits are published.
+    """
     seen = ObservedTable(table, config, concurrency, now_on_timeline(table), time.time() * 1000)
     states = []
     for service, find in _FINDERS.items():
         try:
+            if service is Service.PUBLICATION:
+                states += [find(seen)] if config.get(ICEBERG_SYNC) else []
+                continue
             reason = seen.reason_to_leave
             states.append(ServiceState(service, False, reason) if reason else find(seen))
         except HudisqlError as error:
@@ -297,6 +305,16 @@ def _clustering(seen: ObservedTable) -> ServiceState:
     return _planned(seen, ServiceState(Service.CLUSTERING, commits >= every, reason))
 
 
+def _publication(seen: ObservedTable) -> ServiceState:
+    from hudisql.iceberg.metadata_files import latest_metadata
+
+    published = latest_metadata(seen.table).state
+    known = frozenset[str]() if published is None else frozenset(published.completed)
+    new = [commit.timestamp for commit in seen.table.timeline.commits if commit.timestamp not in known]
+    reason = f"{_count(len(new), 'commit')} since the last publication"
+    return ServiceState(Service.PUBLICATION, bool(new) or published is None, reason)
+
+
 def _of_plans(seen: ObservedTable, service: Service) -> ServiceState | None:
     """The state of a service with pending plans, None without. New plans wait for these."""
     plans = seen.plans_of(service)
@@ -334,4 +352,5 @@ _FINDERS: Final[dict[Service, Callable[[ObservedTable], ServiceState]]] = {
     Service.CLEAN: _clean,
     Service.ARCHIVE: _archive,
     Service.CLUSTERING: _clustering,
+    Service.PUBLICATION: _publication,
 }

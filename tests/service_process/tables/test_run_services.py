@@ -236,3 +236,23 @@ def test_a_table_with_several_entries_is_served_once(
     assert [each.name for each in main_entries(client.get_tables("changes", names), Storage())] == ["m"]
     assert client.get_tables("changes", ["absent"]) == []
     assert merge_on_read_table.name == "changes.m"
+
+
+@pytest.mark.soak
+def test_commits_of_other_writers_are_published(copy_on_write: ChangedTable) -> None:
+    session, name = copy_on_write.session, copy_on_write.name
+    _properties(copy_on_write, hudisql__iceberg__sync="true")
+    session.sql("SET hudisql.iceberg.sync = false")
+    copy_on_write.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+    session.sql("RESET hudisql.iceberg.sync")
+    due = _shown(session, f"table => '{name}'")["served_cow publication"]
+    assert (due.is_due, due.reason) == (True, "1 commit since the last publication")
+    context, parts, console = _context(session)
+    assert _run_once(context, name)
+    assert parts.started_spark is None, "a publication needs no Spark"
+    [line] = [line for line in console.infos if " publication " in line]
+    latest = open_table(Storage(), copy_on_write.path).timeline.commits[-1].timestamp
+    assert f": {latest}, " in line
+    published = _shown(session, f"table => '{name}'")["served_cow publication"]
+    assert (published.is_due, published.last_instant) == (False, latest)
+    assert session.sql(f"CALL sync_iceberg(table => '{name}')").rows[0].result == "already published"

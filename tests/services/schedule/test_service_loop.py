@@ -98,7 +98,7 @@ def test_a_table_has_one_service_at_a_time_and_so_many_tables_are_served_at_once
     tables = [Table(name, list(Service), log, serve(name)) for name in "abcd"]
     loop, _ = _loop(*tables, parallelism=2)
     assert loop.run_once()
-    assert (most[0], len(log)) == (2, 20)
+    assert (most[0], len(log)) == (2, 4 * len(Service))
 
 
 def test_a_failure_is_told_and_the_others_go_on() -> None:

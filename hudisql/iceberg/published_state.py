@@ -1,0 +1,86 @@
+"""Which state of a Hudi table a publication shows, and which partitions have changed since.
+
+The commits since the last publication name the partitions. Where the timeline does not tell, since commits
+were archived, rolled back or restored meanwhile, the table is looked at as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql.format import table_properties as keys
+from hudisql.format.timeline.instant import COMMIT_ACTIONS
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline.changed_partitions import partitions_of_commits
+
+# Properties that change while the rows that readers get stay.
+_OF_NO_ROWS: Final = frozenset(
+    {
+        *(keys.CHECKSUM, keys.NAME, keys.DATABASE_NAME),
+        *(keys.METADATA_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT),
+    }
+)
+
+
+@dataclass(frozen=True)
+class PublishedState:
+    """The instant times of the completed and the pending commits on the active timeline, and a hash of the
+    columns and properties, by which files are read.
+    """
+
+    completed: tuple[str, ...]
+    pending: tuple[str, ...]
+    columns: str
+
+    @property
+    def instant(self) -> str:
+        """The time of the newest commit; empty if there is none."""
+        return max(self.completed, default="")
+
+    def to_text(self) -> str:
+        """The state as a property of the Iceberg table."""
+        return json.dumps([self.completed, self.pending, self.columns], separators=(",", ":"))
+
+
+def state_of(table: HudiTable) -> PublishedState:
+    """The state of the table as it stands."""
+    timeline, values = table.timeline, table.properties.values
+    completed = sorted(commit.timestamp for commit in timeline.commits)
+    pending = sorted(
+        instant.timestamp for instant in timeline.pending if instant.completed_action in COMMIT_ACTIONS
+    )
+    properties = sorted((name, value) for name, value in values.items() if name not in _OF_NO_ROWS)
+    columns = hashlib.sha256(f"{table.schema}\n{properties}".encode()).hexdigest()
+    return PublishedState(tuple(completed), tuple(pending), columns)
+
+
+def state_from(text: str) -> PublishedState | None:
+    """The state in a property; None if it is none."""
+    try:
+        completed, pending, columns = json.loads(text)
+        return PublishedState(tuple(completed), tuple(pending), str(columns))
+    except (ValueError, TypeError):
+        return None
+
+
+def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedState) -> frozenset[str] | None:
+    """The paths of the partitions that commits since then have changed; None if any may have.
+
+    Raises TimelineChangedError, CorruptTableError, StorageError.
+    """
+    timeline = table.timeline
+    first, known = timeline.first_active_time, set(then.completed)
+    if first is None or then.instant not in now.completed or then.columns != now.columns:
+        return None
+    if table.properties.has_register_only_partitions:
+        return None
+    active = {instant.timestamp for instant in timeline.instants}
+    # Archived instants are older than the active timeline; others that are gone have been undone.
+    undone = any(instant_time >= first for instant_time in known - active)
+    if undone or any(instant_time < first for instant_time in set(then.pending) - active):
+        return None
+    new = [commit for commit in timeline.commits if commit.timestamp not in known]
+    return partitions_of_commits(table, new)
