@@ -147,11 +147,13 @@ class MetadataTable:
 
     def latest_slices(self, index: str) -> list[FileSlice]:
         """The latest slice of each file group of an index, by file id; empty without such a directory."""
-        return self._files_slices if index == FILES else self._latest_slices(index)
+        if index not in self._slices:
+            self._slices[index] = self._latest_slices(index)
+        return self._slices[index]
 
     @cached_property
-    def _files_slices(self) -> list[FileSlice]:
-        return self._latest_slices(FILES)
+    def _slices(self) -> dict[str, list[FileSlice]]:
+        return {}
 
     def _latest_slices(self, index: str) -> list[FileSlice]:
         directory = join(self.own.base_path, index)

@@ -1,7 +1,8 @@
-"""File pruning for MERGE: slices whose footers exclude all record keys of the source are not read.
+"""File pruning for MERGE: slices that hold none of the source's record keys are not read.
 
-Follows `HoodieBloomIndex` of Hudi 0.15. The record keys and partitions come from the predicate that the
-source implies for the target's columns (`sql.dml.runtime_filter`).
+The record index of the table's metadata table tells it, otherwise the footers of the base files. Follows
+`HoodieBloomIndex` of Hudi 0.15. The record keys and partitions come from the predicate that the source
+implies for the target's columns (`sql.dml.runtime_filter`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hudisql.read.files.predicates import (
     split_conjuncts,
 )
 from hudisql.read.scan.partition_pruning import candidate_partitions
+from hudisql.read.scan.record_skipping import groups_with_keys, record_index_of
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
@@ -55,6 +57,11 @@ def prune_by_key_lookup(
     texts = pa.concat_arrays(
         [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
     )
+    metadata = record_index_of(table)
+    groups = None if metadata is None else groups_with_keys(metadata, texts)
+    if groups is not None:
+        every = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+        return frozenset(every - groups)
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns
