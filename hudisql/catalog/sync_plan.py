@@ -323,8 +323,7 @@ def _plan_entry(
     parameters = _merged_parameters(wanted, found)
     serde_properties = {**found.serde_properties, **wanted.serde_properties}
     if "path" in found.serde_properties:
-        # Two spellings of one location (`/a` and `file:/a`) are not a difference; _check_same_table compares
-        # them.
+        # _check_same_table compares locations, of which `/a` and `file:/a` are one.
         serde_properties["path"] = found.serde_properties["path"]
     target = replace(
         found,
@@ -352,8 +351,9 @@ def _with_columns_in_order(entry: EntrySync, wanted: MetastoreTable) -> EntrySyn
     ordered = tuple(columns[column.name] for column in wanted.columns)
     before = [column.name.lower() for column in entry.existing.columns]
     is_longer = [column.name for column in ordered][: len(before)] == before
-    table = replace(entry.table, columns=ordered)
-    return replace(entry, table=table, replaces_columns=not is_longer)
+    grows = any("struct<" in old.type and old.type != new.type for old, new in entry.changed_columns)
+    entry = replace(entry, replaces_columns=grows or not is_longer)
+    return replace(entry, table=replace(entry.table, columns=ordered))
 
 
 def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import UnsupportedStatementError, UnsupportedTableError
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError, UnsupportedTableError
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.comparison import assert_same_rows
 from tests.soak import parameters
@@ -250,3 +250,38 @@ def test_bootstrapped_slices_are_read_by_ids_that_hudi_has_given(
         {"name": "x", "n": 5000000000},
         {"name": "y", "n": 2},
     ]
+
+
+MEMBERS = [("cow", "by_ids_120"), ("cow", "by_ids_015"), ("mor", "by_ids_120"), ("mor", "by_ids_015")]
+
+
+@pytest.mark.parametrize(("kind", "hudi"), parameters(MEMBERS, in_ci=MEMBERS[:1]))
+def test_members_are_added_to_structs_as_in_hudi(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, kind: str, hudi: str
+) -> None:
+    path, name = str(tmp_path / "t"), f"lake.members_{kind}_{hudi}"
+    session.sql("CREATE DATABASE IF NOT EXISTS lake")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, st STRUCT<a: INT, c: STRUCT<d: STRING>>, ts BIGINT) USING hudi "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', type = '{kind}')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, named_struct('a', 1, 'c', named_struct('d', 'x')), 1)")
+    session.sql(f"INSERT INTO {name} VALUES (2, NULL, 1), (3, named_struct('a', 3, 'c', NULL), 1)")
+    with pytest.raises(UnsupportedStatementError, match=r"ADD COLUMNS \(st.b\) .* needs columns with ids"):
+        session.sql(f"ALTER TABLE {name} ADD COLUMNS (st.b INT AFTER a)")
+    session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{ENABLE}' = 'true')")
+    with pytest.raises(InvalidArgumentError, match="id is not a struct"):
+        session.sql(f"ALTER TABLE {name} ADD COLUMNS (id.b INT)")
+    session.sql(f"ALTER TABLE {name} ADD COLUMNS (st.b INT AFTER a, st.c.e STRING)")
+    session.sql(f"UPDATE {name} SET ts = 2 WHERE id = 1")
+    new = "named_struct('a', 4, 'b', 5, 'c', named_struct('d', 'x', 'e', 'y'))"
+    session.sql(f"INSERT INTO {name} VALUES (4, {new}, 1)")
+    rows = session.sql(f"SELECT * FROM {name}").arrow()
+    assert [row["st"] for row in sorted(rows.to_pylist(), key=lambda row: row["id"])] == [
+        {"a": 1, "b": None, "c": {"d": "x", "e": None}},
+        None,
+        {"a": 3, "b": None, "c": None},
+        {"a": 4, "b": 5, "c": {"d": "x", "e": "y"}},
+    ]
+    oracle: HudiOracle = request.getfixturevalue(hudi)
+    assert_same_rows(rows, oracle.read(path, options={ENABLE: "true"}), sort_by=["id"])

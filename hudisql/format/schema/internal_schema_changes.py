@@ -159,14 +159,33 @@ def with_moved(schema: InternalSchema, name: str, after: str) -> InternalSchema:
     return replace(schema, fields=(*left.fields[:place], schema.fields[at], *left.fields[place:]))
 
 
-def with_new_column(schema: InternalSchema, field: pa.Field, after: str | None) -> InternalSchema:
-    """A new column behind `after`, or the last. Raises UnknownColumnError, InvalidArgumentError."""
-    if any(each["name"].lower() == field.name.lower() for each in schema.fields):
-        raise InvalidArgumentError(f"there is a column {field.name} already")
-    place = len(schema.fields) if after is None else place_of(schema, after) + 1
+def with_new_column(
+    schema: InternalSchema, field: pa.Field, after: str | None, parents: Sequence[str] = ()
+) -> InternalSchema:
+    """A new column behind `after`, or the last; `parents` are the structs that it becomes a member of.
+
+    Raises UnknownColumnError, InvalidArgumentError.
+    """
     ids = _Ids(schema.max_column_id + 1)
-    fields = (*schema.fields[:place], *_new_fields([field], ids), *schema.fields[place:])
-    return replace(schema, fields=fields, max_column_id=ids.next - 1)
+    fields = _with_new_field(schema.fields, field, after, parents, ids)
+    return replace(schema, fields=tuple(fields), max_column_id=ids.next - 1)
+
+
+def _with_new_field(
+    fields: Sequence[Mapping[str, Any]], field: pa.Field, after: str | None, parents: Sequence[str], ids: _Ids
+) -> list[Mapping[str, Any]]:
+    if parents:
+        at = _place_in(fields, parents[0])
+        kind = fields[at]["type"]
+        if not isinstance(kind, Mapping) or kind["type"] != "record":
+            raise InvalidArgumentError(f"{parents[0]} is not a struct", hint="only structs have members")
+        members = _with_new_field(kind["fields"], field, after, parents[1:], ids)
+        changed = {**fields[at], "type": {**kind, "fields": members}}
+        return [*fields[:at], changed, *fields[at + 1 :]]
+    if any(each["name"].lower() == field.name.lower() for each in fields):
+        raise InvalidArgumentError(f"there is a column {field.name} already")
+    place = len(fields) if after is None else _place_in(fields, after) + 1
+    return [*fields[:place], *_new_fields([field], ids), *fields[place:]]
 
 
 def with_type(schema: InternalSchema, name: str, kind: pa.DataType) -> InternalSchema:
@@ -181,10 +200,14 @@ def with_comment(schema: InternalSchema, name: str, comment: str) -> InternalSch
 
 def place_of(schema: InternalSchema, name: str) -> int:
     """The place of a column among the fields, meta columns included. Raises UnknownColumnError."""
-    for at, field in enumerate(schema.fields):
+    return _place_in(schema.fields, name)
+
+
+def _place_in(fields: Sequence[Mapping[str, Any]], name: str) -> int:
+    for at, field in enumerate(fields):
         if field["name"].lower() == name.lower():
             return at
-    known = ", ".join(field["name"] for field in schema.fields if not is_meta_column(field["name"]))
+    known = ", ".join(field["name"] for field in fields if not is_meta_column(field["name"]))
     raise UnknownColumnError(f"there is no column '{name}'", hint=f"the columns are {known}")
 
 

@@ -278,6 +278,9 @@ def _refuse_without_ids(entry: MetastoreTable, alteration: al.ColumnAlteration) 
         what = f"DROP COLUMN {', '.join(alteration.names)}"
     elif isinstance(alteration, al.RenameColumn):
         what = f"RENAME COLUMN {alteration.name}"
+    elif isinstance(alteration, al.AddColumns) and alteration.parents:
+        name, parents = next(iter(alteration.parents.items()))
+        what = f"ADD COLUMNS ({'.'.join((*parents, name))})"
     elif isinstance(alteration, al.AddColumns) and alteration.places:
         what = f"ADD COLUMNS … AFTER {next(iter(alteration.places.values()))}"
     elif isinstance(alteration, al.ChangeColumns) and any(column.after for column in alteration.columns):

@@ -5,7 +5,7 @@ One value for each kind of change; others are refused by name. It knows neither 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,10 +53,13 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ADD COLUMNS; `places` has the column before a new one, for those with AFTER."""
+    """ADD COLUMNS; `places` has the column before a new one, for those with AFTER, and `parents` the structs
+    around new members of structs.
+    """
 
     columns: pa.Schema
     places: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,9 @@ def read_alteration(context: Context, text: str) -> Alteration:
         added = list(items_of(plan.columnsToAdd()))
         places = {str(each.colName()): _place_of(each) for each in added}
         columns = column_schema([_added_column(each) for each in added])
-        return AddColumns(columns, {name: after for name, after in places.items() if after is not None})
+        return AddColumns(
+            columns, {name: after for name, after in places.items() if after is not None}, _parents_of(added)
+        )
     if kind == "DropColumns":
         names = tuple(_column_name(item, "DROP COLUMN") for item in items_of(plan.columnsToDrop()))
         return DropColumns(names, bool(plan.ifExists()))
@@ -192,10 +197,25 @@ def _specification(part: Any) -> dict[str, str | None]:
     return {str(name): None if value is None else str(value) for name, value in pairs_of(part.spec())}
 
 
+def _parents_of(added: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """The structs around new members, by the members' names. Raises UnsupportedStatementError."""
+    parents = {
+        str(column.colName()): tuple(str(part) for part in items_of(column.path().get().name()))
+        for column in added
+        if column.path().isDefined()
+    }
+    names = [str(column.colName()).lower() for column in added]
+    if parents and len(set(names)) < len(names):
+        raise UnsupportedStatementError(
+            "ADD COLUMNS of several members with one name is not supported on Hudi tables: nothing was run",
+            hint="add them by a statement each",
+        )
+    return parents
+
+
 def _added_column(column: Any) -> dict[str, Any]:
     name = str(column.colName())
     for clause, given in (
-        ("ADD COLUMNS to a struct", column.path().isDefined()),
         ("a DEFAULT value", column.default().isDefined()),
         ("NOT NULL for a new column", not column.nullable()),
     ):

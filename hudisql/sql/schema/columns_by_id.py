@@ -1,8 +1,8 @@
 """ALTER TABLE by the ids of columns (schema-on-read): old internal schema and request in, new one out.
 
 Follows `AlterTableCommand` and `TableSchemaChangeUtils` of Hudi 0.15. Only changes that Apache Hudi's readers
-take right in files and log blocks from before them: of top-level columns, in tables without bootstrapped
-slices.
+take right in files and log blocks from before them: of top-level columns, and new members of structs, in
+tables without bootstrapped slices.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ def _with_added(table: HudiTable, schema: InternalSchema, adding: al.AddColumns)
     for field in adding.columns:
         _check_name(field.name)
         after = adding.places.get(field.name)
+        if parents := adding.parents.get(field.name):
+            schema = with_new_column(schema, field, after, parents)
+            continue
         if after is not None:
             _check_place(table, after)
         schema = with_new_column(schema, field, after or _last_data_column(table, schema))
