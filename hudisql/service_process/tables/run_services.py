@@ -24,7 +24,6 @@ from hudisql.errors import (
     NoSuchTableError,
 )
 from hudisql.format.timeline.timeline_layout import metadata_directory
-from hudisql.options.iceberg_sync import publish_table
 from hudisql.options.table_call import find_entry, location_of, open_registered
 from hudisql.services.schedule.due_services import Service, service_states
 from hudisql.services.schedule.run_service import ServiceRun
@@ -191,6 +190,8 @@ class RegisteredTable:
         self.entry = entry
         call = open_registered(self.context, entry, self.storage)
         if service is Service.PUBLICATION:
+            from hudisql.options.iceberg_sync import publish_table
+
             published, _ = publish_table(self.context.metastore, call.table, entry, call.concurrency())
             return f"{published.instant}, {published.rows:,} rows" if published.is_new else None
         done = ServiceRun(
