@@ -45,6 +45,7 @@ def after_commit(
         _warn_of_dropped(context, entry)
     try:
         committed = committed or replace(table, listing=None).reopened()
+        _warn_of_dropped_indexes(context, entry, table, committed)
         call = TableCall(context, committed, entry, settings)
         call.publish()
         fresh = _serviced(context, entry, committed, settings)
@@ -93,3 +94,17 @@ def _warn_of_dropped(context: Context, entry: MetastoreTable) -> None:
         f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
         "readers list directories instead, and Apache Hudi's writers make a new one"
     )
+
+
+def _warn_of_dropped_indexes(
+    context: Context, entry: MetastoreTable, before: HudiTable, committed: HudiTable
+) -> None:
+    """Warn of indexes that the commit has dropped from a metadata table that hudisql keeps."""
+    left = committed.properties.metadata_partitions
+    dropped = [index for index in before.properties.metadata_partitions if index not in left]
+    if left and dropped:
+        context.console.warning(
+            f"{entry.full_name}: the commit dropped {', '.join(dropped)} of its metadata table: rows share a "
+            "record key, or they are too many (CALL create_metadata_table makes it again; see "
+            "docs/changing-rows.md)"
+        )

@@ -79,6 +79,9 @@ from hudisql.write.metadata_table.measured_files import Measured, measure
 
 _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"
+# The record keys of a commit are held in memory until it completes, about 200 bytes each.
+_MOST_NEW_KEYS: Final = 50_000_000
+_NO_COMMIT: Final = "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,10 @@ IndexUpdates = Mapping[str, IndexUpdate]
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommit:
-    """What a commit changes in the indexes; of the record index the keys, to be compared with it later."""
+    """What a commit changes in the indexes; of the record index the keys, to be compared with it later.
+
+    Without `keys` a record index is dropped.
+    """
 
     updates: IndexUpdates
     keys: KeyChanges | None = None
@@ -130,7 +136,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         }
         updates |= statistics_updates(measure(table, files), with_partitions=PARTITION_STATS in indexes)
     keys = None
-    if RECORD_INDEX in indexes:
+    if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
             slice_of_file(table, path, _name(stat), stat.file_size_in_bytes)
             for path, stats in written.items()
@@ -138,6 +144,13 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         ]
         keys = read_key_changes(table, commit, instant_time, slices)
     return PreparedCommit(updates, keys)
+
+
+def _new_rows(commit: CommitMetadata) -> int:
+    """The rows that the commit puts into file groups: all of new ones, and those inserted into others."""
+    return sum(
+        stat.num_writes if stat.prev_commit == _NO_COMMIT else stat.num_inserts for stat in commit.write_stats
+    )
 
 
 def write_commit(

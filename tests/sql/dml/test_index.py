@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.console import SilentConsole
 from hudisql.errors import SettingsError
 from hudisql.session import Session
 from hudisql.table.file_slice import FileSlice
@@ -213,3 +214,10 @@ def test_a_record_index_tells_where_keys_are(
     assert len(table.rows()) == ROWS + 1
     indexes = {row[0] for row in session.sql(f"SHOW INDEXES FROM {table.name}").rows}
     assert "record_index" in indexes
+    said: list[str] = []
+    monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
+    session.sql("SET hoodie.spark.sql.insert.into.operation = insert")
+    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('k03', 1, '2024-03-02')")
+    session.sql("RESET hoodie.spark.sql.insert.into.operation")
+    assert [text for text in said if "dropped record_index of its metadata table" in text] == said
+    assert len(said) == 1

@@ -26,11 +26,11 @@ from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.index_definitions import read_index_definitions
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
+from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.metadata_table import metadata_compaction
+from hudisql.write.metadata_table import metadata_commit, metadata_compaction
 from hudisql.write.metadata_table.key_changes import stored_keys
 from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
@@ -283,6 +283,19 @@ def test_a_record_index_is_kept_until_a_key_has_two_rows(
     assert metadata.indexes == ("column_stats", "files", "partition_stats")
     assert not Path(path, ".hoodie/metadata/record_index").exists()
     assert [found for found in compare_listings(metadata) if found.differs] == []
+
+
+def test_a_commit_of_too_many_rows_drops_the_record_index_alone(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    # The statistics of this commit name no rows.
+    for most, indexes in ((0, INDEXES), (-1, ("column_stats", "files", "partition_stats"))):
+        monkeypatch.setattr(metadata_commit, "_MOST_NEW_KEYS", most)
+        _overwrite(open_table(Storage(), path))
+        metadata = find_kept(open_table(Storage(), path))
+        assert metadata is not None
+        assert metadata.indexes == indexes
 
 
 def test_no_record_index_is_made_of_keys_that_two_rows_have(
