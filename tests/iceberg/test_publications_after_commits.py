@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.errors import InvalidArgumentError
 from hudisql.iceberg import publication, snapshot_manifests
 from tests.iceberg.readers import (
     check_history,
@@ -112,6 +113,34 @@ def test_created_tables_follow_from_their_first_commit(session: Any) -> None:
     assert shown_file(path) != shown
     check_shown(session, "oracle.made", path)
     session.sql("DROP TABLE oracle.made")
+
+
+def test_a_bootstrap_lets_all_commits_be_published(session: Any, tmp_path: Path) -> None:
+    shape = Shape("from_start", rows=12, files=1, table_type="MERGE_ON_READ")
+    table = bootstrap_shape(session, shape, tmp_path, iceberg_sync="true")
+    check_shown(session, "oracle.from_start", table.path)
+    session.sql("UPDATE oracle.from_start_rt SET note = 'ours' WHERE seq = 3")
+    check_shown(session, "oracle.from_start", table.path)
+    with pytest.raises(InvalidArgumentError, match="sync => false makes none"):
+        session.sql(
+            f"CALL bootstrap_table(table => 'oracle.other', source => '{table.source}', record_key => 'id', "
+            "iceberg_sync => true, sync => false)"
+        )
+    for suffix in ("", "_ro", "_rt"):
+        session.sql(f"DROP TABLE IF EXISTS oracle.from_start{suffix}")
+
+
+@pytest.mark.soak
+def test_a_migrated_table_is_published_under_its_name(session: Any) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql("CREATE TABLE oracle.moved USING parquet AS SELECT 1L AS id, 'a' AS name")
+    session.sql("CALL migrate_table(table => 'oracle.moved', record_key => 'id', iceberg_sync => true)")
+    path = session.context.metastore.get_table("oracle", "moved").location.removeprefix("file:")
+    check_shown(session, "oracle.moved", path)
+    session.sql("UPDATE oracle.moved SET name = 'b'")
+    check_shown(session, "oracle.moved", path)
+    session.sql("CALL revert_migration(table => 'oracle.moved', force => true)")
+    session.sql("DROP TABLE oracle.moved")
 
 
 def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.plan.bootstrap_mode import (
@@ -143,6 +143,9 @@ class BootstrapTableArguments(Arguments):
     )
     fail_on_error: bool = fail_on_error_parameter("a dry run with blockers")
     sync: bool = parameter(True, help="register the table in the metastore")
+    iceberg_sync: bool = parameter(
+        False, help="publish the table as an Iceberg table, now and after each commit (docs/iceberg.md)"
+    )
     options: Mapping[str, str] | None = parameter(
         None,
         help="hoodie.* settings, map('key', 'value') or 'key=value,key=value'",
@@ -179,6 +182,11 @@ def call_bootstrap_table(
     from hudisql.bootstrap.plan.request import apply_options
     from hudisql.bootstrap.run.verified_bootstrap import ExistingBootstrap, bootstrap_table, preview_bootstrap
 
+    if arguments.iceberg_sync and not arguments.sync:
+        raise InvalidArgumentError(
+            "iceberg_sync is a property of the table's metastore entry, and sync => false makes none",
+            hint="CALL sync_iceberg(path => …) publishes a table without an entry",
+        )
     request, findings = apply_options(request_of(context, arguments), arguments.given)
     if arguments.dry_run:
         preview = preview_bootstrap(context, request, findings)
@@ -186,9 +194,31 @@ def call_bootstrap_table(
             return _existing_row(preview.description)
         return _preview_rows(preview, fails=arguments.fail_on_error)
     report = bootstrap_table(context, request, findings, verify=arguments.verify)
+    if arguments.iceberg_sync:
+        publish_commits(context, arguments.table)
     if isinstance(report, ExistingBootstrap):
         return _existing_row(report.description)
     return CheckedRows(list(_report_rows(report)), None)
+
+
+def publish_commits(context: Context, name: str) -> None:
+    """Let all commits of the table of this name be published as an Iceberg table, beginning with the last.
+
+    A failed publication is a warning. Raises NoSuchTableError, MetastoreError.
+    """
+    from hudisql.catalog.guarded_alter import alter_guarded
+    from hudisql.catalog.table_entries import main_name, registered_entries
+    from hudisql.config.hudi_config import ICEBERG_SYNC
+    from hudisql.options.table_call import open_table_call
+
+    call = open_table_call(context, name)
+    if call.entry is not None:
+        database, metastore = call.entry.database, context.metastore
+        main = main_name(metastore, call.table, database, call.entry.name)
+        for entry in registered_entries(metastore, call.table, database, main):
+            parameters = {**entry.parameters, ICEBERG_SYNC.name: "true"}
+            alter_guarded(metastore, entry, replace(entry, parameters=parameters))
+    open_table_call(context, name).publish()
 
 
 def request_of(context: Context, arguments: BootstrapTableArguments) -> BootstrapRequest:

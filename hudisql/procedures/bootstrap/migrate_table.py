@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hudisql.procedures.bootstrap.bootstrap_table import BootstrapTableArguments, request_of
+from hudisql.procedures.bootstrap.bootstrap_table import BootstrapTableArguments, publish_commits, request_of
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -56,6 +56,7 @@ class MigrateTableArguments(Arguments):
     bloom_fpp: float = _same("bloom_fpp")
     skeleton_encoding: str = _same("skeleton_encoding")
     verify: bool = parameter(True, help="compare counts and a sample with the source before the names change")
+    iceberg_sync: bool = _same("iceberg_sync")
     dry_run: bool = parameter(False, help="only show what would be done")
     fail_on_error: bool = fail_on_error_parameter("a dry run with blockers")
     options: Mapping[str, str] | None = _same("options")
@@ -97,7 +98,9 @@ def call_migrate_table(context: Context, arguments: MigrateTableArguments) -> Ch
 
     names = _names(context, arguments.table)
     shared = {field.name for field in dataclasses.fields(BootstrapTableArguments)}
-    given = {name: getattr(arguments, name) for name in shared & set(vars(arguments)) - {"dry_run"}}
+    given = {
+        name: getattr(arguments, name) for name in shared & set(vars(arguments)) - {"dry_run", "iceberg_sync"}
+    }
     given |= {"table": names.full_name, "source_table": names.full_name, "protect_source": True}
     request = request_of(context, BootstrapTableArguments(**given, sync=False))
     request, findings = apply_options(request, arguments.given)
@@ -107,6 +110,8 @@ def call_migrate_table(context: Context, arguments: MigrateTableArguments) -> Ch
             list(_preview_rows(names, preview)), _blocking_error(preview) if arguments.fail_on_error else None
         )
     report = migrate_table(context, request, findings, verify=arguments.verify)
+    if arguments.iceberg_sync:
+        publish_commits(context, names.full_name)
     return CheckedRows(list(_report_rows(names, report)), None)
 
 

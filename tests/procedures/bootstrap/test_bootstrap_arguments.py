@@ -16,7 +16,7 @@ from hudisql.procedures.bootstrap.bootstrap_table import BootstrapTableArguments
 from hudisql.procedures.registry import find_procedure, parameters_of
 
 # What does not change the request, but how the call goes.
-_OF_THE_CALL = {"verify", "dry_run", "fail_on_error"}
+_OF_THE_CALL = {"iceberg_sync", "verify", "dry_run", "fail_on_error"}
 _CHANGED: dict[str, object] = {
     "table": "db.other",
     "source": "/elsewhere",
