@@ -99,7 +99,7 @@ def test_created_tables_follow_from_their_first_commit(session: Any) -> None:
         "CREATE TABLE oracle.made (id BIGINT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) "
         "TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hudisql.iceberg.sync' = 'true')"
     )
-    path = session.context.metastore.get_table("oracle", "made").location.removeprefix("file:")
+    path = path_of(session, "made")
     check_shown(session, "oracle.made", path)
     session.sql("INSERT INTO oracle.made VALUES (1, 'a', 'x'), (2, 'b', 'y')")
     check_shown(session, "oracle.made", path)
@@ -135,7 +135,7 @@ def test_a_migrated_table_is_published_under_its_name(session: Any) -> None:
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql("CREATE TABLE oracle.moved USING parquet AS SELECT 1L AS id, 'a' AS name")
     session.sql("CALL migrate_table(table => 'oracle.moved', record_key => 'id', iceberg_sync => true)")
-    path = session.context.metastore.get_table("oracle", "moved").location.removeprefix("file:")
+    path = path_of(session, "moved")
     check_shown(session, "oracle.moved", path)
     session.sql("UPDATE oracle.moved SET name = 'b'")
     check_shown(session, "oracle.moved", path)
@@ -153,7 +153,7 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
         "CREATE TABLE oracle.fails USING hudi TBLPROPERTIES (primaryKey = 'id', "
         "'hudisql.iceberg.sync' = 'true') AS SELECT 1L AS id, 'a' AS name"
     )
-    path = session.context.metastore.get_table("oracle", "fails").location.removeprefix("file:")
+    path = path_of(session, "fails")
     check_shown(session, "oracle.fails", path)
     shown = shown_file(path)
     for error in (ValueError("no reason"), KeyboardInterrupt()):
@@ -176,3 +176,8 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
     check_shown(session, "oracle.fails", path)
     assert publish(session, "oracle.fails")["rows"] == 3
     session.sql("DROP TABLE oracle.fails")
+
+
+def path_of(session: Any, name: str) -> str:
+    """The directory of a table of the database `oracle`."""
+    return str(session.context.metastore.get_table("oracle", name).location.removeprefix("file:"))
