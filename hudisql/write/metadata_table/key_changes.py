@@ -36,7 +36,8 @@ from hudisql.table.metadata_table.record_lookup import find_records
 
 _THREADS: Final = 8
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
-_NO_KEYS: Final = pa.array([], pa.large_string())
+# `pa.array` would import pandas.
+_NO_KEYS: Final = pa.nulls(0, pa.large_string())
 _INSTANT_FORMAT: Final = "%Y%m%d%H%M%S"
 _ELSEWHERE: Final = -2
 _NO_COMMIT: Final = "null"
