@@ -528,6 +528,7 @@ assert "bootstrap_table" in called.rows[0].result
 """
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.slow

@@ -62,6 +62,11 @@ _EVENTS = f"""CREATE TABLE lake.events ({_TRIPS}) USING hudi PARTITIONED BY (dt)
 _PLAIN = """CREATE TABLE lake.t (id BIGINT, fare DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO lake.t VALUES (1, 5.0)"""
 
+# Their statements take longest, and stand in other tests, too.
+IN_SOAK = (
+    *("a-year-in-the-life-of-a-table", "archive", "clean", "history", "migrate-table", "resync"),
+    *("rollback-and-restore", "service-process", "tutorial", "warehouse"),
+)
 PAGES = (
     Page(
         "README.md",
@@ -234,7 +239,14 @@ def path_of_trips(session: Session) -> str:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=Path(page.path).stem, marks=needs_spark(page.since, "what the page shows"))
+        pytest.param(
+            page,
+            id=Path(page.path).stem,
+            marks=(
+                needs_spark(page.since, "what the page shows"),
+                *((pytest.mark.soak,) if Path(page.path).stem in IN_SOAK else ()),
+            ),
+        )
         for page in PAGES
     ],
 )

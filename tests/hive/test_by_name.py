@@ -205,6 +205,7 @@ def test_plain_pyspark_4_gives_one_error_that_says_what_to_use(
             spark.sql(f"SELECT * FROM {table.name}").collect()
 
 
+@pytest.mark.soak
 def test_plain_pyspark_4_reads_the_same_rows_by_path(spark: Any, lake: dict[str, LakeTable]) -> None:
     for table in lake.values():
         spark.read.format("hudi").load(table.path).createOrReplaceTempView("plain_hudi")

@@ -34,7 +34,7 @@ def _updated(shape: Shape) -> pa.Table:
 
 @pytest.mark.parametrize(
     "shape",
-    parameters(COPY_ON_WRITE_SHAPES, in_ci=["not_partitioned", "two_columns", "composite"]),
+    parameters(COPY_ON_WRITE_SHAPES, in_ci=["two_columns"]),
     ids=_by_shape,
 )
 def test_an_upsert_by_hudi_015_changes_and_adds_just_its_rows(
@@ -167,6 +167,7 @@ def _escape_as_hive_does(value: str) -> str:
     return "".join(f"%{ord(letter):02X}" if letter in special else letter for letter in value)
 
 
+@pytest.mark.soak
 def test_hudi_015_upserts_into_the_directories_that_hive_escaped(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
@@ -261,7 +262,7 @@ TYPED_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", parameters(TYPED_PARTITIONS, in_ci=["date", "decimal", "double"]))
+@pytest.mark.parametrize("kind", parameters(TYPED_PARTITIONS, in_ci=["date"]))
 def test_typed_partition_columns_are_read_with_their_types(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:
@@ -276,6 +277,7 @@ def test_typed_partition_columns_are_read_with_their_types(
         assert_same_rows(by_name, ours, sort_by=["seq"])
 
 
+@pytest.mark.soak
 def test_hudi_015_refuses_to_merge_into_typed_partitions_and_harms_nothing(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

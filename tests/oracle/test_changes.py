@@ -104,7 +104,7 @@ def _crashed_update(session: Any, path: str) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    parameters(COPY_ON_WRITE_SHAPES, in_ci=["prefixed", "not_partitioned", "composite"]),
+    parameters(COPY_ON_WRITE_SHAPES, in_ci=["composite"]),
     ids=lambda shape: shape.name,
 )
 def test_hudi_015_reads_and_upserts_what_statements_changed(
@@ -164,6 +164,7 @@ def test_a_table_that_hudi_015_wrote_is_changed_and_read_by_both(
     assert_same_rows(ours, theirs, sort_by=["seq"])
 
 
+@pytest.mark.soak
 def test_hudi_015_archives_and_cleans_what_statements_left_on_the_timeline(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

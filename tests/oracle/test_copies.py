@@ -11,6 +11,7 @@ import pytest
 
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -24,7 +25,7 @@ STATES = (
 )
 
 
-@pytest.fixture(params=["cow", "mor"])
+@pytest.fixture(params=parameters(["cow", "mor"], in_ci=["mor"]))
 def times(request: pytest.FixtureRequest, session: Any, tmp_path: Path) -> Iterator[dict[str, str]]:
     """The instant times of the three commits of the table `copied`."""
     session.sql(
@@ -46,7 +47,7 @@ def rows(session: Any, name: str) -> pa.Table:
     return table
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", parameters(STATES, in_ci=STATES[2::2]))
 def test_a_table_is_copied_as_hudi_does(
     oracle_015: HudiOracle, session: Any, times: dict[str, str], state: str
 ) -> None:
@@ -64,7 +65,7 @@ def test_a_table_is_copied_as_hudi_does(
         assert_same_rows(ours, rows(session, "copied_by_hudi"), sort_by=["id", "_hoodie_commit_time"])
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", parameters(STATES, in_ci=STATES[:2]))
 def test_a_temporary_view_shows_what_hudis_does_and_no_later_commit(
     oracle_015: HudiOracle, session: Any, times: dict[str, str], state: str
 ) -> None:

@@ -85,11 +85,8 @@ def _assert_read_right(
     parameters(
         product(("oracle_015", "oracle_120"), (shape.name for shape in SHAPES)),
         in_ci=[
-            ("oracle_015", "prefixed"),
-            ("oracle_015", "not_partitioned"),
             ("oracle_015", "merge_on_read"),
             ("oracle_120", "two_columns"),
-            ("oracle_120", "composite"),
         ],
     ),
     indirect=["oracle"],
@@ -108,8 +105,6 @@ def test_apache_hudi_reads_tables_that_are_rewritten_whole(
         product(("oracle_015", "oracle_120"), MIXED),
         in_ci=[
             ("oracle_015", "partitioned"),
-            ("oracle_015", "composite"),
-            ("oracle_120", "two_columns"),
             ("oracle_120", "merge_on_read"),
         ],
     ),
@@ -129,7 +124,7 @@ def test_apache_hudi_reads_rewritten_partitions_beside_skeletons(
     ("name", "version"),
     parameters(
         product(["partitioned", "two_columns", "composite"], ["015", "120"]),
-        in_ci=[("partitioned", "015"), ("two_columns", "120"), ("composite", "015")],
+        in_ci=[("partitioned", "015"), ("two_columns", "120")],
     ),
 )
 def test_apache_hudi_upserts_into_both_kinds_of_partitions(

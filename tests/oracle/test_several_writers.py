@@ -215,6 +215,7 @@ def test_hudi_015_clears_up_after_us_once_our_heartbeat_has_stopped(
     complete_commit(alive, _metadata(alive.table, 3))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_upgraded_first", [True, False], ids=["late file", "early file"])
 def test_hudi_12_upgrades_a_table_under_an_open_commit(
     oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path, is_upgraded_first: bool

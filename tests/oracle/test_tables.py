@@ -62,7 +62,7 @@ def write_options(shape: Shape) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "shape", parameters(CREATED, in_ci=["cow_partitioned", "mor_plain"]), ids=lambda shape: shape.name
+    "shape", parameters(CREATED, in_ci=["cow_partitioned"]), ids=lambda shape: shape.name
 )
 def test_hudi_015_writes_to_a_created_table_and_both_read_it(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
@@ -86,7 +86,7 @@ def test_hudi_015_writes_to_a_created_table_and_both_read_it(
 
 
 @pytest.mark.parametrize(
-    "shape", parameters(CREATED[:3], in_ci=["cow_plain", "mor_partitioned"]), ids=lambda shape: shape.name
+    "shape", parameters(CREATED[:3], in_ci=["mor_partitioned"]), ids=lambda shape: shape.name
 )
 def test_hudi_015_goes_on_with_an_altered_table(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
@@ -124,9 +124,7 @@ def test_hudi_015_goes_on_with_an_altered_table(
         assert len(session.sql(f"SHOW PARTITIONS {name}").rows) == 3
 
 
-@pytest.mark.parametrize(
-    "shape", parameters(CREATED, in_ci=["cow_plain", "mor_partitioned"]), ids=lambda shape: shape.name
-)
+@pytest.mark.parametrize("shape", parameters(CREATED, in_ci=["cow_plain"]), ids=lambda shape: shape.name)
 def test_hudi_015_goes_on_after_a_delete_of_whole_partitions(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:

@@ -31,7 +31,12 @@ from tests.fault_injection import run_with_fault
 from tests.file_slices import base_file_path
 from tests.storage.conftest import Store
 
-pytestmark = [pytest.mark.spark, pytest.mark.hms]
+STORES = ("local", "s3", pytest.param("hdfs", marks=[pytest.mark.oracle, pytest.mark.soak]))
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.hms,
+    pytest.mark.parametrize("store", STORES, indirect=True),
+]
 FILES, ROWS = 4, 20
 
 

@@ -43,6 +43,7 @@ def _fares(spark: Any, path: Path) -> list[tuple[str, float]]:
     return sorted((row["rider"], row["fare"]) for row in rows)
 
 
+@pytest.mark.soak
 def test_rows_that_were_read_are_updated_and_deleted_by_their_generated_keys(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_refused_write_leaves_no_table(tmp_path: Path, options: dict[str, str]
     assert not (tmp_path / "trips").exists()
 
 
+@pytest.mark.soak
 def test_a_first_commit_that_fails_leaves_no_table_and_files_of_others_stay(
     spark: Any, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ print(spark.read.format("hudi").load(sys.argv[1]).count())
 """
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_installing_hudisql_is_enough_for_plain_pyspark(
     third_party: Callable[[str], str], tmp_path: Path

@@ -234,6 +234,7 @@ def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tm
         assert part in text
 
 
+@pytest.mark.soak
 def test_a_key_generator_s_table_is_shown_made_again_and_overwritten_as_a_whole(
     session: Session, tmp_path: Path
 ) -> None:

@@ -244,6 +244,7 @@ def test_what_a_failed_sync_advises_makes_a_managed_table(
     assert not (home / "t").exists()
 
 
+@pytest.mark.soak
 def test_a_drop_killed_at_any_step_is_completed_by_the_next(
     session: Session, metastore_uri: str, home: Path, tmp_path: Path
 ) -> None:

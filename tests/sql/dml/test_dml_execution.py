@@ -103,6 +103,7 @@ def test_insert_adds_rows_by_position_by_name_and_to_a_partition(table: ChangedT
     assert {"dt=2024-03-05", "dt=2024-03-06"} <= partitions
 
 
+@pytest.mark.soak
 def test_new_rows_fill_small_files_and_large_batches_make_several(table: ChangedTable) -> None:
     with setting(table.session, "hoodie.parquet.max.file.size", "200000"):
         added = "SELECT concat('n', id), id, 1, NULL, NULL, NULL, '2024-04-01' FROM range(20000)"
@@ -178,6 +179,7 @@ def test_merge_moves_rows_whose_partition_changes(table: ChangedTable) -> None:
     assert table.rows(where="id = 'k03'") == [("k03", 3, Decimal("3.00"), "2024-03-02")]
 
 
+@pytest.mark.soak
 def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: ChangedTable) -> None:
     text = (
         "MERGE INTO {t} t USING (VALUES ('k03', {0}, 1), ('k03', 40, 2), ('k04', 41, 3)) s(id, seq, p) "
@@ -195,6 +197,7 @@ def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: Ch
     assert [each.split()[1] for each in table.instants()] == ["commit", "commit", "rollback", "rollback"]
 
 
+@pytest.mark.soak
 def test_of_several_rows_that_a_merge_inserts_with_one_key_the_newest_stays(table: ChangedTable) -> None:
     text = (
         "MERGE INTO {t} t USING (VALUES ('n1', {0}, '2024-03-01'), ('n1', 40, '2024-03-01'), "
@@ -232,6 +235,7 @@ def test_a_merge_that_is_run_again_for_repeated_keys_says_that_the_metadata_tabl
     assert len(said) == 1
 
 
+@pytest.mark.soak
 def test_tasks_tell_of_repeated_keys_once_and_in_short(
     table: ChangedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from hudisql.errors import HudisqlError, UnsupportedStatementError, UnsupportedT
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.soak import parameters
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -41,7 +42,9 @@ def _frame(session: Session, *rows: tuple[Any, ...], columns: str) -> Any:
     return session.spark.createDataFrame(list(rows), columns)
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "insert_overwrite"])
+@pytest.mark.parametrize(
+    "operation", parameters(["upsert", "insert", "bulk_insert", "insert_overwrite"], in_ci=["upsert"])
+)
 def test_a_frame_adds_columns_and_widens_types_and_later_commits_keep_them(
     session: Session, table: ChangedTable, operation: str
 ) -> None:

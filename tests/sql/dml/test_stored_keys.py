@@ -13,6 +13,7 @@ from hudisql.errors import WriteRefusedError
 from hudisql.session import Session
 from hudisql.sql.dml import dml_execution
 from hudisql.sql.dml.cached_merge_source import cache_merge_source
+from tests.soak import parameters
 from tests.sql.changed_tables import own_database, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -24,7 +25,7 @@ def database(session: Session) -> Iterator[str]:
         yield "stored_keys"
 
 
-@pytest.fixture(params=["cow", "mor"])
+@pytest.fixture(params=parameters(["cow", "mor"], in_ci=["mor"]))
 def trips(session: Session, database: str, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"{database}.{request.param}"
     session.sql(

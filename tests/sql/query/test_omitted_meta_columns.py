@@ -106,6 +106,7 @@ def test_changes_of_a_table_keep_their_columns(session: Any) -> None:
         )
 
 
+@pytest.mark.soak
 def test_statements_change_the_table_and_its_entry_stays(session: Any, tmp_path: Path) -> None:
     def rows() -> list[tuple[Any, ...]]:
         return [tuple(row) for row in session.sql("SELECT * FROM omit.w ORDER BY id").rows]
