@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.hfile.hfile import (
@@ -28,6 +29,7 @@ _Numbers = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _HEAD_BYTES = 10  # the lengths of key, value and row
 _MVCC = b"\x00"
+_MOST_TIE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +175,28 @@ def key_order(keys: pa.Array) -> _Numbers:
     rows = order[is_tied]
     tied = keys.take(pa.array(rows))
     offsets, data = string_buffers(tied)
-    further = [words[rows]]
-    for start in range(skipped + 8, longest, 8):
-        word = np.empty(len(rows), np.uint64)
-        hfile_kernels.words_of(offsets, data, start, word)
-        further.append(word)
-    # Zeros stand behind short keys.
-    further.append(np.diff(offsets).astype(np.uint64))
-    sorted_ties = np.lexsort(further[::-1])
+    if len(tied) * (longest - skipped) > _MOST_TIE_BYTES:
+        # A few long keys would take their length for each of the others, too.
+        sorted_ties = pc.array_sort_indices(tied.cast(pa.large_binary())).to_numpy().astype(np.int64)
+    else:
+        sorted_ties = _order_of_ties(offsets, data, words[rows], skipped, longest)
     if not hfile_kernels.rises_strictly(offsets, data, sorted_ties):
         raise ValueError("HFile keys must ascend: a key occurs twice")
     order[is_tied] = rows[sorted_ties]
     return order
+
+
+def _order_of_ties(
+    offsets: _Numbers, data: _Bytes, words: npt.NDArray[np.uint64], skipped: int, longest: int
+) -> _Numbers:
+    """The order of keys whose first words are known. Memory: the longest key's bytes for each of them."""
+    from hudisql.format.hfile import hfile_kernels
+
+    further = [words]
+    for start in range(skipped + 8, longest, 8):
+        word = np.empty(len(words), np.uint64)
+        hfile_kernels.words_of(offsets, data, start, word)
+        further.append(word)
+    # Zeros stand behind short keys.
+    further.append(np.diff(offsets).astype(np.uint64))
+    return np.lexsort(further[::-1])

@@ -11,10 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import CorruptTableError, NoSuchPathError, UnsupportedTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.schema.meta_columns import RECORD_KEY
+from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import ColumnPath, Comparison, In, Predicate, split_conjuncts
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -41,12 +42,16 @@ def record_index_of(table: HudiTable) -> MetadataTable | None:
 def groups_with_keys(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
     """The file groups with these record keys; None if the index is gone or cannot be read.
 
-    Another process may have compacted or dropped the metadata table meanwhile. Raises StorageError.
+    Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among
+    the table's properties before its files are deleted. Raises StorageError.
     """
+    table = metadata.table
     try:
-        return frozenset(find_records(metadata, keys).groups)
-    except (CorruptTableError, NoSuchPathError, UnsupportedTableError):
+        groups = frozenset(find_records(metadata, keys).groups)
+        now = read_table_properties(table.storage, table.base_path)
+    except (CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError):
         return None
+    return groups if RECORD_INDEX in now.metadata_partitions else None
 
 
 def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:

@@ -105,6 +105,6 @@ def _warn_of_dropped_indexes(
     if left and dropped:
         context.console.warning(
             f"{entry.full_name}: the commit dropped {', '.join(dropped)} of its metadata table: rows share a "
-            "record key, or they are too many (CALL create_metadata_table makes it again; see "
+            "record key, or keys are too many or too long (CALL create_metadata_table makes it again; see "
             "docs/changing-rows.md)"
         )

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.format.hfile.hfile_cells import EncodedCells
 from hudisql.format.keys.key_table import KeyTable
@@ -41,6 +42,8 @@ _NO_KEYS: Final = pa.nulls(0, pa.large_string())
 _INSTANT_FORMAT: Final = "%Y%m%d%H%M%S"
 _ELSEWHERE: Final = -2
 _NO_COMMIT: Final = "null"
+# HFiles have the length of a key as a signed number of two bytes.
+_MOST_KEY_BYTES: Final = (1 << 15) - 1
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -187,11 +190,11 @@ def index_changes(
 ) -> tuple[EncodedCells, pa.Array] | None:
     """The new records of the index `record_index`, and the keys that it loses.
 
-    None if a key has rows in two file groups, or has come twice. Looks up the keys that came or left. Raises
-    CorruptTableError, UnsupportedTableError, StorageError.
+    None if a key has rows in two file groups, has come twice, or is too long. Looks up the keys that came or
+    left. Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
     present, gone = changes.present, changes.gone
-    if repeated_keys(present.keys):
+    if has_too_long_keys(present.keys) or repeated_keys(present.keys):
         return None
     current = _current_groups(metadata, changes, present.keys)
     if not _all_left(present, current, gone):
@@ -211,6 +214,11 @@ def index_changes(
 def repeated_keys(keys: pa.Array) -> int:
     """How many of the keys have come before."""
     return int(np.count_nonzero(KeyTable(keys).find(keys) != np.arange(len(keys))))
+
+
+def has_too_long_keys(keys: pa.Array) -> bool:
+    """True if one of the keys is longer than the 32767 bytes that a key of an HFile may have."""
+    return len(keys) > 0 and pc.max(pc.binary_length(keys)).as_py() > _MOST_KEY_BYTES
 
 
 def _current_groups(metadata: MetadataTable, changes: KeyChanges, keys: pa.Array) -> _Numbers:

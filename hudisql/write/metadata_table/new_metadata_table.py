@@ -69,7 +69,12 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
-from hudisql.write.metadata_table.key_changes import milliseconds_of, repeated_keys, stored_keys
+from hudisql.write.metadata_table.key_changes import (
+    has_too_long_keys,
+    milliseconds_of,
+    repeated_keys,
+    stored_keys,
+)
 from hudisql.write.metadata_table.measured_files import Measured
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,
@@ -232,6 +237,11 @@ def _records(table: HudiTable) -> EncodedCells:
         )
     slices = load_file_slices(table)
     placed = stored_keys(table, slices)
+    if has_too_long_keys(placed.keys):
+        raise UnsupportedTableError(
+            f"hudisql makes no record index for the Hudi table at {table.base_path}: a record key has more "
+            "than the 32767 bytes that the index can hold"
+        )
     repeated = repeated_keys(placed.keys)
     if repeated:
         raise UnsupportedTableError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError
+from hudisql.format.hfile import hfile_cells
 from hudisql.format.hfile.hfile import HFileReader, write_hfile
 from hudisql.format.hfile.hfile_cells import (
     EncodedCells,
@@ -61,6 +63,14 @@ def test_cells_are_written_as_entries_are_and_read_back(
 @given(KEYS)
 def test_keys_are_ordered_by_their_bytes(keys: list[str]) -> None:
     ordered = pa.array(keys, pa.string()).take(pa.array(key_order(pa.array(keys, pa.string()))))
+    assert ordered.to_pylist() == sorted(keys, key=str.encode)
+
+
+@settings(deadline=None)
+@given(KEYS)
+def test_many_long_keys_are_ordered_by_their_bytes_too(keys: list[str]) -> None:
+    with mock.patch.object(hfile_cells, "_MOST_TIE_BYTES", -1):
+        ordered = pa.array(keys, pa.string()).take(pa.array(key_order(pa.array(keys, pa.string()))))
     assert ordered.to_pylist() == sorted(keys, key=str.encode)
 
 

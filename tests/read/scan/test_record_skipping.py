@@ -7,15 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate
 from hudisql.read.scan import data_skipping
-from hudisql.read.scan.record_skipping import keys_of_predicate, record_index_of
+from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
 from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.metadata_table.record_lookup import find_records
+from hudisql.table.properties.table_configuration import update_table_properties
 from tests.write.crashed_commits import commit_a_file
 
 ID, KEY = ("id",), ("_hoodie_record_key",)
@@ -74,3 +78,18 @@ def test_an_index_that_knows_later_commits_is_not_asked(table: HudiTable) -> Non
     commit_a_file(Storage(), table.base_path, overwrites=True)
     assert record_index_of(table) is None
     assert record_index_of(table.reopened()) is not None
+
+
+def test_an_index_that_is_being_deleted_is_not_asked(table: HudiTable) -> None:
+    keys = pa.array([f"k{number:04}" for number in range(40)])
+    metadata = record_index_of(table)
+    assert metadata is not None
+    whole = find_records(metadata, keys).numbers
+    # What another process has deleted of it when its files are listed, after it has changed the properties.
+    update_table_properties(table.storage, table.base_path, {METADATA_PARTITIONS: "column_stats,files"})
+    for path in Path(table.base_path, ".hoodie/metadata/record_index").glob("*record-index-0001-0*"):
+        path.unlink()
+    late = record_index_of(table)
+    assert late is not None
+    assert (find_records(late, keys).numbers < 0).sum() > (whole < 0).sum()
+    assert groups_with_keys(late, keys) is None

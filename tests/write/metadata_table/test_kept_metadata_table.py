@@ -30,7 +30,7 @@ from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.metadata_table import metadata_commit, metadata_compaction
+from hudisql.write.metadata_table import key_changes, metadata_commit, metadata_compaction
 from hudisql.write.metadata_table.key_changes import stored_keys
 from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
@@ -304,4 +304,19 @@ def test_no_record_index_is_made_of_keys_that_two_rows_have(
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
     _commit(open_table(Storage(), path))
     with pytest.raises(UnsupportedTableError, match=r"row\(s\) have a record key that another row has"):
+        create_metadata_table(open_table(Storage(), path), measure, with_record_index=True)
+
+
+def test_keys_that_are_too_long_for_an_index_drop_it(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    keys = stored_keys(open_table(Storage(), path), load_file_slices(open_table(Storage(), path))).keys
+    longest = max(map(len, keys.to_pylist()))
+    for most, indexes in ((longest, INDEXES), (longest - 1, ("column_stats", "files", "partition_stats"))):
+        monkeypatch.setattr(key_changes, "_MOST_KEY_BYTES", most)
+        _overwrite(open_table(Storage(), path))
+        assert open_table(Storage(), path).properties.metadata_partitions == indexes
+    path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "other"))
+    with pytest.raises(UnsupportedTableError, match="a record key has more than the 32767 bytes"):
         create_metadata_table(open_table(Storage(), path), measure, with_record_index=True)
