@@ -23,6 +23,7 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
 
 _MOST_VALUES: Final = 10_000
+_OF_USERS: Final = "USER_PROVIDED"
 
 
 def record_index_of(table: HudiTable) -> MetadataTable | None:
@@ -57,11 +58,13 @@ def groups_with_keys(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileG
 def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:
     """All record keys that rows may have for which the predicate is TRUE; None if it does not tell."""
     fields = table.properties.record_key_fields
+    # Whose class may make any text of a column.
+    is_foreign = table.properties.key_generator_type == _OF_USERS
     for part in split_conjuncts(predicate):
         column, values = _values_of(part)
         if column == (RECORD_KEY,):
             texts = [str(value) for value in values]
-        elif column == fields and all(_is_plain(value) for value in values):
+        elif column == fields and not is_foreign and all(_is_plain(value) for value in values):
             # Writers of several Hudi versions may have mixed both forms.
             texts = [text for value in values for text in (f"{value}", f"{fields[0]}:{value}")]
         else:

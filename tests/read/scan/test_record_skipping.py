@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.format.table_properties import METADATA_PARTITIONS
+from hudisql.format.table_properties import KEY_GENERATOR_TYPE, METADATA_PARTITIONS
 from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate
 from hudisql.read.scan import data_skipping
 from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
@@ -55,6 +55,12 @@ def _slices(table: HudiTable, predicate: Predicate, **options: Any) -> set[tuple
 def test_the_keys_of_a_filter(table: HudiTable, predicate: Predicate, keys: list[str] | None) -> None:
     found = keys_of_predicate(table, predicate)
     assert (None if found is None else found.to_pylist()) == keys
+
+
+def test_the_keys_of_a_users_generator_are_not_known(table: HudiTable) -> None:
+    update_table_properties(table.storage, table.base_path, {KEY_GENERATOR_TYPE: "USER_PROVIDED"})
+    assert keys_of_predicate(table.reopened(), Comparison(ID, "=", "k0003")) is None
+    assert keys_of_predicate(table.reopened(), Comparison(KEY, "=", "k0003")) is not None
 
 
 def test_a_filter_on_keys_reads_their_file_groups_alone(table: HudiTable) -> None:
