@@ -147,7 +147,6 @@ def merge_slice(
     path = join(task.file_naming.directory, task.file_name)
     if create_marker is not None:
         create_marker(task.file_name)
-    log = _open_change_log(storage, task, create_marker)
     schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
     footer = _stored_footer(storage, task)
     stored_rows = 0 if footer is None else footer.num_rows
@@ -161,7 +160,9 @@ def merge_slice(
         _codec(storage, task, footer),
     )
     counts = _Counts()
+    log = None
     try:
+        log = _open_change_log(storage, task, create_marker)
         merged = _merged_tables(storage, task, schema.remove(_FILE_NAME_POSITION), prepared, counts, log)
         for group in _row_groups(merged):
             file.write(_with_file_name(group, task.file_name))

@@ -50,7 +50,8 @@ def prune_by_key_lookup(
     values = {part.column: part.values for part in split_conjuncts(predicate) if isinstance(part, InSet)}
     names = table.properties.record_key_fields
     keys = values.get(names) if len(names) == 1 else None
-    if keys is None or not len(keys) or len(keys) > _MOST_KEYS:
+    # Two texts, -0.0 and 0.0, are one number.
+    if keys is None or not len(keys) or len(keys) > _MOST_KEYS or pa.types.is_floating(keys.type):
         return frozenset()
     rows = pa.record_batch([keys], names=list(names))
     # Writers of several Hudi versions may have mixed both forms.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import WriteConflictError
+from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import (
     file_groups_of,
@@ -43,6 +44,7 @@ from hudisql.format.metadata_table.metadata_writing import (
 from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
 from hudisql.format.paths.file_names import (
     HFILE,
+    is_log_file,
     parse_base_file_name,
     parse_log_file_name,
 )
@@ -147,9 +149,12 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
 
 
 def _new_rows(commit: CommitMetadata) -> int:
-    """The rows that the commit puts into file groups: all of new ones, and those inserted into others."""
+    """The rows that the commit puts into file groups: all of new ones and of log files, else the inserted."""
     return sum(
-        stat.num_writes if stat.prev_commit == _NO_COMMIT else stat.num_inserts for stat in commit.write_stats
+        stat.num_writes
+        if stat.prev_commit == _NO_COMMIT or is_log_file(stat.path or "")
+        else stat.num_inserts
+        for stat in commit.write_stats
     )
 
 
@@ -186,10 +191,13 @@ def write_commit(
 
 
 def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_time: str) -> IndexUpdates:
-    """The update of the record index, which is dropped if it cannot tell where all keys are."""
+    """The update of the record index, which is dropped if it cannot be read or tell where all keys are."""
     if RECORD_INDEX not in metadata.indexes:
         return {}
-    changes = None if keys is None else index_changes(metadata, keys, instant_time)
+    changes = None
+    if keys is not None:
+        with suppress(CorruptTableError, UnsupportedTableError):
+            changes = index_changes(metadata, keys, instant_time)
     if changes is None:
         forget_index(metadata.table, RECORD_INDEX)
         return {}

@@ -298,6 +298,20 @@ def test_a_commit_of_too_many_rows_drops_the_record_index_alone(
         assert metadata.indexes == indexes
 
 
+def test_a_record_index_that_cannot_be_read_is_dropped_by_the_next_commit(
+    golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
+    files = list(Path(path, ".hoodie/metadata/record_index").glob("*record-index-0000-0*"))
+    assert files
+    for file in files:
+        file.unlink()
+    _overwrite(open_table(Storage(), path))
+    metadata = find_kept(open_table(Storage(), path))
+    assert metadata is not None
+    assert metadata.indexes == ("column_stats", "files", "partition_stats")
+
+
 def test_no_record_index_is_made_of_keys_that_two_rows_have(
     golden: Callable[[str], Any], tmp_path: Path
 ) -> None:
