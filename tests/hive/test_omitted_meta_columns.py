@@ -112,6 +112,7 @@ def test_commits_of_all_writers_keep_the_old_columns(
     )
 
 
+@pytest.mark.soak
 def test_merged_rows_of_hive_need_the_meta_columns_that_a_migration_keeps(
     session: Any, hive_server: HiveServer, oracle_015: HudiOracle, tmp_path: Path
 ) -> None:

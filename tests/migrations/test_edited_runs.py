@@ -41,6 +41,7 @@ def test_no_other_script_runs_while_one_has_begun(project: Project) -> None:
     assert project.run("apply").stdout.split() == ["two", "two", "other", "other"]
 
 
+@pytest.mark.soak
 def test_no_baseline_while_a_script_has_begun(project: Project) -> None:
     project.write("V1__a.sql", "SELECT 'one'; SELECT raise_error('no');")
     project.run("apply", exit_code=1)

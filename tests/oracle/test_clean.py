@@ -172,6 +172,7 @@ def _names(partition: Any) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.soak
 def test_source_files_go_as_apache_hudi_deletes_them(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

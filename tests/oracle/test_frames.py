@@ -17,6 +17,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 from tests.spark_versions import needs_spark
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
@@ -87,7 +88,7 @@ def _trips(*numbers: int, fare: float = 0.5) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("name", MADE_BY_PATH)
+@pytest.mark.parametrize("name", parameters(MADE_BY_PATH, in_ci=["keyed", "without_key"]))
 @needs_spark("4.0", "Python data sources")
 def test_a_table_made_by_path_has_the_properties_of_hudis_and_hudi_goes_on(
     oracle_015: HudiOracle, spark: SparkSession, tmp_path: Path, name: str

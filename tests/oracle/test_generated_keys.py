@@ -141,6 +141,7 @@ def test_the_properties_are_those_that_hudi_015_notes(
     oracle_015.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.soak
 def test_hudi_015_goes_on_with_a_bootstrapped_table_without_a_key(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -36,7 +36,7 @@ def read_with_hudi_rs(path: str, directory: Path) -> pa.Table:
             *(((), "cow", 6), (("region",), "cow", 6), (("region", "dt"), "cow", 6)),
             *(((), "cow", 9), (("region",), "cow", 9), (("region",), "mor", 9)),
         ],
-        in_ci=[((), "cow", 6), (("region",), "cow", 9), (("region", "dt"), "cow", 6)],
+        in_ci=[(("region",), "cow", 9)],
     ),
     ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else str(value),
 )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.client import HudiOracle
+from tests.soak import parameters
 from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
@@ -37,7 +38,7 @@ def people(session: Any, tmp_path: Path) -> Iterator[str]:
         yield "oracle_by_name.people"
 
 
-@pytest.mark.parametrize("version", ["oracle_015", "oracle_120"])
+@pytest.mark.parametrize("version", parameters(["oracle_015", "oracle_120"], in_ci=["oracle_120"]))
 def test_the_same_columns_go_by_name_as_in_hudi(
     request: pytest.FixtureRequest, session: Any, people: str, version: str
 ) -> None:

@@ -64,7 +64,7 @@ def _rows(first: int, last: int, note: str = "first") -> pa.Table:
     return rows.append_column("day_text", pc.strftime(rows["day"], "%d.%m.%Y"))
 
 
-@pytest.mark.parametrize("generator", parameters(GENERATORS, in_ci=["timestamp", "custom"]))
+@pytest.mark.parametrize("generator", parameters(GENERATORS, in_ci=["custom"]))
 def test_hudi_015_and_hudisql_write_one_table_in_turn(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, generator: str
 ) -> None:
@@ -113,7 +113,7 @@ _KEPT = {
 _PARTITIONS = {"text": ("2024-01",), "custom": ("false", "20200101"), "timestamp": ("2020/01/01 20",)}
 
 
-@pytest.mark.parametrize("generator", parameters(GENERATORS, in_ci=["text", "custom"]))
+@pytest.mark.parametrize("generator", parameters(GENERATORS, in_ci=["text"]))
 def test_hudi_015_goes_on_with_a_table_that_hudisql_made(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, generator: str
 ) -> None:

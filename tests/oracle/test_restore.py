@@ -157,6 +157,7 @@ def test_an_interrupted_restore_of_one_is_completed_by_the_other(
     assert table.notes() == before
 
 
+@pytest.mark.soak
 def test_an_interrupted_rollback_is_completed_by_the_next_write_of_the_other(
     table: RestoredTable, committer: LineProcess, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import read_by_both
 from tests.oracle.shapes import Shape, call_bootstrap
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -105,7 +106,9 @@ def _assert_hudi_goes_on(
     assert gone not in read_by_both(oracle, session, table, path, sort_by=["seq", "id"]).column_names
 
 
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "table_type", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["MERGE_ON_READ"])
+)
 def test_hudi_015_reads_and_writes_on_what_a_write_has_widened(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, table_type: str
 ) -> None:

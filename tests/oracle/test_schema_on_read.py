@@ -189,6 +189,7 @@ def _both_write_on(oracle: HudiOracle, session: Any, table_type: str, name: str,
     _same_rows(oracle, session, name)
 
 
+@pytest.mark.soak
 def test_a_compaction_planned_before_a_change_and_a_writer_that_loses_the_ids(
     by_ids_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_micro_batches_are_those_of_apache_hudi(
     check_next(7)
 
 
+@pytest.mark.soak
 def test_captured_changes_of_streams_are_those_of_apache_hudi(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

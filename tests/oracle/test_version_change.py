@@ -86,6 +86,7 @@ def test_hudi_12_goes_on_with_a_table_that_hudisql_has_upgraded(
     assert after == before | dict.fromkeys(range(3, 8), "theirs") | {3: "again", 20: "again"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "shape", parameters([SHAPES[0], MERGE_ON_READ], in_ci=["merge_on_read"]), ids=lambda shape: shape.name
 )

@@ -44,6 +44,7 @@ def prompt(terminal: Terminal) -> Terminal:
     return terminal
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.hms
 def test_tab_completes_tables_and_columns_of_the_metastore(prompt: Terminal) -> None:

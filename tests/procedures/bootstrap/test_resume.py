@@ -218,6 +218,7 @@ def test_a_run_that_may_be_at_work_is_not_taken_over_and_of_two_that_take_over_o
     check_is_whole(session, name, tmp_path / "t")
 
 
+@pytest.mark.soak
 def test_a_run_that_was_taken_over_makes_nothing_visible_and_removes_nothing(
     session, failed_run, bootstrap, tmp_path, name, monkeypatch
 ):
@@ -325,6 +326,7 @@ REWRITES = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("more", "process", "fault", "step"),
     [
@@ -367,6 +369,7 @@ def lose_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path):
     return run_and_resume
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", [18])
 def test_a_metastore_that_dies_leaves_the_whole_table_and_resuming_ends_the_sync(lose_metastore, step):
     assert lose_metastore(step)

@@ -110,6 +110,7 @@ def test_what_a_clean_cannot_do_is_said(
 WITH_SOURCES = ", options => 'hoodie.cleaner.delete.bootstrap.base.file=true', retain_commits => 1"
 
 
+@pytest.mark.soak
 def test_source_files_are_deleted_by_a_confirmed_call_alone(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +311,7 @@ class ArchivingStorage(Storage):
             self.archived.append(archive_table(open_table(Storage(), self.path), options, SINGLE_WRITER))
 
 
+@pytest.mark.soak
 def test_a_query_goes_on_if_instants_are_archived_while_it_is_planned(
     table: ChangedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

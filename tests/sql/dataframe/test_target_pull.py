@@ -95,6 +95,7 @@ def test_changes_that_change_nothing_are_taken_too(
     assert copy.rows(where="price = 100") == []
 
 
+@pytest.mark.soak
 def test_a_place_outlives_the_active_timeline_and_goes_back_with_the_table(
     session: Session, table: ChangedTable, copy: ChangedTable
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_place_outlives_the_active_timeline_and_goes_back_with_the_table(
         session.incremental(table.name, into=COPY)
 
 
+@pytest.mark.soak
 def test_of_two_pulls_at_one_time_one_takes_the_changes(
     session: Session, table: ChangedTable, copy: ChangedTable
 ) -> None:
@@ -155,7 +157,7 @@ def test_what_would_lose_or_repeat_changes_is_refused(session: Session, table: C
         session.incremental(table.name, into="changes.no_table")
 
 
-@pytest.mark.parametrize("step", parameters(range(9), in_ci=[7]))
+@pytest.mark.parametrize("step", parameters(range(9), in_ci=[]))
 def test_a_killed_pull_is_neither_lost_nor_repeated(
     session: Session, metastore_uri: str, table: ChangedTable, copy: ChangedTable, step: int
 ) -> None:

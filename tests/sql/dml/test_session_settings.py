@@ -115,6 +115,7 @@ def test_timestamps_keep_their_type_where_timestamp_means_another_one(table: Cha
         session.sql("DROP VIEW changes.times")
 
 
+@pytest.mark.soak
 def test_a_merge_source_is_the_same_rows_when_the_cache_is_cleared(table: ChangedTable) -> None:
     session = table.session
     done = threading.Event()

@@ -7,6 +7,7 @@ import pytest
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.soak import parameters
 from tests.sql.changed_tables import DAYS, ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -28,7 +29,7 @@ def partitions(table: ChangedTable) -> list[str]:
     return shown
 
 
-@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
+@pytest.mark.parametrize("kind", parameters(["table", "merge_on_read_table"], in_ci=["merge_on_read_table"]))
 def test_a_condition_over_partition_columns_drops_the_partitions(
     request: pytest.FixtureRequest, kind: str
 ) -> None:

@@ -50,6 +50,7 @@ def test_only_the_groups_of_changed_rows_are_recomputed(layers: Session) -> None
     assert_fresh(layers, query)
 
 
+@pytest.mark.soak
 def test_whole_partitions_that_are_deleted_leave_the_incremental_tables(layers: Session) -> None:
     layers.sql(
         "CREATE TABLE sold (id INT, amount INT, day STRING) USING hudi PARTITIONED BY (day) "
@@ -136,6 +137,7 @@ def test_an_ordering_is_refused_by_name_before_pyspark_4(
     assert layers.sql("SHOW TABLES LIKE 't'").rows == []
 
 
+@pytest.mark.soak
 def test_rows_whose_partition_value_is_an_empty_text_are_found(layers: Session) -> None:
     query = "SELECT id, amount, CASE WHEN id < 3 THEN '' ELSE day END AS p FROM orders"
     layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) PARTITIONED BY (p) AS {query}")
@@ -225,6 +227,7 @@ def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch
     assert rows[0]["rows_updated"] == 1
 
 
+@pytest.mark.soak
 def test_groups_with_nulls_are_updated_and_not_repeated(layers: Session) -> None:
     query = "SELECT customer, note, sum(amount) AS total FROM orders GROUP BY customer, note"
     layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
@@ -343,6 +346,7 @@ def test_a_refresh_has_the_settings_with_which_the_table_was_made(layers: Sessio
         conf.set("spark.sql.ansi.enabled", ansi)
 
 
+@pytest.mark.soak
 def test_a_column_that_the_query_does_not_give_becomes_null(layers: Session) -> None:
     layers.sql("CREATE TABLE src (id INT, b INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
     layers.sql("INSERT INTO src VALUES (1, 1), (2, 2)")

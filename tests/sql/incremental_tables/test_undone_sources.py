@@ -75,7 +75,7 @@ def bootstrap_source(session: Session, directory: Path, kind: str, first: int) -
     )
 
 
-@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=[]))
 def test_a_source_that_is_bootstrapped_again_is_run_as_a_whole(
     layers: Session, tmp_path: Path, kind: str
 ) -> None:
@@ -99,6 +99,7 @@ def test_a_source_whose_only_rows_were_rolled_back_is_run_as_a_whole(layers: Ses
     assert layers.sql("SELECT * FROM t").rows == []
 
 
+@pytest.mark.soak
 def test_an_undone_commit_ahead_of_the_clock_is_run_as_a_whole(layers: Session) -> None:
     make_source(layers, "(1, 10), (2, 20)")
     path = Path(source_table(layers).base_path)
@@ -136,6 +137,7 @@ def test_what_makes_no_new_table_of_a_source_is_followed(layers: Session) -> Non
     assert (row["way"], row["rows_updated"]) == ("rows", 1)
 
 
+@pytest.mark.soak
 def test_an_archived_place_is_not_taken_for_an_undone_one(layers: Session) -> None:
     make_source(layers, "(1, 10), (2, 20)")
     layers.sql(f"CREATE INCREMENTAL TABLE t AS {QUERY}")
