@@ -115,6 +115,7 @@ def test_every_function_of_hive_is_called_or_named_as_absent(engines: Engines) -
     assert [name for name in sorted(named) if f"`{name}`" not in page] == []
 
 
+@pytest.mark.soak
 def test_functions_answer_as_in_hive(engines: Engines) -> None:
     calls = [call for call in _calls() if call.section != "absent"]
     hive = _answers(engines.hive, calls, engines.file)

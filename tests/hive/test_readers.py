@@ -22,7 +22,6 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
 from tests.oracle.test_hudi_rs import read_with_hudi_rs
-from tests.soak import parameters
 
 pytestmark = [pytest.mark.hive, pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -159,7 +158,8 @@ def matrix_of(kind: str) -> Mapping[str, Mapping[str, Reads]]:
     }
 
 
-@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_readers_read_as_the_matrix_and_check_readers_say(
     session: Any,
     spark: Any,

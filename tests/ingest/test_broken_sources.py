@@ -92,6 +92,7 @@ def test_a_worker_goes_on_when_the_broker_is_there_again(mortal: FedTables, work
     table.check()
 
 
+@pytest.mark.soak
 def test_events_that_retention_deleted_are_an_error_or_a_warning(
     tables: FedTables, workers: WorkerServer
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
     assert "the key is now id, customer, but the rows are stored by id" in refused
 
 
+@pytest.mark.soak
 def test_changed_properties_and_comment_are_set_and_run_no_query(project: LayerProject) -> None:
     (project.directory / "dws/sales.sql").unlink()
     project.run("apply")

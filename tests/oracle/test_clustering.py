@@ -41,7 +41,7 @@ def _cluster(by: str, session: Any, oracle: HudiOracle, path: str, more: str) ->
         [(*each, shape) for shape in ("partitioned", "merge_on_read") for each in product(
             ("hudisql", "hudi"), repeat=2
         )],
-        in_ci=[("hudisql", "hudi", "merge_on_read"), ("hudi", "hudisql", "partitioned")],
+        in_ci=[("hudisql", "hudi", "merge_on_read")],
     ),
 )  # fmt: skip
 def test_a_plan_of_one_is_run_by_the_other(

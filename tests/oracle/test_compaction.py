@@ -62,7 +62,7 @@ def table(oracle_015: HudiOracle, session: Any, tmp_path: Path) -> CompactedTabl
 
 @pytest.mark.parametrize(
     ("planner", "runner"),
-    parameters(product(("hudisql", "hudi"), repeat=2), in_ci=[("hudisql", "hudi"), ("hudi", "hudisql")]),
+    parameters(product(("hudisql", "hudi"), repeat=2), in_ci=[("hudisql", "hudi")]),
 )
 def test_a_plan_of_one_is_run_by_the_other(
     table: CompactedTable, oracle_120: HudiOracle, planner: str, runner: str

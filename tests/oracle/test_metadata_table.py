@@ -61,12 +61,9 @@ STATISTICS = (
 )
 
 
-@pytest.mark.parametrize(
-    "table_type", ["MERGE_ON_READ", pytest.param("COPY_ON_WRITE", marks=pytest.mark.soak)]
-)
-@pytest.mark.parametrize(
-    ("hudi", "version"), [pytest.param("oracle_015", 6, marks=pytest.mark.soak), ("oracle_120", 9)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize(("hudi", "version"), [("oracle_015", 6), ("oracle_120", 9)])
 def test_a_metadata_table_is_shown_as_hudi_shows_it_after_each_action(
     session: Any, hudi: str, version: int, table_type: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

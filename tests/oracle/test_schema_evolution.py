@@ -115,6 +115,7 @@ def test_hudi_015_reads_and_writes_on_what_a_write_has_widened(
     _assert_hudi_goes_on(oracle_015, session, tmp_path, table_type, f"evolved_{table_type[:1].lower()}")
 
 
+@pytest.mark.soak
 def test_hudi_120_reads_and_writes_on_what_a_write_has_widened(
     oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -117,5 +117,6 @@ def test_keys_that_overlap_cost_a_request_more(context: Context, requests: list[
     check_requests(requests_per_file(context, requests, keys_overlap=True), {"GET": 4, "PUT": 1})
 
 
+@pytest.mark.soak
 def test_a_verified_file_costs_both_footers(context: Context, requests: list[S3Request]) -> None:
     check_requests(requests_per_file(context, requests, verify=True), {"GET": 2})

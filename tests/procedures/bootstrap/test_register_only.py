@@ -120,6 +120,7 @@ WRITES = {
 }
 
 
+@pytest.mark.soak
 def test_the_first_write_lifts_the_partitions_that_it_touches(call, session, tmp_path, name):
     source = tmp_path / "source"
     for day in (*WRITES, 9):
