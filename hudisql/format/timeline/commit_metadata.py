@@ -21,6 +21,8 @@ SCHEMA_KEY = "schema"
 """Key of `extra_metadata` that holds the table's Avro schema as JSON text."""
 DELETE_PARTITION = "DELETE_PARTITION"
 """The operation type of a replacecommit that drops whole partitions."""
+NO_COMMIT: Final = "null"
+"""The earlier commit of a file in a new file group, as Hudi writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class WriteStat:
     file_id: str
     path: str | None
     partition_path: str | None
-    prev_commit: str = "null"  # the string "null" is Hudi's own way to say "no earlier commit"
+    prev_commit: str = NO_COMMIT
     cdc_stats: Mapping[str, int] | None = None
     num_writes: int = 0
     num_deletes: int = 0

@@ -207,17 +207,14 @@ def publish_commits(context: Context, name: str) -> None:
     A failed publication is a warning. Raises NoSuchTableError, MetastoreError.
     """
     from hudisql.catalog.guarded_alter import alter_guarded
-    from hudisql.catalog.table_entries import main_name, registered_entries
+    from hudisql.catalog.table_entries import registered_entries
     from hudisql.config.hudi_config import ICEBERG_SYNC
     from hudisql.options.table_call import open_table_call
 
-    call = open_table_call(context, name)
-    if call.entry is not None:
-        database, metastore = call.entry.database, context.metastore
-        main = main_name(metastore, call.table, database, call.entry.name)
-        for entry in registered_entries(metastore, call.table, database, main):
-            parameters = {**entry.parameters, ICEBERG_SYNC.name: "true"}
-            alter_guarded(metastore, entry, replace(entry, parameters=parameters))
+    table, (database, main) = open_table_call(context, name).table, context.qualify_table_name(name)
+    for entry in registered_entries(context.metastore, table, database, main):
+        parameters = {**entry.parameters, ICEBERG_SYNC.name: "true"}
+        alter_guarded(context.metastore, entry, replace(entry, parameters=parameters))
     open_table_call(context, name).publish()
 
 

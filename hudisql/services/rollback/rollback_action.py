@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import Final
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
-from hudisql.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, read_commit_metadata
 from hudisql.format.timeline.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     CLEAN,
@@ -184,7 +184,7 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
         (partition, stat.file_id): stat.prev_commit
         for partition, stats in metadata.partition_to_write_stats.items()
         for stat in stats
-        if stat.prev_commit not in ("", "null", commit.timestamp)
+        if stat.prev_commit not in ("", NO_COMMIT, commit.timestamp)
     }
     if not needed:
         return

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import (
+    NO_COMMIT,
     CommitMetadata,
     RuntimeStats,
     WriteStat,
@@ -162,7 +163,7 @@ def write_stat(base_path: str, file: WrittenFile) -> WriteStat:
         path=_relative(base_path, file.path),
         cdc_stats=change_logs or None,
         partition_path=file.partition_path,
-        prev_commit=file.previous_instant or "null",
+        prev_commit=file.previous_instant or NO_COMMIT,
         num_writes=file.rows,
         num_deletes=file.deleted + file.moved,
         num_update_writes=file.updated,

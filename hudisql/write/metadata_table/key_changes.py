@@ -24,7 +24,7 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.metadata_table.metadata_writing import encode_location
 from hudisql.format.metadata_table.record_locations import NOT_FOUND, FileGroup
 from hudisql.format.schema.meta_columns import META_SCHEMA, RECORD_KEY
-from hudisql.format.timeline.commit_metadata import CommitMetadata
+from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merge_config_of
 from hudisql.read.merge.merged_log_scanner import read_log_records
@@ -41,7 +41,6 @@ _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 _NO_KEYS: Final = pa.nulls(0, pa.large_string())
 _INSTANT_FORMAT: Final = "%Y%m%d%H%M%S"
 _ELSEWHERE: Final = -2
-_NO_COMMIT: Final = "null"
 # HFiles have the length of a key as a signed number of two bytes.
 _MOST_KEY_BYTES: Final = (1 << 15) - 1
 
@@ -115,7 +114,7 @@ def _group_writes(
     followed = {
         path
         for path, stats in commit.partition_to_write_stats.items()
-        if any(stat.prev_commit != _NO_COMMIT for stat in stats)
+        if any(stat.prev_commit != NO_COMMIT for stat in stats)
         and any(each.base_file is not None for each in written if each.partition_path == path)
     }
     paths = sorted({path for path, _ in replaced} | followed)

@@ -50,7 +50,7 @@ from hudisql.format.paths.file_names import (
 )
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import META_SCHEMA
-from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, WriteStat
 from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
@@ -83,7 +83,6 @@ _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"
 # The record keys of a commit are held in memory until it completes, about 200 bytes each.
 _MOST_NEW_KEYS: Final = 50_000_000
-_NO_COMMIT: Final = "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +150,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
 def _new_rows(commit: CommitMetadata) -> int:
     """The rows that the commit puts into file groups: all of new ones and of log files, else the inserted."""
     return sum(
-        stat.num_writes
-        if stat.prev_commit == _NO_COMMIT or is_log_file(stat.path or "")
-        else stat.num_inserts
+        stat.num_writes if stat.prev_commit == NO_COMMIT or is_log_file(stat.path or "") else stat.num_inserts
         for stat in commit.write_stats
     )
 
