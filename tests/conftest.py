@@ -203,6 +203,14 @@ def session(spark: Any) -> Iterator[Any]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def lake_database(session: Session) -> Iterator[None]:
+    """The database `lake`, which goes after the module's tests with all that they left in it."""
+    session.sql("CREATE DATABASE lake")
+    yield
+    session.spark.sql("DROP DATABASE lake CASCADE")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A Kafka broker, started once per run."""

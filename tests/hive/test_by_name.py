@@ -22,7 +22,7 @@ from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
 from tests.soak import parameters
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.usefixtures("lake_database")]
 
 ROWS = 120
 FIRST_DAY = date(2024, 3, 1)

@@ -13,7 +13,7 @@ from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
 from tests.soak import parameters
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.usefixtures("lake_database")]
 
 ROWS = 120
 
@@ -95,7 +95,6 @@ def test_changed_partitions_are_equal(ask: Ask, changed: list[dict[str, Any]], n
 def test_hive_shows_the_directories_that_a_key_generator_names(
     session: Any, hive_server: Any, tmp_path: Path
 ) -> None:
-    session.sql("CREATE DATABASE IF NOT EXISTS lake")
     session.sql(
         f"CREATE TABLE lake.dated (id INT, at BIGINT, region STRING) USING hudi PARTITIONED BY (region, at) "
         f"LOCATION '{tmp_path / 'dated'}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'at', "

@@ -10,7 +10,7 @@ import pytest
 from tests.hive.engines import Ask, assert_rows
 from tests.soak import parameters
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.usefixtures("lake_database")]
 
 QUERY = "SELECT customer, sum(amount) AS total, count(*) AS n, part FROM lake.sold GROUP BY customer, part"
 SHOWN = "customer * 10 + part AS place, total, n"
@@ -20,7 +20,6 @@ SHOWN = "customer * 10 + part AS place, total, n"
 def totals(session: Any, tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
     """`lake.totals` and `lake.totals_log`, refreshed after changes of their source; gives their rows."""
     directory: Path = tmp_path_factory.mktemp("layers")
-    session.sql("CREATE DATABASE IF NOT EXISTS lake")
     session.sql(
         "CREATE TABLE lake.sold (id INT, customer INT, amount DECIMAL(10,2), part INT) USING hudi "
         f"LOCATION '{directory / 'sold'}' TBLPROPERTIES (primaryKey = 'id')"

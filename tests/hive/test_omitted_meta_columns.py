@@ -18,7 +18,13 @@ from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.sources import sample_rows, write_source
 
-pytestmark = [pytest.mark.hive, pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [
+    pytest.mark.hive,
+    pytest.mark.oracle,
+    pytest.mark.spark,
+    pytest.mark.hms,
+    pytest.mark.usefixtures("lake_database"),
+]
 ROWS = 30
 COLUMNS = ["id", "seq", "total", "fare", "price", "note", "place", "labels", "shop"]
 OMITS = "'hoodie.datasource.hive_sync.omit_metadata_fields', 'true'"
@@ -29,7 +35,6 @@ def _plain_table(hive_server: HiveServer, directory: Path, name: str) -> None:
     """A partitioned parquet table of Hive, without the types whose form Hive's Hudi formats change."""
     rows = sample_rows(0, ROWS).select(COLUMNS[:-1])
     source = write_source(directory / name, rows, lambda number: f"shop=s{number % 2}")
-    hive_server.query("CREATE DATABASE IF NOT EXISTS lake")
     hive_server.query(
         f"CREATE EXTERNAL TABLE lake.{name} (id string, seq int, total bigint, fare double, "
         f"price decimal(12,2), note string, place {PLACE}, labels {LABELS}) PARTITIONED BY (shop string) "

@@ -15,12 +15,7 @@ from tests.hive.server import HiveServer
 from tests.oracle.shapes import call_bootstrap
 from tests.oracle.test_partition_values import TEXTS
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def database(session: Any) -> None:
-    session.sql("CREATE DATABASE IF NOT EXISTS lake")
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.usefixtures("lake_database")]
 
 
 def test_any_text_is_a_partition_value(hive_server: HiveServer, session: Any, tmp_path: Path) -> None:

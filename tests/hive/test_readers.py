@@ -23,7 +23,13 @@ from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
 from tests.oracle.test_hudi_rs import read_with_hudi_rs
 
-pytestmark = [pytest.mark.hive, pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [
+    pytest.mark.hive,
+    pytest.mark.oracle,
+    pytest.mark.spark,
+    pytest.mark.hms,
+    pytest.mark.usefixtures("lake_database"),
+]
 
 Rows = list[tuple[Any, ...]]
 PAGE = Path(__file__).parents[2] / "docs" / "readers.md"

@@ -18,7 +18,7 @@ from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.comparison import assert_same_rows
 from tests.soak import parameters
 
-pytestmark = [pytest.mark.oracle, pytest.mark.spark]
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.usefixtures("lake_database")]
 
 ENABLE = "hoodie.schema.on.read.enable"
 SETTINGS = {
@@ -97,7 +97,6 @@ def _same_rows(oracle: HudiOracle, session: Any, name: str) -> pa.Table:
 
 
 def _by_name(session: Any, name: str, path: Path) -> None:
-    session.sql("CREATE DATABASE IF NOT EXISTS lake")
     session.sql(f"CALL hive_sync(table => 'lake.{name}', path => '{path}')")
 
 
@@ -261,7 +260,6 @@ def test_members_are_added_to_structs_as_in_hudi(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, kind: str, hudi: str
 ) -> None:
     path, name = str(tmp_path / "t"), f"lake.members_{kind}_{hudi}"
-    session.sql("CREATE DATABASE IF NOT EXISTS lake")
     session.sql(
         f"CREATE TABLE {name} (id INT, st STRUCT<a: INT, c: STRUCT<d: STRING>>, ts BIGINT) USING hudi "
         f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', type = '{kind}')"
