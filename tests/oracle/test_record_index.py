@@ -169,7 +169,7 @@ def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
     }
     made = bootstrap_shape(session, shape, tmp_path, table_version="9")
     table = IndexedTable(oracle_120, session, made.path, f"oracle.{shape.name}", shape, options)
-    table.ours("CALL create_metadata_table(table => '{t}', indexes => 'record_index')")
+    table.ours("CREATE INDEX record_index ON {t} (id)")
     table.check_reads()
     table.theirs(10, 40)
     for statement in OURS:
@@ -177,3 +177,55 @@ def test_hudi_goes_on_with_the_index_that_hudisql_made_of_a_bootstrapped_table(
     table.check_reads()
     table.theirs(0, 130)
     table.ours(OURS[0])
+
+
+def test_indexes_are_created_and_dropped_by_both(
+    session: Any, oracle_120: HudiOracle, tmp_path: Path
+) -> None:
+    name, path = "oracle.indexed_by_both", str(tmp_path / "t")
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, label STRING, n INT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'n', "
+        "'hoodie.write.table.version' = '9')"
+    )
+    settings = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.write.table.version": "9",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    for key, value in settings.items():
+        oracle_120.sql(f"SET {key}={value}")
+    try:
+        session.sql(f"INSERT INTO {name} VALUES (1, 'a', 1, 'x'), (2, 'b', 1, 'y')")
+        _both(session, oracle_120, name, "CREATE INDEX record_index ON {t} (id)", by_hudi=False)
+        oracle_120.sql(f"INSERT INTO {name} VALUES (3, 'c', 1, 'x')")
+        _both(session, oracle_120, name, "CREATE INDEX labels ON {t} (label)", by_hudi=True)
+        _both(session, oracle_120, name, "DROP INDEX labels ON {t}", by_hudi=False)
+        _both(session, oracle_120, name, "DROP INDEX record_index ON {t}", by_hudi=True)
+        session.sql(f"UPDATE {name} SET label = 'd' WHERE id = 2")
+        _both(session, oracle_120, name, "CREATE INDEX record_index ON {t} (id)", by_hudi=True)
+        session.sql(f"INSERT INTO {name} VALUES (4, 'e', 1, 'y')")
+        assert find_kept(open_table(Storage(), path)) is not None
+        _both(session, oracle_120, name, "DROP INDEX record_index ON {t}", by_hudi=False)
+        _both(session, oracle_120, name, "DROP INDEX column_stats ON {t}", by_hudi=False)
+        oracle_120.sql(f"UPDATE {name} SET label = 'f' WHERE id = 1")
+        _both(session, oracle_120, name, "REFRESH INDEX files ON {t}", by_hudi=True)
+    finally:
+        for key in settings:
+            oracle_120.sql(f"RESET {key}")
+        oracle_120.sql("SET hoodie.metadata.enable=false")
+
+
+def _both(session: Any, oracle: HudiOracle, name: str, statement: str, *, by_hudi: bool) -> None:
+    """Run the statement in one engine; both show the same indexes and rows afterwards."""
+    (oracle if by_hudi else session).sql(statement.replace("{t}", name))
+    oracle.sql(f"REFRESH TABLE {name}")
+    ours = sorted(tuple(row) for row in session.sql(f"SHOW INDEXES FROM {name}").rows)
+    theirs = oracle.sql(f"SHOW INDEXES FROM {name}").to_pylist()
+    assert ours == sorted(tuple(row.values()) for row in theirs)
+    query = f"SELECT id, label, n, dt FROM {name} WHERE id > 0"
+    rows = sorted(tuple(row.values()) for row in oracle.sql(query).to_pylist())
+    assert sorted(tuple(row) for row in session.sql(query).rows) == rows != []

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.options.table_call import open_table_call
+from hudisql.options.table_call import TableCall, open_table_call
 from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+    from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,7 @@ def create_metadata_table(
     """
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
-    from hudisql.write.metadata_table.measured_files import measure_in_tasks
     from hudisql.write.metadata_table.new_metadata_table import ALWAYS_MADE
-    from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
-    from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
-    from hudisql.write.transaction.lock import hold_lock
 
     named = {name.strip().lower() for name in arguments.indexes.split(",") if name.strip()}
     unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
@@ -60,14 +59,8 @@ def create_metadata_table(
             hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
         )
     call = open_table_call(context, arguments.table)
-    check_writable(call.table, "UPSERT")
-    concurrency = call.concurrency()
-    measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = call.table.reopened()
-        if roll_back_failed_writes(table, concurrency):
-            table = table.reopened()
-        metadata_table = create(table, measure, with_record_index=RECORD_INDEX in named)
+    with table_to_index(call) as table:
+        metadata_table = make_metadata_table(context, table, with_record_index=RECORD_INDEX in named)
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))
     row = CreateMetadataTableRow(
         f"Created Metadata Table in {place}",
@@ -76,3 +69,28 @@ def create_metadata_table(
         metadata_table.statistics,
     )
     return [row]
+
+
+@contextmanager
+def table_to_index(call: TableCall) -> Iterator[HudiTable]:
+    """The table as it is now, under its lock and without failed writes.
+
+    Raises UnsupportedTableError, TableLockedError, StorageError.
+    """
+    from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
+    from hudisql.write.transaction.lock import hold_lock
+
+    check_writable(call.table, "UPSERT")
+    concurrency = call.concurrency()
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        table = call.table.reopened()
+        yield table.reopened() if roll_back_failed_writes(table, concurrency) else table
+
+
+def make_metadata_table(context: Context, table: HudiTable, *, with_record_index: bool) -> NewMetadataTable:
+    """Make the metadata table, with statistics from Spark's tasks; raises as `create_metadata_table`."""
+    from hudisql.write.metadata_table.measured_files import measure_in_tasks
+    from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
+
+    measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
+    return create(table, measure, with_record_index=with_record_index)

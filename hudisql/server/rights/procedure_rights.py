@@ -35,7 +35,8 @@ _READ: Final = frozenset(
 )
 _WRITTEN: Final = frozenset(
     {
-        *("archive_commits", "bootstrap_table", "create_metadata_table", "create_savepoint", "delete_marker"),
+        *("archive_commits", "bootstrap_table", "create_index", "create_metadata_table", "create_savepoint"),
+        *("delete_marker", "drop_index", "refresh_index"),
         *("delete_metadata_table", "delete_savepoint", "downgrade_table", "drop_ingest", "drop_partition"),
         *("hive_sync", "pause_ingest", "repair_add_partition_meta", "repair_corrupted_clean_files"),
         *("resume_ingest", "resync_bootstrap", "rewrite_bootstrap_files", "rollback_bootstrap"),
@@ -62,6 +63,7 @@ _PLAIN: Final = frozenset(
         *("precombine", "parallelism", "bloom_entries", "bloom_fpp", "skeleton_encoding"),
         *("verify", "resume", "sync", "begin_instance_time", "end_instance_time", "as_of_instant"),
         *("query_type", "save_mode", "replace", "view_name", "new_table", "source_table"),
+        *("index", "columns", "if_exists", "if_not_exists"),
     }
 )
 _MARKS_OF_PATHS: Final = ("..", "\\", ":/")

@@ -23,7 +23,7 @@ def read_create(parser: StatementCursor) -> st.CreateIncrementalTableStatement:
     while not parser.is_at_end and parser.word() != "AS":
         start = _offset(parser)
         if parser.skip("KEY"):
-            key = _bracketed_names(parser)
+            key = parser.bracketed_names()
         elif parser.skip("ORDERING"):
             ordering = parser.name_part()
         elif parser.word() in _CLAUSES:
@@ -77,12 +77,3 @@ def _query_behind_as(parser: StatementCursor) -> int:
     if parser.is_at_end:
         parser.fail("a query is missing after AS")
     return _offset(parser)
-
-
-def _bracketed_names(parser: StatementCursor) -> tuple[str, ...]:
-    parser.expect("(")
-    names = [parser.name_part()]
-    while parser.skip(","):
-        names.append(parser.name_part())
-    parser.expect(")")
-    return tuple(names)

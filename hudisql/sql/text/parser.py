@@ -73,6 +73,8 @@ class _Parser(StatementCursor):
         return statement
 
     def _statement(self) -> st.Statement:
+        if is_procedure(self):
+            return read_procedure(self)
         head = self.word()
         reader = _READERS.get(head)
         if reader is not None:
@@ -280,8 +282,6 @@ class _Parser(StatementCursor):
     def show(self) -> st.Statement:
         if self.word(1) == "PARTITIONS":
             return self.syntax_tree()
-        if is_procedure(self):
-            return read_procedure(self)
         if self.skip("SHOW", "CREATE", "TABLE"):
             table = self.table_name()
             self.skip("AS", "SERDE")
@@ -303,11 +303,6 @@ class _Parser(StatementCursor):
             table = st.TableName((self.name_part(), table.parts[-1]))
         self.expect_end()
         return st.ShowColumnsStatement(self.text, table)
-
-    def run_or_schedule(self) -> st.Statement:
-        if is_procedure(self):
-            return read_procedure(self)
-        return st.PassThroughStatement(self.text, self.word())
 
     def repair(self) -> st.Statement:
         self.skip("MSCK")
@@ -376,8 +371,6 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "CREATE": _Parser.create,
     "REPLACE": _Parser.create,
     "EXPLAIN": _Parser.explain,
-    "RUN": _Parser.run_or_schedule,
-    "SCHEDULE": _Parser.run_or_schedule,
     "SHOW": _Parser.show,
     "MSCK": _Parser.repair,
     "REPAIR": _Parser.repair,

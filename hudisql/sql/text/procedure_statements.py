@@ -1,69 +1,116 @@
-"""Statements of Hudi that are other forms of CALL: RUN, SCHEDULE and SHOW COMPACTION ON, SHOW INDEXES.
+"""Statements of Hudi that are other forms of CALL: of compactions and of indexes.
 
-Follows `compactionStatement` and `showIndexes` of Hudi's grammar (HoodieSqlCommon). Knows neither tables nor
-procedures.
+Follows `compactionStatement`, `createIndex`, `dropIndex`, `showIndexes` and `refreshIndex` of Hudi's grammar
+(HoodieSqlCommon). Knows neither tables nor procedures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from hudisql.errors import UnsupportedStatementError
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.statement_cursor import StatementCursor
 
-COMPACTION_HEADS = ("RUN", "SCHEDULE", "SHOW")
-
 
 def is_procedure(cursor: StatementCursor) -> bool:
-    """True if the next words are SHOW INDEXES, or RUN, SCHEDULE or SHOW, and COMPACTION."""
-    word, following = cursor.word(), cursor.word(1)
-    return (word, following) == ("SHOW", "INDEXES") or (
-        word in COMPACTION_HEADS and following == "COMPACTION"
-    )
+    """True if the next words begin such a statement."""
+    return (cursor.word(), cursor.word(1)) in _READERS
 
 
 def read_procedure(cursor: StatementCursor) -> st.CallStatement:
-    """The call that the statement means. Raises SqlSyntaxError."""
-    if cursor.skip("SHOW", "INDEXES"):
-        return _read_show_indexes(cursor)
-    operation = cursor.skip_one_of(*COMPACTION_HEADS)
-    cursor.expect("COMPACTION")
-    cursor.expect("ON")
-    arguments: list[tuple[str, object]] = [_target(cursor)]
-    if operation == "SHOW":
-        if cursor.skip("LIMIT"):
-            arguments.append(("limit", _integer(cursor)))
-    else:
-        arguments.append(("op", operation.lower()))
-        if cursor.skip("AT"):
-            arguments.append(("timestamp", _integer(cursor)))
+    """The call that the statement means.
+
+    Raises SqlSyntaxError, UnsupportedStatementError for kinds of indexes that hudisql does not make.
+    """
+    head = (cursor.word(), cursor.word(1))
+    cursor.skip(*head)
+    procedure, arguments = _READERS[head](cursor)
     cursor.expect_end()
-    return _call(cursor, "show_compaction" if operation == "SHOW" else "run_compaction", arguments)
+    span = (cursor.tokens[0].start, cursor.tokens[-1].end)
+    return st.CallStatement(cursor.text, procedure, (), tuple(arguments.items()), span)
 
 
-def _read_show_indexes(cursor: StatementCursor) -> st.CallStatement:
+_Call = tuple[str, Mapping[str, object]]
+
+
+def _run_compaction(cursor: StatementCursor) -> _Call:
+    return _compaction(cursor, "run")
+
+
+def _schedule_compaction(cursor: StatementCursor) -> _Call:
+    return _compaction(cursor, "schedule")
+
+
+def _compaction(cursor: StatementCursor, operation: str) -> _Call:
+    cursor.expect("ON")
+    arguments = {**_target(cursor), "op": operation}
+    if cursor.skip("AT"):
+        arguments["timestamp"] = _integer(cursor)
+    return "run_compaction", arguments
+
+
+def _show_compaction(cursor: StatementCursor) -> _Call:
+    cursor.expect("ON")
+    arguments = _target(cursor)
+    if cursor.skip("LIMIT"):
+        arguments["limit"] = _integer(cursor)
+    return "show_compaction", arguments
+
+
+def _show_indexes(cursor: StatementCursor) -> _Call:
     cursor.skip_one_of("FROM", "IN")
     cursor.skip("TABLE")
-    arguments = [_target(cursor)]
-    cursor.expect_end()
-    return _call(cursor, "show_indexes", arguments)
+    return "show_indexes", _target(cursor)
 
 
-def _call(
-    cursor: StatementCursor, procedure: str, arguments: Sequence[tuple[str, object]]
-) -> st.CallStatement:
-    span = (cursor.tokens[0].start, cursor.tokens[-1].end)
-    return st.CallStatement(cursor.text, procedure, (), tuple(arguments), span)
+def _create_index(cursor: StatementCursor) -> _Call:
+    if_not_exists = cursor.skip("IF", "NOT", "EXISTS")
+    arguments = _index(cursor)
+    if cursor.skip("USING"):
+        raise UnsupportedStatementError(
+            f"hudisql makes no index of the kind {cursor.name_part()} by CREATE INDEX",
+            hint="CALL create_metadata_table makes the statistics of columns; Apache Hudi makes indexes of "
+            "expressions",
+        )
+    columns = cursor.bracketed_names()
+    if cursor.word() == "OPTIONS":
+        raise UnsupportedStatementError(
+            "CREATE INDEX has no OPTIONS here: a record index has none", hint="leave OPTIONS out"
+        )
+    return "create_index", {**arguments, "columns": columns, "if_not_exists": if_not_exists}
 
 
-def _target(cursor: StatementCursor) -> tuple[str, object]:
+def _drop_index(cursor: StatementCursor) -> _Call:
+    if_exists = cursor.skip("IF", "EXISTS")
+    return "drop_index", {**_index(cursor), "if_exists": if_exists}
+
+
+def _refresh_index(cursor: StatementCursor) -> _Call:
+    return "refresh_index", _index(cursor)
+
+
+def _index(cursor: StatementCursor) -> dict[str, object]:
+    """The name of an index and, behind ON, that of its table."""
+    index = cursor.name_part()
+    cursor.expect("ON")
+    cursor.skip("TABLE")
+    return {"table": _table(cursor), "index": index}
+
+
+def _target(cursor: StatementCursor) -> dict[str, object]:
     """The argument `path` for a string, else `table`."""
     token = cursor.peek()
     if token is not None and token.kind == "string":
         cursor.at += 1
-        return "path", token.text[1:-1]
+        return {"path": token.text[1:-1]}
+    return {"table": _table(cursor)}
+
+
+def _table(cursor: StatementCursor) -> str:
     parts = (part.replace("`", "``") for part in cursor.table_name().parts)
-    return "table", ".".join(f"`{part}`" for part in parts)
+    return ".".join(f"`{part}`" for part in parts)
 
 
 def _integer(cursor: StatementCursor) -> int:
@@ -72,3 +119,14 @@ def _integer(cursor: StatementCursor) -> int:
         cursor.fail("a whole number is missing")
     cursor.at += 1
     return int(word)
+
+
+_READERS: Final[Mapping[tuple[str, str], Callable[[StatementCursor], _Call]]] = {
+    ("RUN", "COMPACTION"): _run_compaction,
+    ("SCHEDULE", "COMPACTION"): _schedule_compaction,
+    ("SHOW", "COMPACTION"): _show_compaction,
+    ("SHOW", "INDEXES"): _show_indexes,
+    ("CREATE", "INDEX"): _create_index,
+    ("DROP", "INDEX"): _drop_index,
+    ("REFRESH", "INDEX"): _refresh_index,
+}

@@ -68,6 +68,15 @@ class StatementCursor(TokenCursor):
             parts.append(self.name_part())
         return st.TableName(tuple(parts))
 
+    def bracketed_names(self) -> tuple[str, ...]:
+        """Skip a list of names in brackets. Raises SqlSyntaxError."""
+        self.expect("(")
+        names = [self.name_part()]
+        while self.skip(","):
+            names.append(self.name_part())
+        self.expect(")")
+        return tuple(names)
+
     def name_part(self) -> str:
         """Skip a name; a double-quoted one, too: only the session knows whether that is a string."""
         token = self.peek()

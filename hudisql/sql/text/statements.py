@@ -38,7 +38,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class CallStatement(Statement):
-    """`CALL [ns.]procedure(…)`, also as RUN, SCHEDULE or SHOW COMPACTION, or SHOW INDEXES.
+    """`CALL [ns.]procedure(…)`, also as a statement of Hudi about compactions or indexes.
 
     The arguments are Python values already (str, int, Decimal, list, dict …).
     """

@@ -7,15 +7,16 @@ version 8 on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.errors import CorruptTableError
 from hudisql.table.hudi_table import HudiTable
 
-# Of the indexes that CREATE INDEX makes.
-_NAMED_PREFIXES: Final = ("secondary_index_", "expr_index_")
+NAMED_PREFIXES: Final = ("secondary_index_", "expr_index_")
+"""Behind them stand the names of the indexes that CREATE INDEX of Apache Hudi makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class IndexDefinition:
     @property
     def is_named(self) -> bool:
         """True for secondary and expression indexes, which CREATE INDEX makes."""
-        return self.name.startswith(_NAMED_PREFIXES)
+        return self.name.startswith(NAMED_PREFIXES)
 
 
 def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
@@ -42,9 +43,7 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
     file = table.index_definitions_file
     if file is None:
         return {}
-    path, content = file
-    try:
-        definitions = json.loads(content)["indexDefinitions"]
+    with _readable(file[0]):
         return {
             name: IndexDefinition(
                 name,
@@ -53,8 +52,26 @@ def read_index_definitions(table: HudiTable) -> dict[str, IndexDefinition]:
                 each.get("version") or "",
                 each.get("indexOptions") or {},
             )
-            for name, each in definitions.items()
+            for name, each in json.loads(file[1])["indexDefinitions"].items()
         }
+
+
+def remove_index_definitions(table: HudiTable, names: Collection[str]) -> None:
+    """Write the file of definitions without these indexes. Raises CorruptTableError, StorageError."""
+    file = table.index_definitions_file
+    if file is None:
+        return
+    with _readable(file[0]):
+        document = json.loads(file[1])
+        definitions = document["indexDefinitions"]
+        document["indexDefinitions"] = {name: definitions[name] for name in definitions if name not in names}
+    table.storage.write(file[0], json.dumps(document, indent=2).encode())
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptTableError(
             f"the index definitions {path} cannot be read: {error}",

@@ -6,7 +6,7 @@ properties at any moment) and `HoodieTableMetadataUtil.deleteMetadataTable`. Kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -31,6 +31,7 @@ from hudisql.format.timeline.instant import (
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, metadata_table_directory
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.index_definitions import remove_index_definitions
 
 _PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
@@ -81,13 +82,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
     """
     if not has_metadata_table(table):
         return False
-    pending = begun_action(table)
-    if pending is not None:
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a metadata table and an unfinished {pending.action} "
-            f"{pending.timestamp}: the metadata table cannot be dropped now",
-            hint="let the other writer finish, or roll it back, then run the statement again",
-        )
+    check_nothing_begun(table, "its metadata table cannot be dropped")
     forget_metadata_table(table)
     return True
 
@@ -99,11 +94,30 @@ def forget_metadata_table(table: HudiTable) -> None:
     table.storage.delete_directory(metadata_table_directory(table.base_path))
 
 
-def forget_index(table: HudiTable, index: str) -> None:
-    """Drop one index of the metadata table, as `forget_metadata_table` does all. Raises StorageError."""
-    left = ",".join(name for name in table.properties.metadata_partitions if name != index)
+def drop_indexes(table: HudiTable, names: Collection[str]) -> None:
+    """Drop indexes of the metadata table, as `forget_metadata_table` does all, and their definitions.
+
+    Raises CorruptTableError, StorageError.
+    """
+    left = ",".join(name for name in table.properties.metadata_partitions if name not in names)
     update_table_properties(table.storage, table.base_path, {METADATA_PARTITIONS: left})
-    table.storage.delete_directory(join(metadata_table_directory(table.base_path), index))
+    for name in names:
+        table.storage.delete_directory(join(metadata_table_directory(table.base_path), name))
+    remove_index_definitions(table, names)
+
+
+def check_nothing_begun(table: HudiTable, what: str) -> None:
+    """Raise UnsupportedTableError, which says what cannot be done, while another writer may be active.
+
+    What it began without an index, or with one, it completes so.
+    """
+    begun = begun_action(table)
+    if begun is not None:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has an unfinished {begun.action} {begun.timestamp}: "
+            f"{what} now",
+            hint="let the other writer finish, or roll it back, then run the statement again",
+        )
 
 
 def begun_action(table: HudiTable) -> Instant | None:

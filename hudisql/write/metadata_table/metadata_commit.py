@@ -57,7 +57,10 @@ from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
+from hudisql.table.metadata_table.index_definitions import (
+    IndexDefinition,
+    read_index_definitions,
+)
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_kept_indexes,
@@ -65,7 +68,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.properties.table_configuration import (
-    forget_index,
+    drop_indexes,
     forget_metadata_table,
     names_metadata_table,
 )
@@ -196,7 +199,7 @@ def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_ti
         with suppress(CorruptTableError, UnsupportedTableError):
             changes = index_changes(metadata, keys, instant_time)
     if changes is None:
-        forget_index(metadata.table, RECORD_INDEX)
+        drop_indexes(metadata.table, {RECORD_INDEX})
         return {}
     return {RECORD_INDEX: IndexUpdate(*changes)}
 

@@ -63,7 +63,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
 from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
-    begun_action,
+    check_nothing_begun,
     drop_metadata_table,
     update_table_properties,
 )
@@ -129,7 +129,7 @@ def create_metadata_table(
     CorruptTableError, StorageError.
     """
     _check_served(table)
-    _check_no_writer(table)
+    check_nothing_begun(table, "its metadata table cannot be made")
     if drop_metadata_table(table):
         table = table.reopened()
     fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
@@ -163,17 +163,6 @@ def _check_served(table: HudiTable) -> None:
         raise UnsupportedTableError(
             f"hudisql makes no metadata table for the Hudi table at {table.base_path}: {reason}",
             hint="a writer of Apache Hudi with hoodie.metadata.enable=true makes one",
-        )
-
-
-def _check_no_writer(table: HudiTable) -> None:
-    """A writer that has begun without a metadata table may complete without writing to the new one."""
-    begun = begun_action(table)
-    if begun is not None:
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has an unfinished {begun.action} {begun.timestamp}: its "
-            "metadata table cannot be made now",
-            hint="let the other writer finish, or roll it back, then run the statement again",
         )
 
 

@@ -79,9 +79,25 @@ def test_call_keeps_order_names_and_namespace() -> None:
         ("Schedule Compaction On `a``b`", "run_compaction", {"table": "`a``b`", "op": "schedule"}),
         ("SHOW COMPACTION ON t", "show_compaction", {"table": "`t`"}),
         ('show compaction on "/p" limit 2;', "show_compaction", {"path": "/p", "limit": 2}),
+        ("SHOW INDEXES IN TABLE db.t", "show_indexes", {"table": "`db`.`t`"}),
+        (
+            "create index if not exists `record_index` on table db.t (a, `b c`);",
+            "create_index",
+            {"table": "`db`.`t`", "index": "record_index", "columns": ("a", "b c"), "if_not_exists": True},
+        ),
+        (
+            "CREATE INDEX record_index ON t(a)",
+            "create_index",
+            {"table": "`t`", "index": "record_index", "columns": ("a",), "if_not_exists": False},
+        ),
+        ("DROP INDEX i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": False}),
+        ("DROP INDEX IF EXISTS i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": True}),
+        ("REFRESH INDEX i ON a.t", "refresh_index", {"table": "`a`.`t`", "index": "i"}),
     ],
 )
-def test_a_compaction_statement_is_a_call(text: str, procedure: str, named: dict[str, object]) -> None:
+def test_a_statement_about_compactions_or_indexes_is_a_call(
+    text: str, procedure: str, named: dict[str, object]
+) -> None:
     statement = parse_statement(text)
     assert isinstance(statement, st.CallStatement)
     assert (statement.procedure, statement.positional) == (procedure, ())
@@ -96,9 +112,12 @@ def test_a_compaction_statement_is_a_call(text: str, procedure: str, named: dict
         ("SHOW COMPACTION ON t LIMIT many", "a whole number is missing"),
         ("SHOW COMPACTION ON t AT 1", "this is not expected here"),
         ("RUN COMPACTION ON t LIMIT 1", "this is not expected here"),
+        ("CREATE INDEX i ON t", "missing"),
+        ("CREATE INDEX i (a) ON t", "ON is missing"),
+        ("DROP INDEX i", "ON is missing"),
     ],
 )
-def test_a_bad_compaction_statement_says_what_is_wrong(text: str, problem: str) -> None:
+def test_a_bad_statement_about_compactions_or_indexes_says_what_is_wrong(text: str, problem: str) -> None:
     with pytest.raises(SqlSyntaxError, match=problem):
         parse_statement(text)
 

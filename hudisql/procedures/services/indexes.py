@@ -1,0 +1,165 @@
+"""The procedures behind CREATE, DROP and REFRESH INDEX, which Apache Hudi has as statements alone.
+
+Follows `CreateIndexCommand` and `DropIndexCommand` of Hudi 1.2, and IF NOT EXISTS, which Hudi ignores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.options.table_call import open_table_call
+from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
+from hudisql.procedures.services.create_metadata_table import make_metadata_table, table_to_index
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True)
+class IndexActionRow:
+    """What was done."""
+
+    result: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexArguments(NamedTableArguments):
+    """The index of a table."""
+
+    index: str = parameter(help="name of the index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateIndexArguments(IndexArguments):
+    """Parameters of `create_index`."""
+
+    columns: tuple[str, ...] = parameter(help="all record key columns")
+    if_not_exists: bool = parameter(False, help="leave an index of this name as it is")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropIndexArguments(IndexArguments):
+    """Parameters of `drop_index`."""
+
+    if_exists: bool = parameter(False, help="do nothing without an index of this name")
+
+
+@procedure("Makes a record index, as CREATE INDEX record_index ON table (key columns) does.")
+def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[IndexActionRow]:
+    """One row. The metadata table, with the statistics of the columns, is made with it.
+
+    Raises NoSuchTableError, InvalidArgumentError for other names and columns than those of a record index and
+    for an index that exists, UnsupportedStatementError for secondary indexes and where the index of another
+    kind would be dropped, UnsupportedTableError for other versions than 9, for keys that several rows have,
+    and while another writer may be active, SourceChangedError, StorageError.
+    """
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+    from hudisql.table.metadata_table.kept_metadata_table import INDEXES
+
+    name = ".".join(context.qualify_table_name(arguments.table))
+    with table_to_index(open_table_call(context, arguments.table)) as table:
+        found = _find_index(table, arguments.index)
+        if found is not None and arguments.if_not_exists:
+            return [IndexActionRow(f"Index {found} of {name} exists")]
+        if found is not None:
+            raise InvalidArgumentError(
+                f"the Hudi table {name} has an index {found}",
+                hint=f"DROP INDEX {arguments.index} ON {name} drops it",
+            )
+        _check_is_record_index(table, name, arguments)
+        others = sorted(set(table.properties.metadata_partitions) - {*INDEXES})
+        if others:
+            raise UnsupportedStatementError(
+                f"the metadata table of {name} has the index {others[0]}, which hudisql cannot make again "
+                "with the record index",
+                hint=f"create the record index in Apache Hudi, or DROP INDEX {others[0]} ON {name}",
+            )
+        make_metadata_table(context, table, with_record_index=True)
+    return [IndexActionRow(f"Created index {RECORD_INDEX} of {name}")]
+
+
+@procedure("Drops an index of the metadata table, as DROP INDEX does.")
+def drop_index(context: Context, arguments: DropIndexArguments) -> Iterable[IndexActionRow]:
+    """One row. `column_stats` goes with `partition_stats`, which Hudi makes of it.
+
+    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedStatementError for the list
+    of files, without which the others are not used, UnsupportedTableError while another writer may be active,
+    CorruptTableError, StorageError.
+    """
+    from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS
+    from hudisql.table.properties.table_configuration import check_nothing_begun, drop_indexes
+
+    name = ".".join(context.qualify_table_name(arguments.table))
+    with table_to_index(open_table_call(context, arguments.table)) as table:
+        found = _find_index(table, arguments.index)
+        if found is None and arguments.if_exists:
+            return [IndexActionRow(f"There is no index {arguments.index} of {name}")]
+        if found is None:
+            raise _no_such_index(table, name, arguments)
+        if found == FILES:
+            raise UnsupportedStatementError(
+                f"the index files of {name} cannot be dropped alone",
+                hint=f"CALL delete_metadata_table(table => '{name}') drops it with all others",
+            )
+        check_nothing_begun(table, f"its index {found} cannot be dropped")
+        dropped = {COLUMN_STATS, PARTITION_STATS} if found == COLUMN_STATS else {found}
+        drop_indexes(table, dropped & {*table.properties.metadata_partitions})
+    return [IndexActionRow(f"Dropped index {found} of {name}")]
+
+
+@procedure("Does nothing, as REFRESH INDEX: every change keeps the indexes of the metadata table up to date.")
+def refresh_index(context: Context, arguments: IndexArguments) -> Iterable[IndexActionRow]:
+    """One row. Raises NoSuchTableError, InvalidArgumentError for an unknown index, StorageError."""
+    name = ".".join(context.qualify_table_name(arguments.table))
+    table = open_table_call(context, arguments.table).table
+    found = _find_index(table, arguments.index)
+    if found is None:
+        raise _no_such_index(table, name, arguments)
+    return [IndexActionRow(f"Index {found} of {name} is kept up to date by every change")]
+
+
+def _find_index(table: HudiTable, name: str) -> str | None:
+    """The metadata table's partition of the index; None if there is none."""
+    from hudisql.table.metadata_table.index_definitions import NAMED_PREFIXES
+
+    wanted = name.lower()
+    names = {wanted, *(f"{prefix}{wanted}" for prefix in NAMED_PREFIXES)}
+    return next((each for each in table.properties.metadata_partitions if each.lower() in names), None)
+
+
+def _no_such_index(table: HudiTable, name: str, arguments: IndexArguments) -> InvalidArgumentError:
+    there = ", ".join(table.properties.metadata_partitions)
+    return InvalidArgumentError(
+        f"the Hudi table {name} has no index {arguments.index}",
+        hint=f"it has {there}" if there else "it has no metadata table",
+    )
+
+
+def _check_is_record_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> None:
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+
+    known = {each.name.lower() for each in table.schema}
+    unknown = [column for column in arguments.columns if column.lower() not in known]
+    if unknown:
+        raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")
+    record_key = ", ".join(table.properties.record_key_fields)
+    keys = {column.lower() for column in table.properties.record_key_fields}
+    columns = {column.lower() for column in arguments.columns}
+    if columns & keys and columns != keys:
+        raise InvalidArgumentError(
+            f"an index of {name} is of all its record key columns ({record_key}) or of none, not of "
+            f"({', '.join(arguments.columns)})"
+        )
+    if columns != keys:
+        raise UnsupportedStatementError(
+            f"hudisql makes no secondary index of ({', '.join(arguments.columns)})",
+            hint=f"the record index is that of the record key ({record_key})",
+        )
+    if arguments.index.lower() != RECORD_INDEX:
+        raise InvalidArgumentError(
+            f"the index of the record key is called {RECORD_INDEX}, not {arguments.index}"
+        )

@@ -1,0 +1,88 @@
+"""CREATE, DROP and REFRESH INDEX, and the procedures behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.session import Session
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.index_definitions import read_index_definitions
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+@pytest.fixture(scope="module")
+def path(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The path of `indexed.t`, of version 9 with two key columns; at first it has no metadata table."""
+    path = str(tmp_path_factory.mktemp("indexed") / "t")
+    session.sql("CREATE DATABASE indexed")
+    session.sql(
+        f"CREATE TABLE indexed.t (a INT, b STRING, c DOUBLE) USING hudi LOCATION '{path}' "
+        "TBLPROPERTIES (primaryKey = 'a,b', 'hoodie.write.table.version' = '9')"
+    )
+    session.sql("INSERT INTO indexed.t VALUES (1, 'x', 1), (2, 'y', 2)")
+    yield path
+    session.sql("DROP TABLE IF EXISTS indexed.t")
+    session.sql("DROP DATABASE indexed")
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("CREATE INDEX i ON indexed.t (a, b)", "is called record_index, not i"),
+        ("CREATE INDEX record_index ON indexed.t (a)", r"of all its record key columns \(a, b\)"),
+        ("CREATE INDEX record_index ON indexed.t (a, b, c)", r"or of none, not of \(a, b, c\)"),
+        ("CREATE INDEX i ON indexed.t (c)", r"makes no secondary index of \(c\)"),
+        ("CREATE INDEX i ON indexed.t (d)", "has no column d"),
+        ("CREATE INDEX i ON indexed.t USING column_stats (c) OPTIONS (expr = 'x')", "kind column_stats"),
+        ("CREATE INDEX record_index ON indexed.t (a, b) OPTIONS (x = 'y')", "has no OPTIONS"),
+        ("DROP INDEX i ON indexed.t", "indexed.t has no index i"),
+        ("REFRESH INDEX i ON indexed.t", "indexed.t has no index i"),
+    ],
+)
+def test_what_is_not_served_is_refused(session: Session, path: str, statement: str, problem: str) -> None:
+    with pytest.raises((InvalidArgumentError, UnsupportedStatementError), match=problem):
+        session.sql(statement)
+    assert not Path(path, ".hoodie/metadata").exists()
+
+
+def test_the_list_of_files_is_not_dropped_alone(session: Session, path: str) -> None:
+    session.sql("CALL create_metadata_table(table => 'indexed.t')")
+    with pytest.raises(UnsupportedStatementError, match=r"index files of indexed\.t cannot be dropped alone"):
+        session.sql("DROP INDEX files ON indexed.t")
+    assert find_kept(open_table(Storage(), path)) is not None
+
+
+def test_a_record_index_is_created_kept_and_dropped(session: Session, path: str) -> None:
+    session.sql("CALL delete_metadata_table(table => 'indexed.t')")
+    create = "CREATE INDEX record_index ON indexed.t (B, a)"
+    session.sql(create)
+    assert _shown(session) == ["column_stats", "record_index"]
+    with pytest.raises(InvalidArgumentError, match=r"indexed\.t has an index record_index"):
+        session.sql(create)
+    session.sql(create.replace("INDEX", "INDEX IF NOT EXISTS"))
+    session.sql("INSERT INTO indexed.t VALUES (3, 'z', 3)")
+    session.sql("REFRESH INDEX record_index ON indexed.t")
+    assert find_kept(open_table(Storage(), path)) is not None
+    session.sql("DROP INDEX record_index ON indexed.t")
+    assert _shown(session) == ["column_stats"]
+    table = open_table(Storage(), path)
+    assert list(read_index_definitions(table)) == ["column_stats"]
+    assert find_kept(table) is not None
+    assert not Path(path, ".hoodie/metadata/record_index").exists()
+    session.sql("DROP INDEX IF EXISTS record_index ON indexed.t")
+    session.sql("DROP INDEX column_stats ON indexed.t")
+    session.sql("UPDATE indexed.t SET c = 5 WHERE a = 1")
+    assert find_kept(open_table(Storage(), path)) is not None
+    assert session.sql("SELECT sum(c) FROM indexed.t").rows[0][0] == 10
+
+
+def _shown(session: Session) -> list[Any]:
+    return [row[0] for row in session.sql("SHOW INDEXES FROM indexed.t").rows]
