@@ -19,10 +19,12 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 # what tests without Apache Hudi compare with plain Spark.
 IN_SOAK = (
     "alter_add_columns_mor",
+    "alter_add_columns_then_write",
     "conditions_functions_and_case",
     "conditions_three_valued_logic",
     "ctas_from_hudi_table",
     "delete_by_condition_cow",
+    "delete_mor_then_insert_again",
     "delete_one_row_of_a_key",
     "delete_with_subqueries",
     "frame_overwrites",
@@ -33,6 +35,7 @@ IN_SOAK = (
     "insert_bulk_insert_operation",
     "insert_column_list",
     "insert_default_with_ordering_column",
+    "insert_dup_policy",
     "insert_goes_by_name_into_partitions",
     "insert_insert_operation",
     "insert_modes",
@@ -58,6 +61,7 @@ IN_SOAK = (
     "merge_inserts_stored_key",
     "merge_into_two_column_partitions",
     "merge_lower_ordering_value",
+    "merge_nested_columns",
     "merge_nested_field",
     "merge_null_keys_in_source",
     "merge_on_false",

@@ -65,7 +65,7 @@ INSERT INTO lake.t VALUES (1, 5.0)"""
 # Their statements take longest, and stand in other tests, too.
 IN_SOAK = (
     *("a-year-in-the-life-of-a-table", "archive", "clean", "history", "migrate-table", "resync"),
-    *("rollback-and-restore", "service-process", "tutorial", "warehouse"),
+    *("rollback-and-restore", "service-process", "tutorial", "warehouse", "changing-rows", "tables"),
 )
 PAGES = (
     Page(

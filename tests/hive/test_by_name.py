@@ -195,6 +195,7 @@ def test_beeline_shows_all_columns_with_timestamps_as_micros(
     assert row["place"] == '{"a":7,"b":"s7"}'
 
 
+@pytest.mark.soak
 def test_plain_pyspark_4_gives_one_error_that_says_what_to_use(
     spark: Any, lake: dict[str, LakeTable]
 ) -> None:

@@ -84,6 +84,7 @@ def test_old_queries_see_the_same_columns_and_rows_after_a_migration(
         assert_rows([tuple(row.values()) for row in found.to_pylist()], expected)
 
 
+@pytest.mark.soak
 def test_commits_of_all_writers_keep_the_old_columns(
     session: Any,
     hive_server: HiveServer,

@@ -307,7 +307,8 @@ def test_hudi_120_upserts_into_typed_partitions(
     assert_same_rows(session.sql(f"SELECT * FROM oracle.typed_{kind}").arrow(), theirs, sort_by=["seq"])
 
 
-@pytest.mark.parametrize("kind", parameters(["int", "date"], in_ci=["date"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["int", "date"])
 def test_hudi_015_upserts_into_the_same_partitions_declared_as_strings(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:

@@ -165,6 +165,7 @@ def test_the_properties_are_those_of_hudis_create_table(
     assert [ours[key] for key in (CDC_ENABLED, CDC_MODE)] == [theirs[key] for key in (CDC_ENABLED, CDC_MODE)]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("logged")
 def test_a_merge_of_log_files_is_refused_if_only_keys_are_logged(session: Any, tmp_path: Path) -> None:
     # Rows of a table with an ordering column are updated by a merge once their slice has log files.

@@ -23,7 +23,7 @@ from tests.oracle.shapes import Shape, bootstrap_shape
 from tests.oracle.sources import put_over, sample_rows
 
 SEED = int(os.environ.get("HUDISQL_MATRIX_SEED") or 2383)
-SHARE = pairwise_cases(SEED, all_cases())[::9]
+SHARE = pairwise_cases(SEED, all_cases())[::18]
 BLOCK_FORMAT = "hoodie.logfile.data.block.format"
 DROPPED = "2024-03-02"
 COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}

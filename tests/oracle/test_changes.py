@@ -102,6 +102,7 @@ def _crashed_update(session: Any, path: str) -> None:
     write_log_file(storage, directory, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "shape",
     parameters(COPY_ON_WRITE_SHAPES, in_ci=["composite"]),
@@ -148,6 +149,7 @@ def test_hudi_120_reads_and_upserts_what_statements_changed(
     assert theirs.num_rows == expected.num_rows
 
 
+@pytest.mark.soak
 def test_a_table_that_hudi_015_wrote_is_changed_and_read_by_both(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

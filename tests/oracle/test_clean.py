@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 KEEP_TWO = CleanOptions(commits_retained=2)
 KEEP_ONE_VERSION = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1)
+CLEANED = [*product(["COPY_ON_WRITE", "MERGE_ON_READ"], [KEEP_TWO, KEEP_ONE_VERSION])]
 PENDING = (InstantState.REQUESTED, InstantState.INFLIGHT)
 COMPACT = "hoodie.compact.inline.max.delta.commits=1"
 
@@ -112,8 +115,10 @@ def _clean(table: HudiTable) -> Instant:
     return next(each for each in reversed(table.timeline.instants) if each.action == CLEAN)
 
 
-@pytest.mark.parametrize("options", [KEEP_TWO, KEEP_ONE_VERSION], ids=["commits", "versions"])
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    ("table_type", "options"),
+    parameters(CLEANED, in_ci=[("MERGE_ON_READ", KEEP_TWO), ("COPY_ON_WRITE", KEEP_ONE_VERSION)]),
+)
 def test_both_delete_the_same_files(
     history: Callable[[str], Copies], table_type: str, options: CleanOptions
 ) -> None:

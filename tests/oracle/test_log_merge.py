@@ -86,7 +86,7 @@ def _write_late_rows_and_deletes(oracle: HudiOracle, path: str, ordering: str, p
             *((ordering, PAYLOADS[1]) for ordering in ("int", "string", "odd double")),
         ],
         in_ci=[
-            *((ordering, PAYLOADS[0]) for ordering in ("string", "timestamp")),
+            *((ordering, PAYLOADS[0]) for ordering in ("timestamp",)),
             *((ordering, PAYLOADS[1]) for ordering in ("odd double",)),
         ],
     ),

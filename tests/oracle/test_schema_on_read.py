@@ -113,7 +113,7 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "table_type", "version", "hudi"), parameters(LIVES, in_ci=LIVES[1:2]))
+@pytest.mark.parametrize(("name", "table_type", "version", "hudi"), parameters(LIVES, in_ci=[]))
 def test_columns_are_altered_by_ids_and_both_write_on(
     request: pytest.FixtureRequest,
     session: Any,
@@ -222,6 +222,7 @@ def test_a_compaction_planned_before_a_change_and_a_writer_that_loses_the_ids(
     assert _same_rows(by_ids_015, session, name)["name"].to_pylist()[2:] == ["l3", "l4", "l5", "l6"]
 
 
+@pytest.mark.soak
 def test_bootstrapped_slices_are_read_by_ids_that_hudi_has_given(
     by_ids_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -124,7 +124,8 @@ def test_hudi_015_goes_on_with_an_altered_table(
         assert len(session.sql(f"SHOW PARTITIONS {name}").rows) == 3
 
 
-@pytest.mark.parametrize("shape", parameters(CREATED, in_ci=["cow_plain"]), ids=lambda shape: shape.name)
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", CREATED, ids=lambda shape: shape.name)
 def test_hudi_015_goes_on_after_a_delete_of_whole_partitions(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -153,6 +154,7 @@ def test_hudi_015_goes_on_after_a_delete_of_whole_partitions(
     assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
 
 
+@pytest.mark.soak
 def test_hudi_015_writes_to_a_truncated_table(oracle_015: HudiOracle, session: Any, tmp_path: Path) -> None:
     shape, path = CREATED[0], tmp_path / "table"
     name = create(session, shape, path)

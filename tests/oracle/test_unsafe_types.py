@@ -99,7 +99,7 @@ def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    parameters(HAZARDS, in_ci=["timestamp_millis", "uint32"]),
+    parameters(HAZARDS, in_ci=["timestamp_millis"]),
 )
 def test_a_rewritten_type_is_read_and_upserted_right_by_both_versions(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, name: str

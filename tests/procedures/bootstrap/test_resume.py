@@ -313,7 +313,7 @@ def crash(spark, session, call, metastore_uri, daily_orders, tmp_path):
     [
         ("driver", "kill", 6),
         ("driver", "disk_full", 4),
-        ("task", "kill", 2),
+        pytest.param("task", "kill", 2, marks=pytest.mark.soak),
     ],
 )
 def test_a_crashed_run_shows_no_half_table_and_resuming_ends_it(crash, process, fault, step):

@@ -131,6 +131,7 @@ def test_events_are_inserted_updated_and_deleted(
     assert session.sql(f"CALL show_ingest(table => '{table}')").rows == []
 
 
+@pytest.mark.soak
 def test_events_that_are_no_rows_are_kept_apart(session: Any, broker: KafkaBroker, database: str) -> None:
     table, topic = f"{database}.bad", "bad"
     make_table(session, table, "mor")

@@ -162,6 +162,7 @@ def test_a_stream_ends_at_a_commit_that_was_undone(copied: Path) -> None:
     assert begun.partitions(third, third) == []
 
 
+@pytest.mark.soak
 def test_captured_changes_are_those_of_the_table_function(
     session: Session, table: ChangedTable, tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_an_older_row_moves_nothing_where_event_time_decides(
     ]
 
 
+@pytest.mark.soak
 def test_the_table_properties_name_the_index_and_the_session_overrules_them(
     session: Session, table: ChangedTable
 ) -> None:

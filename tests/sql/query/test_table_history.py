@@ -172,6 +172,7 @@ def test_bad_calls_are_one_clear_error(
         run_query(context, f"SELECT * FROM {call}").collect()
 
 
+@pytest.mark.soak
 @pytest.mark.hms
 def test_past_states_are_sources_of_statements(session: Session, merge_on_read_table: ChangedTable) -> None:
     table = merge_on_read_table

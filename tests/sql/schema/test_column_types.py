@@ -9,6 +9,7 @@ import pytest
 
 from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedError
 from hudisql.session import Session
+from tests.soak import parameters
 from tests.spark_versions import needs_spark
 from tests.sql.changed_tables import ChangedTable
 
@@ -78,7 +79,7 @@ def database(session: Session) -> Iterator[Session]:
     session.sql("DROP DATABASE kinds CASCADE")
 
 
-@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("table_type", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_what_a_column_can_hold_comes_back_as_it_was_written(database: Session, table_type: str) -> None:
     columns = ", ".join(f"c{number} {name}" for number, name in enumerate(HELD))
     database.sql(
