@@ -130,6 +130,8 @@ def create_metadata_table(
     """
     _check_served(table)
     check_nothing_begun(table, "its metadata table cannot be made")
+    # Before anything is dropped: keys may be such that there is no index of them.
+    records = {RECORD_INDEX: _records(table)} if with_record_index else {}
     if drop_metadata_table(table):
         table = table.reopened()
     fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
@@ -141,8 +143,7 @@ def create_metadata_table(
         with_partitions=bool(table.properties.partition_fields),
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
-    if with_record_index:
-        updates[RECORD_INDEX] = _records(table)
+    updates |= records
     written = _write(table, updates, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
     return NewMetadataTable(tuple(sorted(updates)), files, len(updates[COLUMN_STATS]), written)
