@@ -52,6 +52,7 @@ from hudisql.errors import (
     SourceError,
     StorageError,
     TableExistsError,
+    UnsupportedTableError,
 )
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
@@ -140,9 +141,16 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
 
     Returns the bytes written. The table stands without it, too: an error is a warning.
     """
+    measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
     try:
         table = open_table(context.storage, plan.target_path)
-        measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
+        if plan.request.with_record_index:
+            try:
+                return create_metadata_table(table, measure, with_record_index=True).bytes
+            except UnsupportedTableError as error:
+                context.console.warning(
+                    f"the table at {plan.target_path} is made without its record index: {error.message}"
+                )
         return create_metadata_table(table, measure).bytes
     except HudisqlError as error:
         context.console.warning(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hudisql.errors import InvalidArgumentError
 from hudisql.options.table_call import TableCall, open_table_call
 from hudisql.procedures.registry import NamedTableArguments, parameter, procedure
 
@@ -47,20 +46,13 @@ def create_metadata_table(
     versions and while another writer may be active,
     SourceChangedError, StorageError.
     """
-    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
-    from hudisql.write.metadata_table.new_metadata_table import ALWAYS_MADE
+    from hudisql.write.metadata_table.new_metadata_table import names_record_index
 
-    named = {name.strip().lower() for name in arguments.indexes.split(",") if name.strip()}
-    unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
-    if unknown:
-        raise InvalidArgumentError(
-            f"hudisql makes no index '{unknown[0]}'",
-            hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
-        )
+    with_record_index = names_record_index(arguments.indexes)
     call = open_table_call(context, arguments.table)
     with table_to_index(call) as table:
-        metadata_table = make_metadata_table(context, table, with_record_index=RECORD_INDEX in named)
+        metadata_table = make_metadata_table(context, table, with_record_index=with_record_index)
     place = table.storage.hadoop_uri(metadata_table_directory(table.base_path))
     row = CreateMetadataTableRow(
         f"Created Metadata Table in {place}",

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import UnsupportedTableError
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
@@ -113,6 +113,18 @@ class NewMetadataTable:
     files: int
     statistics: int
     bytes: int
+
+
+def names_record_index(indexes: str) -> bool:
+    """True if the comma list names a record index. Raises InvalidArgumentError for one that is not made."""
+    named = {name.strip().lower() for name in indexes.split(",") if name.strip()}
+    unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
+    if unknown:
+        raise InvalidArgumentError(
+            f"hudisql makes no index '{unknown[0]}'",
+            hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
+        )
+    return RECORD_INDEX in named
 
 
 def create_metadata_table(

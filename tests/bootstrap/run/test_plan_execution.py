@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -27,6 +28,7 @@ from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
 from tests.bootstrap.plans import plan_of
 from tests.file_slices import base_file_path, external_file_path
 
@@ -208,6 +210,17 @@ def test_a_run_of_version_9_that_failed_before_its_properties_is_resumed(
     (commit,) = table.timeline.commits
     assert (table.version, commit.timestamp) == (9, "00000000000001")
     assert commit.completion_time > commit.timestamp
+
+
+@pytest.mark.parametrize(("is_repeated", "indexes"), [(False, INDEXES), (True, INDEXES[:-1])])
+def test_a_record_index_is_made_with_the_table_unless_rows_share_a_key(
+    context, source, tmp_path, is_repeated, indexes
+):
+    if is_repeated:
+        shutil.copytree(source / "dt=0", source / "dt=9")
+    plan = plan_of(context, source, tmp_path / "t", table_version=9, with_record_index=True)
+    run_bootstrap(context, plan)
+    assert find_kept(open_table(Storage(), str(tmp_path / "t"))).indexes == indexes
 
 
 def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
