@@ -8,7 +8,8 @@
         trips = session.sql("SELECT * FROM trips").toPandas()
 
 `connect` opens a `Session`, whose `sql` gives a `Result`; `write_table` writes a DataFrame into a table and
-`incremental` pulls the rows that have changed. All errors are `HudisqlError`s.
+`incremental` pulls the rows that have changed. `install` lets a SparkSession of the user know the names of Hudi
+tables. All errors are `HudisqlError`s.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ from hudisql.errors import (
 )
 
 if TYPE_CHECKING:
+    from hudisql.pyspark_names.served_session import install
     from hudisql.result import Result
     from hudisql.session import Session, connect, incremental, write_table
     from hudisql.write.execution.commit_files import WriteResult
@@ -140,6 +142,7 @@ __all__ = [
     "__version__",
     "connect",
     "incremental",
+    "install",
     "write_table",
 ]
 
@@ -150,6 +153,7 @@ _LOADED_LATE: Final = {
     "WriteResult": "hudisql.write.execution.commit_files",
     "connect": "hudisql.session",
     "incremental": "hudisql.session",
+    "install": "hudisql.pyspark_names.served_session",
     "write_table": "hudisql.session",
 }
 

@@ -23,7 +23,14 @@ from hudisql.console import Console, open_console
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, InvalidArgumentError, SessionClosedError, SettingsError
 from hudisql.result import Result
-from hudisql.spark.jvm import clone_session, java_session, session_state, set_active_session_of_pyspark
+from hudisql.spark.jvm import (
+    clone_session,
+    java_session,
+    new_session,
+    session_state,
+    set_active_session_of_pyspark,
+    spark_sql,
+)
 from hudisql.sql.text.parameters import SqlArguments, bind_parameters
 from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.startup import (
@@ -123,6 +130,7 @@ class Session:
         self._borrows = borrows
         self._embedded = embedded
         self._is_closed = False
+        self._on_close: list[Callable[[], None]] = []
         _open_sessions.add(self)
 
     def __enter__(self) -> Session:
@@ -144,6 +152,11 @@ class Session:
         return self.context.spark
 
     @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._is_closed
+
+    @property
     def log_file(self) -> Path | None:
         """The log file of the JVM of a Spark that the session has started."""
         return None if self._owned is None else self._owned.log_file
@@ -159,6 +172,10 @@ class Session:
             return self._owned.on_spark_start(action)
         action(self.context.spark)
         return lambda: None
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        """Call `action` when the session is closed, before its parts are."""
+        self._on_close.append(action)
 
     def could_not_start(self, error: HudisqlError) -> bool:
         """True if the error says that Spark or the metastore of the session did not start."""
@@ -285,8 +302,8 @@ class Session:
         It has its own database, SET, temporary views and variables; `hivevar` adds variables. Close it before
         this one.
         """
-        spark = self.spark.newSession()
         context = self.context
+        spark = new_session(self.spark)
         settings = context.settings.with_layer({"hivevar": hivevar or {}}, "new_session()")
         made = Context(spark, context.metastore, context.storage, settings, console or context.console)
         return Session(made, borrows=True)
@@ -300,6 +317,8 @@ class Session:
             return
         self._is_closed = True
         _open_sessions.discard(self)
+        for action in self._on_close:
+            action()
         if self._owned is not None:
             self._owned.close()
         elif not self._borrows:
@@ -356,7 +375,7 @@ def _own(settings: Settings, console: Console) -> Session:
 
             text = f"USE {quote_name(settings.database)}"
             with translated_spark_errors(SourceText(text)):
-                spark.sql(text)
+                spark_sql(spark, text)
 
     parts = OwnedParts(settings, console, use_database)
     return Session(Context.of_parts(parts, settings, console), owned=parts)

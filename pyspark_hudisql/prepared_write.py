@@ -204,7 +204,8 @@ def _path_of(storage: Storage, options: Mapping[str, str]) -> str:
     if not path:
         raise InvalidArgumentError(
             "the hudi data source got no path",
-            hint="df.write.format('hudi')….save('<location>'), or hudisql.write_table(df, '<name>')",
+            hint="hudisql.install(spark) lets df.write.insertInto and saveAsTable write Hudi tables by name; "
+            "without it hudisql.write_table(df, '<name>'), or df.write.format('hudi')….save('<location>')",
         )
     return storage.qualify(path)
 

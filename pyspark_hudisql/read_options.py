@@ -80,8 +80,9 @@ def open_table_of(options: Mapping[str, str]) -> tuple[HudiTable, str]:
         raise InvalidArgumentError(
             "the hudi data source got no path: for a named table Spark's own catalog gives a Python data "
             "source neither its location nor its properties",
-            hint="session.sql('SELECT … FROM <table>').df in hudisql, or spark.read.format('hudi')"
-            ".load('<location>'), or spark.sql(\"SELECT … FROM <table> WITH (path = '<location>')\")",
+            hint="hudisql.install(spark) lets spark.sql and spark.table read Hudi tables by name; without it "
+            "session.sql('SELECT … FROM <table>').df, spark.read.format('hudi').load('<location>'), or "
+            "spark.sql(\"SELECT … FROM <table> WITH (path = '<location>')\")",
         )
     refuse_misspelt_options(options)
     query_type_of_options(options)

@@ -49,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "sql": WORK | {"bootstrap", "services", "options", "procedures", "result"},
     "startup": WORK,
     "session": WORK | {"sql", "options", "result", "startup"},
+    "pyspark_names": WORK | {"sql", "session"},
     "migrations": WORK | {"options", "sql", "result", "session"},
     "layers": WORK | {"sql", "result", "session", "migrations"},
     "check": WORK | {"options", "sql", "procedures", "services", "bootstrap", "startup"},
@@ -74,7 +75,7 @@ ALLOWED: dict[str, set[str]] = {
         "",
     },
     "__main__": {"cli"},
-    "": {"errors", "result", "session", "write"},
+    "": {"errors", "pyspark_names", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"config", "options", "spark", "read", "write", "sql", "catalog"},
     "pyspark_hudisql_full_name": {"pyspark_hudisql"},
 }
@@ -205,6 +206,9 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "about_table",
         "executor",
         "dispatch",
+        "concerned_tables",
+        "named_reads",
+        "named_writes",
     ),
 }
 PRIVATE_IN_PYSPARK = {

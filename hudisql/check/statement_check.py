@@ -29,6 +29,7 @@ from hudisql.errors import (
     UnsupportedStatementError,
 )
 from hudisql.options.known_settings import unknown_setting
+from hudisql.spark.jvm import spark_sql
 from hudisql.sql.ddl.alter_table import alter_table
 from hudisql.sql.ddl.create_table import plan_table_as
 from hudisql.sql.ddl.create_table_like import makes_hudi_table, read_definition_like
@@ -277,7 +278,7 @@ class StatementCheck:
         if (name := _SET_OF_HUDI.match(text)) is not None:
             for problem, hint in unknown_setting(name[1]):
                 self.problem("unknown-setting", problem, hint)
-        self.context.spark.sql(text)
+        spark_sql(self.context.spark, text)
 
     def _block(self, block: st.BlockStatement) -> None:
         """Raise the error that the block would raise before it runs; its non-Hudi tables are Spark's."""

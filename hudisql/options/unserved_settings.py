@@ -30,11 +30,11 @@ AS_OF_INSTANT: Final = "as.of.instant"
 BEGIN_INSTANT: Final = "hoodie.datasource.read.begin.instanttime"
 END_INSTANT: Final = "hoodie.datasource.read.end.instanttime"
 PATH_GLOB: Final = "hoodie.datasource.read.incr.path.glob"
-_INCREMENTAL_FORMAT: Final = "hoodie.datasource.query.incremental.format"
+INCREMENTAL_FORMAT: Final = "hoodie.datasource.query.incremental.format"
 _INCREMENTAL_FILTERS: Final = "hoodie.datasource.read.incr.filters"
 _LATEST_STATE: Final = "latest_state"
 _CDC: Final = "cdc"
-_INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, _INCREMENTAL_FORMAT, _INCREMENTAL_FILTERS)
+_INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, INCREMENTAL_FORMAT, _INCREMENTAL_FILTERS)
 # With the values that change nothing, the default first.
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.combine.before.upsert": ("true",),
@@ -182,7 +182,7 @@ def query_type_of_options(options: Mapping[str, str]) -> str:
 def is_cdc_query(options: Mapping[str, str]) -> bool:
     """True for options of an incremental query whose rows are captured changes."""
     is_incremental = options.get(QUERY_TYPE, _SNAPSHOT).strip().lower() == INCREMENTAL
-    return is_incremental and options.get(_INCREMENTAL_FORMAT, _LATEST_STATE).lower() == _CDC
+    return is_incremental and options.get(INCREMENTAL_FORMAT, _LATEST_STATE).lower() == _CDC
 
 
 def _check_incremental_options(options: Mapping[str, str]) -> None:
@@ -190,12 +190,12 @@ def _check_incremental_options(options: Mapping[str, str]) -> None:
         raise InvalidArgumentError(
             f"{AS_OF_INSTANT} and an incremental query exclude each other", hint=f"{END_INSTANT} ends a pull"
         )
-    form = options.get(_INCREMENTAL_FORMAT, _LATEST_STATE).lower()
+    form = options.get(INCREMENTAL_FORMAT, _LATEST_STATE).lower()
     if form not in (_LATEST_STATE, _CDC):
-        raise InvalidArgumentError(f"{_INCREMENTAL_FORMAT} is '{form}'; it is {_LATEST_STATE} or {_CDC}")
+        raise InvalidArgumentError(f"{INCREMENTAL_FORMAT} is '{form}'; it is {_LATEST_STATE} or {_CDC}")
     if form == _CDC and options.get(PATH_GLOB):
         raise InvalidArgumentError(
-            f"{PATH_GLOB} bounds {_LATEST_STATE}, and {_INCREMENTAL_FORMAT} is {_CDC}",
+            f"{PATH_GLOB} bounds {_LATEST_STATE}, and {INCREMENTAL_FORMAT} is {_CDC}",
             hint="load a partition's path: .load('<location>/dt=2024-03-01')",
         )
     if options.get(_INCREMENTAL_FILTERS):

@@ -91,6 +91,20 @@ def session_state(spark: SparkSession) -> Any:
     return java_session(spark).sessionState()
 
 
+def spark_sql(spark: SparkSession, text: str) -> DataFrame:
+    """The rows of a statement by Spark's own `sql`, which `hudisql.install` replaces in a session."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.sql(spark, text)
+
+
+def new_session(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark application with its own settings, views and functions."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(spark.sparkContext, java_session(spark).newSession())
+
+
 def clone_session(spark: SparkSession) -> SparkSession:
     """A session that begins with the settings, temporary views and functions of this one."""
     from pyspark.sql import SparkSession
@@ -136,6 +150,19 @@ def optimized_plan(frame: DataFrame) -> Any:
 def executed_plan(frame: DataFrame) -> Any:
     """The physical plan of a DataFrame."""
     return query_execution(frame).executedPlan()
+
+
+def column_text(column: Column) -> str:
+    """What a Column shows: the name of a plain column, or an expression."""
+    return str(java_column(column).toString())
+
+
+def sql_of_column(spark: SparkSession, column: Column) -> str:
+    """The text of a Column without names of columns (a literal, or an array, map or struct of literals)."""
+    own, session = java_column(column), java_session(spark)
+    # Spark 4 converts a column by its session.
+    expression = session.expression(own) if hasattr(session, "expression") else own.expr()
+    return str(expression.sql())
 
 
 def java_column(column: Column) -> Any:

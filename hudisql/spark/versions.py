@@ -154,6 +154,17 @@ def sql_class(name: str) -> str:
     return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
 
 
+def dataframe_class() -> type[DataFrame]:
+    """The class of the DataFrames of classic sessions."""
+    if pyspark_version() < _SPARK_4:
+        from pyspark.sql import DataFrame
+
+        return DataFrame
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame
+
+
 def check_statement_since(version: tuple[int, int], what: str, hint: str) -> None:
     """Raise UnsupportedStatementError if PySpark is older than `version`, which the statement needs."""
     if pyspark_version() < version:

@@ -16,7 +16,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
 from hudisql.format.timeline.commit_metadata import DELETE_PARTITION
 from hudisql.result import LocalResult, Result
-from hudisql.spark.jvm import java_class, query_execution
+from hudisql.spark.jvm import java_class, query_execution, spark_sql
 from hudisql.sql.ddl.create_table import plan_table_as
 from hudisql.sql.dml.dml_plan import PlannedQuery, RowChanges, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
@@ -277,5 +277,5 @@ def _describe_scan(position: int, scan: PlannedRelation) -> str:
 
 def _explain_by_spark(context: Context, prepared: PreparedQuery, mode: str) -> str:
     with planned_scans(context, prepared, runs_jobs=False), bound_errors(prepared.bound):
-        row = context.spark.sql(f"EXPLAIN {mode} {prepared.bound.text}").head()
+        row = spark_sql(context.spark, f"EXPLAIN {mode} {prepared.bound.text}").head()
     return prepared.bound.restore_names(str(row[0])) if row is not None else ""

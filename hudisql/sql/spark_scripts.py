@@ -8,12 +8,13 @@ beforehand is refused by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import Result
-from hudisql.spark.jvm import class_name, is_instance, items_of
+from hudisql.spark.jvm import class_name, is_instance, items_of, spark_sql
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.query.path_guard import (
@@ -56,7 +57,7 @@ _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 def run_block(context: Context, block: st.BlockStatement, source: SourceText) -> Result:
     """Run a `BEGIN … END` block in Spark; the result is that of its last query."""
     check_block(context, block)
-    return Result(context.spark.sql(block.text), guard=lambda: translated_spark_errors(source))
+    return Result(spark_sql(context.spark, block.text), guard=lambda: translated_spark_errors(source))
 
 
 def check_block(context: Context, block: st.Statement) -> None:
@@ -74,6 +75,19 @@ def check_block(context: Context, block: st.Statement) -> None:
     _check_statement(context, block, BLOCK)
 
 
+def names_hudi(context: Context, statement: st.Statement) -> bool:
+    """True if a block or EXECUTE IMMEDIATE names a Hudi table, or a view over one, or would make one."""
+    tokens = statement.tokens
+    makes_one = any(
+        before.is_keyword("USING") and token.name.lower() in PROVIDERS for before, token in pairwise(tokens)
+    )
+    return makes_one or any(
+        _reads_hudi(context, parts[:length])
+        for parts, _ in _names_in(tokens)
+        for length in range(1, min(len(parts), 3) + 1)
+    )
+
+
 def execute_immediate(
     context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
 ) -> Result:
@@ -86,10 +100,10 @@ def execute_immediate(
     text, tokens = statement.text, statement.tokens[2:]
     parse_plan(context.spark, text)  # raises Spark's syntax errors
     _check_tokens(context, tokens, EXECUTE_IMMEDIATE)
-    row = context.spark.sql(f"SELECT {_expression_of(text, tokens)}").head()
+    row = spark_sql(context.spark, f"SELECT {_expression_of(text, tokens)}").head()
     for script_statement in split_script("" if row is None or row[0] is None else str(row[0])):
         _check_statement(context, st.Statement(script_statement.text), EXECUTE_IMMEDIATE)
-    return Result(context.spark.sql(text), guard=lambda: translated_spark_errors(source))
+    return Result(spark_sql(context.spark, text), guard=lambda: translated_spark_errors(source))
 
 
 def _check_statement(context: Context, statement: st.Statement, kind: str) -> None:

@@ -147,6 +147,12 @@ class Oracle:
         frame.write.format("hudi").options(**{**self.write_defaults, **options}).mode("append").save(path)
         return {}
 
+    def program(self, text: str) -> dict[str, Any]:
+        """Run lines of PySpark with the name `spark`, and with `answers`, a dictionary that is returned."""
+        answers: dict[str, Any] = {}
+        exec(text, {"spark": self.spark, "answers": answers})
+        return {"answers": answers}
+
     def _answer(self, frame: DataFrame, output: str | None) -> dict[str, Any]:
         described = {"schema": frame.schema.jsonValue()}
         if output is None:

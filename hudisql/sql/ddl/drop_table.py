@@ -45,6 +45,7 @@ from hudisql.errors import (
     UnsupportedStatementError,
 )
 from hudisql.options.table_call import open_session_table
+from hudisql.spark.jvm import spark_sql
 from hudisql.sql.query.path_guard import directories_of
 from hudisql.sql.query.target_table import check_is_main_name, entries_of_table, find_entry, iceberg_entry_of
 from hudisql.sql.text.statements import DropDatabaseStatement, TableName
@@ -203,7 +204,7 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
             run_drop(context, TableDropPlan((entry,)))
         else:
             kind = "VIEW" if entry.is_view else "TABLE"
-            context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
+            spark_sql(context.spark, f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
     if context.current_database.lower() == name:
         context.spark.catalog.setCurrentDatabase("default")
     context.metastore.drop_database(name)

@@ -24,6 +24,7 @@ from hudisql.read.files.predicates import Predicate, conjunction, split_conjunct
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.partition_pruning import of_partitions
 from hudisql.spark.few_rows import local_frame
+from hudisql.spark.jvm import spark_sql
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
     CachedMergeSource,
@@ -450,7 +451,7 @@ class _Planner:
         context, source = self.scope.context, text.source(self.source)
         bound = self.scope.binder.bind(st.Statement(text.text), source)
         with query.placeholders(context, self.scope.binder, bound), query.bound_errors(bound, source):
-            return context.spark.sql(bound.text).schema
+            return spark_sql(context.spark, bound.text).schema
 
 
 def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:

@@ -13,6 +13,7 @@ from hudisql.config.config_key import config_of_session
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.unserved_settings import policy_of_places
+from hudisql.spark.jvm import spark_sql
 from hudisql.spark.versions import check_statement_since
 from hudisql.sql.query.bound_text import BoundText, HudiRelation
 from hudisql.sql.query.references import replace_spans
@@ -209,8 +210,8 @@ def in_database(context: Context, database: str) -> Iterator[None]:
     if before == database:
         yield
         return
-    context.spark.sql(f"USE {quote_name(database)}")
+    spark_sql(context.spark, f"USE {quote_name(database)}")
     try:
         yield
     finally:
-        context.spark.sql(f"USE {quote_name(before)}")
+        spark_sql(context.spark, f"USE {quote_name(before)}")

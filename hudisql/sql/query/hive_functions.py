@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.config.config_key import config_of_session
 from hudisql.config.hudi_config import FUNCTIONS
-from hudisql.spark.jvm import java_class, session_state
+from hudisql.spark.jvm import java_class, session_state, spark_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ def provide_hive_functions(spark: SparkSession, names: Set[str]) -> None:
 
 
 def _create(spark: SparkSession, name: str, class_: str) -> None:
-    spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION `{name}` AS '{_PACKAGE}{class_}'")
+    spark_sql(spark, f"CREATE OR REPLACE TEMPORARY FUNCTION `{name}` AS '{_PACKAGE}{class_}'")
 
 
 def _choose(spark: SparkSession, name: str, as_hive: bool) -> None:

@@ -36,7 +36,7 @@ from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
-from hudisql.spark.jvm import analyzed_plan, class_name, items_of, session_state
+from hudisql.spark.jvm import analyzed_plan, class_name, items_of, session_state, spark_sql
 from hudisql.sql.query.bound_text import BoundText, HudiRelation, ViewRelation
 from hudisql.sql.query.catalyst import (
     PartitionCondition,
@@ -168,7 +168,7 @@ def analyzed_query(
     Raises QueryError, UnsupportedStatementError for tables that it reads without naming them.
     """
     with placeholders(context, binder, bound), bound_errors(bound, source):
-        frame = context.spark.sql(bound.text)
+        frame = spark_sql(context.spark, bound.text)
         analyzed = analyzed_plan(frame)
     binder.refuse_hidden_tables(str(analyzed.toString()))
     return frame
@@ -190,7 +190,7 @@ def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText |
             statement = prepared.bound.plan
             if class_name(statement) == "CacheTableAsSelect":
                 return _cache_query(context, statement, source)
-        frame = context.spark.sql(prepared.bound.text)
+        frame = spark_sql(context.spark, prepared.bound.text)
         if prepared.unchecked_by is not None:
             analyzed = analyzed_plan(frame)
             prepared.unchecked_by.refuse_hidden_tables(str(analyzed.toString()))
@@ -205,7 +205,7 @@ def _cache_query(context: Context, statement: Any, source: SourceText | None) ->
     run_query(context, query_text_of(statement), source).createOrReplaceTempView(name)
     context.spark.catalog.cacheTable(name)
     if not statement.isLazy():
-        context.spark.table(name).count()
+        spark_sql(context.spark, f"TABLE {name}").count()
     return context.spark.createDataFrame([], StructType())
 
 
@@ -218,7 +218,7 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
     bound = binder.bind(st.Statement(text))
     if not bound.relations:
         with bound_errors(bound, source):
-            context.spark.sql(text)
+            spark_sql(context.spark, text)
         return
     statement = bound.plan
     query = binder.bind(st.Statement(query_text_of(statement)))
@@ -226,7 +226,7 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
         parts = [str(part) for part in items_of(statement.children().apply(0).nameParts())]
         binder.check_permanent_view(parts, query)
     with placeholders(context, binder, query), bound_errors(query):
-        schema = context.spark.sql(query.text).schema
+        schema = spark_sql(context.spark, query.text).schema
     with bound_errors(bound, source):
         store_view(context.spark, statement, schema)
 
@@ -414,7 +414,7 @@ def _register(
         if isinstance(relation, ViewRelation):
             with active_session(relation.session, spark), bound_errors(relation.body):
                 _register(relation.session, relation.body, frame_of, stack)
-                frame = shape_view(relation.session.sql(relation.body.text), relation.definition)
+                frame = shape_view(spark_sql(relation.session, relation.body.text), relation.definition)
         else:
             frame = frame_of(relation)
         in_session(frame, spark).createOrReplaceTempView(relation.view_name)

@@ -21,7 +21,7 @@ from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementErr
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.table_call import open_queried_table, refuse_iceberg_entry
 from hudisql.read.scan.table_state import TableState
-from hudisql.spark.jvm import java_class
+from hudisql.spark.jvm import java_class, spark_sql
 from hudisql.sql.query.bound_text import BoundText, HudiEntry, HudiRelation, ViewRelation
 from hudisql.sql.query.hidden_columns import list_own_columns, names_meta_column
 from hudisql.sql.query.references import (
@@ -228,7 +228,7 @@ class TableBinder:
         from pyspark.errors import PySparkException
 
         try:
-            row = session.sql(f"SELECT {reference.identifier_expression} AS name").head()
+            row = spark_sql(session, f"SELECT {reference.identifier_expression} AS name").head()
         except PySparkException:
             # Spark reports the error when it runs the statement.
             return None

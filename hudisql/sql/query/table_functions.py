@@ -15,6 +15,7 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.log_file.change_log import AFTER, BEFORE, COMMIT, OPERATION
 from hudisql.read.changes.change_capture import plan_capture
 from hudisql.read.changes.change_scan import captured_changes
+from hudisql.spark.jvm import spark_sql
 from hudisql.sql.query.metadata_table_rows import METADATA_COLUMNS, metadata_rows
 from hudisql.sql.query.references import TableFunction
 from hudisql.sql.query.time_travel import changes_window
@@ -84,7 +85,7 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
     # An argument's text may end with a comment, which must not swallow what comes after it.
     columns = ", ".join(f"CAST({argument}\n AS STRING)" for argument in function.arguments)
     with translated_spark_errors():
-        row = session.sql(f"SELECT {columns}").head()
+        row = spark_sql(session, f"SELECT {columns}").head()
     values = [] if row is None else list(row)
     if not values or None in values:
         raise InvalidArgumentError(f"an argument of {function.name} is NULL; it takes {signature}")

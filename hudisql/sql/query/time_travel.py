@@ -12,6 +12,7 @@ from hudisql.config.config_key import config_of_session
 from hudisql.config.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END
 from hudisql.errors import NoSuchInstantError, UnsupportedStatementError
 from hudisql.read.scan.table_state import TableState, changes_of_window, state_as_of
+from hudisql.spark.jvm import spark_sql
 from hudisql.sql.query.references import TimeTravel
 from hudisql.sql.text.spark_errors import translated_spark_errors
 from hudisql.sql_literals import quote_string
@@ -62,7 +63,7 @@ def _instant_time(session: SparkSession, table: HudiTable, expression: str) -> s
     if literal:
         return literal[2]
     with translated_spark_errors():
-        row = session.sql(f"SELECT unix_micros(CAST({expression} AS TIMESTAMP_LTZ))").head()
+        row = spark_sql(session, f"SELECT unix_micros(CAST({expression} AS TIMESTAMP_LTZ))").head()
     if row is None or row[0] is None:
         raise UnsupportedStatementError(f"TIMESTAMP AS OF {expression} is not a point in time", hint=_HINT)
     return instant_time_of_millis(table, int(row[0]) // 1000)
@@ -87,7 +88,7 @@ def _time_text(session: SparkSession, table: HudiTable, text: str) -> str:
     from pyspark.errors import PySparkException
 
     try:
-        row = session.sql(f"SELECT unix_micros(CAST({quote_string(text)} AS TIMESTAMP_LTZ))").head()
+        row = spark_sql(session, f"SELECT unix_micros(CAST({quote_string(text)} AS TIMESTAMP_LTZ))").head()
     except PySparkException:
         return text
     found = None if row is None else row[0]

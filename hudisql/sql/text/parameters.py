@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final
@@ -18,6 +19,21 @@ from hudisql.sql.text.tokens import Token, TokenCursor, tokenize
 
 SqlArguments = Mapping[str, object] | Sequence[object]
 _HINT: Final = "session.sql(text, {'name': value}) for :name, session.sql(text, [value, …]) for ?"
+
+
+@dataclass(frozen=True)
+class SqlExpression:
+    """A parameter's value that is an expression of Spark SQL already."""
+
+    text: str
+
+
+def used_arguments(text: str, arguments: SqlArguments) -> SqlArguments:
+    """The values that the statement has a marker for: `spark.sql` ignores the others."""
+    names = [name for name, _, _ in _markers(tokenize(text))]
+    if isinstance(arguments, Mapping):
+        return {name: value for name, value in arguments.items() if name in names}
+    return arguments[: names.count(None)]
 
 
 def bind_parameters(text: str, arguments: SqlArguments) -> str:
@@ -56,6 +72,8 @@ def bind_parameters(text: str, arguments: SqlArguments) -> str:
 def sql_literal(value: object) -> str:
     """A Python value as an expression of Spark SQL. Raises InvalidArgumentError for other types."""
     match value:
+        case SqlExpression(text):
+            return f"({text})"
         case None:
             return "NULL"
         case bool():

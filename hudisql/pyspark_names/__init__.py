@@ -1,0 +1,1 @@
+"""PySpark sessions that know the names of Hudi tables (`hudisql.install`)."""

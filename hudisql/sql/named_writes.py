@@ -1,0 +1,99 @@
+"""Writes of DataFrames by a table's name, as PySpark's writers mean them: INSERT statements over the frame.
+
+`insertInto` goes by position, the others by name. A new table is made as by `write_table`, with the rows of a
+bulk insert, as Hudi's CREATE TABLE AS SELECT and `saveAsTable` do. Knows no PySpark writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.spark_schema import quote_name
+from hudisql.sql.dataframe.frame_options import (
+    OPERATION,
+    check_agreement,
+    read_frame_options,
+)
+from hudisql.sql.dataframe.write_frames import write_frame
+from hudisql.sql.ddl.table_options import PARTITIONS
+from hudisql.sql.dispatch import execute
+from hudisql.sql.query.target_table import open_hudi_entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+
+class Rows(Enum):
+    """What becomes of the rows that the table has; the value is the statement and the operation, if any."""
+
+    ADDED = ("INSERT INTO", None)
+    OVERWRITTEN = ("INSERT OVERWRITE", None)
+    REPLACED = ("INSERT OVERWRITE", "insert_overwrite_table")
+    PARTITIONS_REPLACED = ("INSERT OVERWRITE", "insert_overwrite")
+
+
+def insert_frame(
+    context: Context,
+    frame: DataFrame,
+    entry: MetastoreTable,
+    options: Mapping[str, str],
+    rows: Rows,
+    *,
+    by_name: bool = True,
+) -> None:
+    """Run INSERT INTO or INSERT OVERWRITE of the frame's rows; meta columns are left out.
+
+    `options` have Hudi's names: settings of this write, and properties of the table, which must agree with
+    those it has. Raises InvalidArgumentError, and what INSERT raises.
+    """
+    verb, own_operation = rows.value
+    operation = own_operation or _operation_of(options)
+    given = read_frame_options(own_operation, options)
+    if given.definition or given.path is not None:
+        check_agreement(given, open_hudi_entry(context, entry), entry.full_name)
+    settings = {**given.settings, **({} if operation is None else {OPERATION: operation})}
+    chosen = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
+    view = f"__hudisql_rows_{uuid4().hex[:8]}"
+    order = " BY NAME" if by_name else ""
+    target = f"{quote_name(entry.database)}.{quote_name(entry.name)}"
+    chosen.createOrReplaceTempView(view)
+    try:
+        with context.with_session_settings(settings):
+            execute(context, f"{verb} {target}{order} SELECT * FROM {view}")
+    finally:
+        context.spark.catalog.dropTempView(view)
+
+
+def create_from_frame(context: Context, frame: DataFrame, name: str, options: Mapping[str, str]) -> None:
+    """Make a Hudi table of the frame's columns and rows: a bulk insert, unless the options name another one.
+
+    Raises HudisqlError and its subclasses.
+    """
+    operation = None if _operation_of(options) is not None else "bulk_insert"
+    write_frame(context, frame, name, operation, options)
+
+
+def with_partitions(options: Mapping[str, str], columns: list[str]) -> dict[str, str]:
+    """The options with the columns of `partitionBy`. Raises InvalidArgumentError if they contradict."""
+    if not columns:
+        return dict(options)
+    named = ",".join(columns)
+    for name, value in options.items():
+        if name.lower() in PARTITIONS and value.replace(" ", "").lower() != named.lower():
+            raise InvalidArgumentError(
+                f"partitionBy names {named}, but {name} = '{value}'", hint="leave one of them out"
+            )
+    others = {name: value for name, value in options.items() if name.lower() not in PARTITIONS}
+    return {**others, PARTITIONS[0]: named}
+
+
+def _operation_of(options: Mapping[str, str]) -> str | None:
+    return next((str(value) for name, value in options.items() if name.lower() == OPERATION), None)
