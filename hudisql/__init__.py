@@ -8,8 +8,8 @@
         trips = session.sql("SELECT * FROM trips").toPandas()
 
 `connect` opens a `Session`, whose `sql` gives a `Result`; `write_table` writes a DataFrame into a table and
-`incremental` pulls the rows that have changed. `install` lets a SparkSession of the user know the names of Hudi
-tables. All errors are `HudisqlError`s.
+`incremental` pulls the rows that have changed. `install` lets a SparkSession know the names of Hudi tables.
+All errors are `HudisqlError`s.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from hudisql.config.hudi_config import CONFIG_KEYS
 from hudisql.config.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
 from hudisql.errors import HudisqlError
 from hudisql.procedures.registry import Procedure, load_procedures
+from hudisql.pyspark_names.served_session import install
 from hudisql.result import Result
 from hudisql.session import Session, connect, write_table
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
@@ -368,7 +369,7 @@ def _python_page() -> Iterator[str]:
     yield "# Python API"
     yield ""
     yield "Made by `make docs` from signatures and docstrings. `import hudisql` alone loads no Spark."
-    for value in (connect, write_table):
+    for value in (connect, install, write_table):
         yield from ("", f"## hudisql.{value.__name__}", "", *_described(f"hudisql.{value.__name__}", value))
     for owner in (Session, Result, WriteResult):
         yield from ("", f"## {owner.__name__}", "", *_paragraphs(owner))

@@ -101,7 +101,7 @@ class ServedWriter(DataFrameWriter):
         name: str,
         format: Any = None,
         mode: Any = None,
-        partitionBy: Any = None,
+        partitionBy: Any = None,  # noqa: N803
         **options: Any,
     ) -> None:
         """As Spark's, by name. Raises HudisqlError for Hudi tables."""

@@ -1,7 +1,7 @@
 """`hudisql.install(spark)`: names of Hudi tables in plain PySpark, without Hudi's bundle.
 
-The user's SparkSession object becomes a `ServedSession`, a subclass that gives each statement which concerns a
-Hudi table to hudisql and all others to the class that the object had. PySpark makes frames of one fixed class,
+The user's SparkSession object becomes a `ServedSession`, a subclass that gives each statement about a Hudi
+table to hudisql and all others to the class that the object had. PySpark makes frames of one fixed class,
 whose `write`, `writeTo` and `mergeInto` are replaced while a session is served. hudisql itself runs its texts
 by `spark_sql`, which passes a served session by.
 """
@@ -180,18 +180,18 @@ def _serve(spark: SparkSession, serving: Serving) -> Session:
         _served_sessions.add(spark)
         _replace_frame_methods()
     # Those that `newSession` makes have borrowed the metastore's client of the first.
-    serving.session.on_close(lambda: _close_all(serving) if is_first else _take_back(spark, serving))
+    serving.session.on_close(lambda: _close_all(serving) if is_first else _end_serving(spark, serving))
     return serving.session
 
 
 def _close_all(serving: Serving) -> None:
     for spark in tuple(serving.sessions):
         own: Serving = vars(spark)["_hudisql_serving"]
-        _take_back(spark, own)
+        _end_serving(spark, own)
         own.session.close()
 
 
-def _take_back(spark: SparkSession, serving: Serving) -> None:
+def _end_serving(spark: SparkSession, serving: Serving) -> None:
     """Give the session its own class back. A thread that is in a method meanwhile ends it by `serving`."""
     with _lock:
         spark.__class__ = serving.plain

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.config.hudi_config import COMBINE_BEFORE_INSERT
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.schema.meta_columns import is_meta_column
 from hudisql.format.schema.spark_schema import quote_name
@@ -60,6 +61,9 @@ def insert_frame(
     if given.definition or given.path is not None:
         check_agreement(given, open_hudi_entry(context, entry), entry.full_name)
     settings = {**given.settings, **({} if operation is None else {OPERATION: operation})}
+    if rows is Rows.REPLACED and context.setting(COMBINE_BEFORE_INSERT.name, "") == "":
+        # As the bulk insert that makes a table.
+        settings.setdefault(COMBINE_BEFORE_INSERT.name, "false")
     chosen = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
     view = f"__hudisql_rows_{uuid4().hex[:8]}"
     order = " BY NAME" if by_name else ""

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROWS = 200
 _SUMS = "SELECT city, count(*), sum(fare), max(id) FROM lake.trips GROUP BY city ORDER BY city"
@@ -50,6 +51,7 @@ EXPECTED: Mapping[str, object] = {
         ["d1", 25_000, 3, 9007199254790992, "625000000.00", True],
     ],
     "days": [["d0", 5, 1], ["d1", 5, 1]],
+    "by name": [["d0", 5], ["d1", 5], ["d2", 2], ["d3", 1]],
 }
 
 
@@ -65,6 +67,23 @@ def write_source(directory: Path) -> None:
         fares = pa.array([each / 4 for each in range(half)], pa.float64())
         table = pa.table({"id": ids, "ts": pa.array([1] * half, pa.int64()), "fare": fares})
         pq.write_table(table, directory / f"city={city}" / "part-0.parquet")
+
+
+def lines_by_name(spark: Any) -> list[list[object]]:
+    """Lines of plain PySpark, by the names of Hudi tables."""
+    import hudisql
+    from hudisql.console import SilentConsole
+
+    with hudisql.install(spark, console=SilentConsole()):
+        schema = "id BIGINT, d STRING"
+        spark.createDataFrame([(20, "d2"), (21, "d2")], schema).write.insertInto("lake.days")
+        spark.createDataFrame([("d3", 30)], "d STRING, id BIGINT").write.mode("append").saveAsTable(
+            "lake.days"
+        )
+        least = spark.sql("SELECT * FROM {days} WHERE id >= :id", {"id": 0}, days=spark.table("lake.days"))
+        least.write.format("hudi").partitionBy("d").saveAsTable("lake.saved")
+        counts = spark.read.table("lake.saved").groupBy("d").count().orderBy("d").collect()
+    return [list(row) for row in counts]
 
 
 def main(directory: Path) -> None:
@@ -93,6 +112,7 @@ def main(directory: Path) -> None:
             rows = session.sql(text.replace("${source}", str(directory / "source"))).rows
             told[step] = [list(row) for row in rows]
             print(f"{step}: {time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
+        told["by name"] = lines_by_name(session.spark)
     told["warnings"] = [str(each.message) for each in warned if each.category is RuntimeWarning]
     print(json.dumps(told, default=str))
 

@@ -1,0 +1,241 @@
+"""`hudisql.install(spark)`: what becomes of the session, and that it gets its own methods back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+import hudisql
+from hudisql.console import SilentConsole
+from hudisql.errors import SettingsError
+from hudisql.spark.versions import dataframe_class
+from hudisql.sql.concerned_tables import concerns_hudi
+from tests.spark_versions import needs_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+ROOT = Path(__file__).parents[2]
+FRAME_METHODS = ("write", "writeTo", "mergeInto")
+
+
+def install(spark: Any, **arguments: Any) -> Any:
+    return hudisql.install(spark, console=SilentConsole(), **arguments)
+
+
+@pytest.fixture(scope="module")
+def table(session: Any) -> Any:
+    session.sql("CREATE DATABASE installed")
+    session.sql("CREATE TABLE installed.t (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    session.sql("INSERT INTO installed.t VALUES (1), (2)")
+    yield "installed.t"
+    session.sql("DROP DATABASE installed CASCADE")
+
+
+def methods() -> dict[str, Any]:
+    return {name: vars(dataframe_class()).get(name) for name in FRAME_METHODS}
+
+
+def test_close_gives_the_plain_methods_back(spark: Any, table: str) -> None:
+    own_class, own_methods = type(spark), methods()
+    with install(spark) as session:
+        assert session.spark is spark
+        assert isinstance(spark, own_class)
+        assert spark.table(table).count() == 2
+        frame = spark.table(table)
+    assert type(spark) is own_class
+    assert methods() == own_methods
+    # Frames made before live on, and are plain.
+    assert frame.count() == 2
+    assert type(frame.write).__module__.startswith("pyspark.")
+
+
+@needs_spark("4.0", "the data source, whose error names install")
+def test_a_user_who_forgot_to_install_is_told(spark: Any, table: str) -> None:
+    for line in (
+        lambda: spark.table(table).collect(),
+        lambda: spark.range(1).writeTo(table).append(),
+        lambda: spark.range(1).write.format("hudi").mode("append").saveAsTable(table),
+    ):
+        with pytest.raises(PySparkException, match=r"hudisql\.install\(spark\)"):
+            line()
+
+
+def test_every_way_to_the_session_is_the_same_object(spark: Any, table: str) -> None:
+    with install(spark):
+        spark.createDataFrame([(1,)], "id INT").createOrReplaceTempView("one_row")
+        ways = [SparkSession.getActiveSession(), SparkSession.builder.getOrCreate()]
+        ways += [
+            spark.range(1).sparkSession,
+            spark.table(table).sparkSession,
+            spark.sql("SELECT 1").sparkSession,
+        ]
+        assert all(way is spark for way in ways)
+        assert spark.sparkContext.parallelize([(1,)]).toDF(["id"]).sparkSession is spark
+        spark.catalog.dropTempView("one_row")
+
+
+def test_installing_twice_gives_the_same_session(spark: Any) -> None:
+    with install(spark) as session:
+        assert install(spark) is session
+        with pytest.raises(SettingsError, match="installed in this SparkSession with other arguments"):
+            install(spark, warehouse="/another")
+    with install(spark) as again:
+        assert again is not session
+        assert spark.sql("SELECT 1").collect()[0][0] == 1
+
+
+def test_new_sessions_know_the_names_until_the_first_is_closed(spark: Any, table: str) -> None:
+    with install(spark):
+        other = spark.newSession()
+        other.sql("SET spark.sql.shuffle.partitions = 3")
+        other.sql(f"SELECT * FROM {table} WHERE id = 1").createOrReplaceTempView("of_other")
+        assert [row.id for row in other.sql(f"SELECT * FROM of_other JOIN {table} USING (id)").collect()] == [
+            1
+        ]
+        other.createDataFrame([(3,)], "id INT").write.insertInto(table)
+        assert spark.table(table).count() == 3
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.table("of_other")
+        spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    assert type(other) is SparkSession
+    assert other.sql("SELECT 1").collect()[0][0] == 1
+
+
+def test_two_sessions_are_installed_each_for_itself(spark: Any, table: str) -> None:
+    other = spark.newSession()
+    with install(spark):
+        with install(other):
+            assert other.table(table).count() == spark.table(table).count() == 2
+        assert type(other) is SparkSession
+        assert type(other.range(1).write).__module__.startswith("pyspark.")
+        assert spark.table(table).count() == 2
+
+
+def test_threads_share_an_installed_session(spark: Any, table: str) -> None:
+    def count(number: int) -> int:
+        rows = spark.createDataFrame([(number,)], "id INT")
+        return int(
+            spark.sql(f"SELECT count(*) FROM {table} LEFT JOIN {{rows}} USING (id)", rows=rows).head()[0]
+        )
+
+    with install(spark), ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(count, range(8))) == {2}
+        assert SparkSession.getActiveSession() is spark
+
+
+def test_tasks_get_nothing_of_the_session(spark: Any, table: str) -> None:
+    from pyspark.cloudpickle import dumps
+    from pyspark.sql.functions import udf
+
+    with install(spark):
+        add = udf(lambda number: number + 1, "int")
+        assert sorted(row[0] for row in spark.table(table).select(add("id")).collect()) == [2, 3]
+        assert b"hudisql" not in dumps(add.func)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("text", "concerned"),
+    [
+        ("SELECT * FROM installed.t", True),
+        ("SELECT (SELECT max(id) FROM installed.t)", True),
+        ("WITH t AS (SELECT 1 AS id) SELECT * FROM t", False),
+        ("SELECT * FROM hudi_table_changes('installed.t', 'latest_state', 'earliest')", True),
+        ("EXPLAIN DELETE FROM installed.t", True),
+        ("DESCRIBE installed.t", True),
+        ("SHOW CREATE TABLE installed.t", True),
+        ("SHOW TABLES IN installed", False),
+        ("DROP TABLE IF EXISTS installed.no_table", False),
+        ("DROP DATABASE installed CASCADE", True),
+        ("DROP DATABASE IF EXISTS nothing_here CASCADE", False),
+        ("TRUNCATE TABLE installed.t", True),
+        ("CREATE TABLE x (id INT) USING hudi", True),
+        ("CREATE TABLE x (id INT) USING parquet", False),
+        ("CREATE TABLE x LIKE installed.t", True),
+        ("INSERT INTO x SELECT * FROM installed.t", True),
+        ("INSERT INTO x VALUES (1)", False),
+        ("ANALYZE TABLE installed.t COMPUTE STATISTICS", True),
+        ("CACHE TABLE installed.t", True),
+        ("CALL show_commits(table => 'installed.t')", True),
+        ("CALL no_such_procedure()", True),
+        ("REFRESH INCREMENTAL TABLE x", True),
+        ("SET hoodie.parquet.max.file.size = 1", False),
+        ("BEGIN SELECT * FROM installed.t; END", True),
+        ("BEGIN SELECT 1; END", False),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", False),
+        ("SELECT 'unclosed", False),
+        ("", False),
+    ],
+)
+def test_which_statements_hudisql_runs(session: Any, text: str, concerned: bool) -> None:
+    assert concerns_hudi(session.context, text) is concerned
+
+
+def test_hudisql_runs_its_own_texts_by_spark_s_own_method() -> None:
+    call = re.compile(r"\b(?:spark|session)\.(?:sql|table)\((?!text, |…)")
+    texts = {path: path.read_text() for path in (ROOT / "hudisql" / "sql").rglob("*.py")}
+    found = [f"{path.name}: {match[0]}" for path, text in texts.items() for match in call.finditer(text)]
+    assert not [each for each in found if not each.startswith(("target_pull.py", "table_copies.py"))]
+
+
+STOPPED = """
+import json, sys
+from pyspark.sql import SparkSession
+import hudisql
+from hudisql.console import SilentConsole
+
+def start():
+    return (
+        SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        .config("spark.sql.warehouse.dir", sys.argv[1]).getOrCreate()
+    )
+
+answers = {}
+spark = start()
+hudisql.install(spark, console=SilentConsole())
+spark.sql("CREATE TABLE t (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+spark.createDataFrame([(1,), (2,)], "id INT").write.insertInto("t")
+answers["rows"] = spark.table("t").count()
+spark.sql("CREATE TABLE plain USING parquet AS SELECT 1 AS id")
+answers["plain"] = spark.sql("SELECT count(*) FROM plain JOIN t USING (id)").head()[0]
+spark.stop()
+answers["class"] = type(spark).__name__
+again = start()
+answers["again"] = [type(again).__name__, again.sql("SELECT 1").head()[0]]
+hudisql.install(again, console=SilentConsole())
+answers["rows again"] = again.table("t").count()
+again.stop()
+print(json.dumps(answers))
+"""
+
+
+@pytest.mark.soak
+def test_names_end_with_spark_and_begin_again(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "warehouse")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert answers == {
+        "rows": 2,
+        "plain": 1,
+        "class": "SparkSession",
+        "again": ["SparkSession", 1],
+        "rows again": 2,
+    }
