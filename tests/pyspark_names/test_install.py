@@ -58,6 +58,7 @@ def test_close_gives_the_plain_methods_back(spark: Any, table: str) -> None:
     assert type(frame.write).__module__.startswith("pyspark.")
 
 
+@pytest.mark.soak
 @needs_spark("4.0", "the data source, whose error names install")
 def test_a_user_who_forgot_to_install_is_told(spark: Any, table: str) -> None:
     for line in (
@@ -110,6 +111,7 @@ def test_new_sessions_know_the_names_until_the_first_is_closed(spark: Any, table
     assert other.sql("SELECT 1").collect()[0][0] == 1
 
 
+@pytest.mark.soak
 def test_two_sessions_are_installed_each_for_itself(spark: Any, table: str) -> None:
     other = spark.newSession()
     with install(spark):
@@ -120,6 +122,7 @@ def test_two_sessions_are_installed_each_for_itself(spark: Any, table: str) -> N
         assert spark.table(table).count() == 2
 
 
+@pytest.mark.soak
 def test_threads_share_an_installed_session(spark: Any, table: str) -> None:
     def count(number: int) -> int:
         rows = spark.createDataFrame([(number,)], "id INT")
@@ -132,6 +135,7 @@ def test_threads_share_an_installed_session(spark: Any, table: str) -> None:
         assert SparkSession.getActiveSession() is spark
 
 
+@pytest.mark.soak
 def test_tasks_get_nothing_of_the_session(spark: Any, table: str) -> None:
     from pyspark.cloudpickle import dumps
     from pyspark.sql.functions import udf

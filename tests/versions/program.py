@@ -77,9 +77,8 @@ def lines_by_name(spark: Any) -> list[list[object]]:
     with hudisql.install(spark, console=SilentConsole()):
         schema = "id BIGINT, d STRING"
         spark.createDataFrame([(20, "d2"), (21, "d2")], schema).write.insertInto("lake.days")
-        spark.createDataFrame([("d3", 30)], "d STRING, id BIGINT").write.mode("append").saveAsTable(
-            "lake.days"
-        )
+        swapped = spark.createDataFrame([("d3", 30)], "d STRING, id BIGINT")
+        swapped.write.mode("append").saveAsTable("lake.days")
         least = spark.sql("SELECT * FROM {days} WHERE id >= :id", {"id": 0}, days=spark.table("lake.days"))
         least.write.format("hudi").partitionBy("d").saveAsTable("lake.saved")
         counts = spark.read.table("lake.saved").groupBy("d").count().orderBy("d").collect()
