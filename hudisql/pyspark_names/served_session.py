@@ -23,11 +23,11 @@ from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedState
 from hudisql.pyspark_names.named_writers import ServedWriter, ServedWriterV2
 from hudisql.pyspark_names.serving import Serving, context_of, note_options, serving_of
 from hudisql.session import Session, connect
-from hudisql.spark.jvm import sql_of_column
-from hudisql.spark.versions import dataframe_class
+from hudisql.spark.versions import dataframe_class, sql_of_column
 from hudisql.sql.concerned_tables import concerns_hudi, find_named_table
 from hudisql.sql.dispatch import execute
 from hudisql.sql.named_reads import query_of_table
+from hudisql.sql.query.relations import substituted_by_spark
 from hudisql.sql.text.parameters import SqlArguments, SqlExpression, bind_parameters, used_arguments
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ServedSession(SparkSession):
         text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
         try:
             if serving is not None and isinstance(text, str):
-                bound = _bound(self, text, args) if args else text
+                bound = substituted_by_spark(self, _bound(self, text, args) if args else text)
                 if concerns_hudi(serving.session.context, bound):
                     return execute(serving.session.context, bound).df
             rows: DataFrame = plain.sql(self, text, args)

@@ -157,14 +157,6 @@ def column_text(column: Column) -> str:
     return str(java_column(column).toString())
 
 
-def sql_of_column(spark: SparkSession, column: Column) -> str:
-    """The text of a Column without names of columns (a literal, or an array, map or struct of literals)."""
-    own, session = java_column(column), java_session(spark)
-    # Spark 4 converts a column by its session.
-    expression = session.expression(own) if hasattr(session, "expression") else own.expr()
-    return str(expression.sql())
-
-
 def java_column(column: Column) -> Any:
     """The JVM's `Column`."""
     given: Any = column

@@ -154,6 +154,14 @@ def sql_class(name: str) -> str:
     return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
 
 
+def sql_of_column(spark: SparkSession, column: Column) -> str:
+    """The text of a Column without names of columns (a literal, or an array, map or struct of literals)."""
+    own = java_column(column)
+    # Spark 4 converts a column by its session.
+    expression = own.expr() if pyspark_version() < _SPARK_4 else java_session(spark).expression(own)
+    return str(expression.sql())
+
+
 def dataframe_class() -> type[DataFrame]:
     """The class of the DataFrames of classic sessions."""
     if pyspark_version() < _SPARK_4:

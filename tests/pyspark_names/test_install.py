@@ -94,6 +94,7 @@ def test_installing_twice_gives_the_same_session(spark: Any) -> None:
         assert spark.sql("SELECT 1").collect()[0][0] == 1
 
 
+@pytest.mark.soak
 def test_new_sessions_know_the_names_until_the_first_is_closed(spark: Any, table: str) -> None:
     with install(spark):
         other = spark.newSession()

@@ -145,6 +145,9 @@ def test_parameters_are_those_of_spark_sql(installed: Any) -> None:
         "SELECT {city} FROM {trips} WHERE id > {least}", city=sf.col("city"), trips=trips, least=1
     )
     assert [row.city for row in formatted.collect()] == ["rome"]
+    installed.sql("SET names.table = names.trips")
+    assert ids(installed.sql("SELECT * FROM ${names.table}")) == [1, 2]
+    assert installed.sql("DELETE FROM ${names.table} WHERE id = 99").head()["rows_deleted"] == 0
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         installed.sql("SELECT :missing AS x", {"other": 1}).collect()
 

@@ -102,7 +102,7 @@ class TableBinder:
         Raises SqlSyntaxError, UnsupportedStatementError.
         """
         spark = self._context.spark
-        text = _substituted(spark, statement.text)
+        text = substituted_by_spark(spark, statement.text)
         if text != statement.text:
             statement, plan, source = st.Statement(text), None, None
         plan = parse_plan(spark, text, source) if plan is None else plan
@@ -425,7 +425,8 @@ class _ColumnNames:
         return name in self._load()
 
 
-def _substituted(spark: Any, text: str) -> str:
+def substituted_by_spark(spark: Any, text: str) -> str:
+    """The text with the values of Spark's `${variables}`; unknown ones stay."""
     # Spark's parser counts offsets in the text after its own ${} substitution.
     if "${" not in text:
         return text
