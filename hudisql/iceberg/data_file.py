@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from hudisql.iceberg.iceberg_schema import children, is_list, misfit, primitive_name
 from hudisql.read.calendar.hybrid_calendar import FIRST_COMMON_DAY, FIRST_COMMON_MICRO, rebases_of
 
+EPOCH_ORDINAL: Final = 719_163
+"""`date(1970, 1, 1).toordinal()`."""
 _TEXT_BOUND: Final = 16
 _NUMBER_FORMATS: Final[Mapping[str, str]] = {
     "boolean": "<?",
@@ -164,6 +166,18 @@ def column_limits(footer: Footer, leaf: int) -> tuple[Any, Any] | tuple[()] | No
         least.append(found.min_raw)
         greatest.append(found.max_raw)
     return (min(least), max(greatest)) if least else ()
+
+
+def has_only(footer: Footer, leaf: int, value: Any, kind: str | None) -> bool:
+    """False if a leaf has other values than this one, by the statistics; True if they do not tell."""
+    limits = column_limits(footer, leaf)
+    if limits is None or footer.metadata.num_rows == 0:
+        return True
+    if value is None or not limits:
+        return value is None and not limits
+    physical = value.toordinal() - EPOCH_ORDINAL if kind == "date" else value
+    bounds = _bounds(limits, kind)
+    return bounds is None or bounds == _bounds((physical, physical), kind)
 
 
 def metrics(footer: Footer, schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.iceberg.data_file import EPOCH_ORDINAL
 from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, read_records
 from hudisql.storage import Storage, join
 
 _READERS_AT_ONCE: Final = 16
-_EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
 _NUMBERS: Final[Mapping[str, str]] = {"boolean": "<?", "int": "<i", "date": "<i", "long": "<q"}
 PartitionValues = tuple[object | None, ...]
 """The values of the partition columns of a file."""
@@ -117,15 +117,15 @@ def _value(bound: bytes | None, kind: str) -> object | None:
     if bound is None or kind == "string":
         return None if bound is None else bound.decode()
     [number] = struct.unpack(_NUMBERS[kind], bound)
-    return date.fromordinal(number + _EPOCH_ORDINAL) if kind == "date" else number
+    return date.fromordinal(number + EPOCH_ORDINAL) if kind == "date" else number
 
 
 def read_manifest_records(storage: Storage, path: str) -> list[dict[str, Any]]:
     """The records of a manifest or a manifest list. Raises CorruptTableError, StorageError."""
+    hint = "delete the table's directory .hoodie/iceberg and publish again"
     try:
         return read_records(storage.read(path))
+    except NoSuchPathError as error:
+        raise CorruptTableError(f"{path} of the Iceberg table is missing", hint=hint) from error
     except ValueError as error:
-        raise CorruptTableError(
-            f"{path} is not a manifest of Iceberg: {error}",
-            hint="delete the table's directory .hoodie/iceberg and publish again",
-        ) from error
+        raise CorruptTableError(f"{path} is not a manifest of Iceberg: {error}", hint=hint) from error

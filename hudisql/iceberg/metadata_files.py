@@ -40,7 +40,10 @@ _SNAPSHOT_FILE: Final = re.compile(r"(?:snap-)?(\d+)-v(\d+)(?:-m\d+)?\.avro")
 
 @dataclass(frozen=True)
 class LastMetadata:
-    """The newest metadata and its version, 0 and None if there is none; `names` are all metadata files."""
+    """The newest metadata and its version, 0 and None if there is none; `names` are all metadata files.
+
+    Metadata of the place from which the table was moved or copied counts as none: it names files there.
+    """
 
     version: int = 0
     document: Mapping[str, Any] | None = None
@@ -102,6 +105,7 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
         metadata: dict[str, Any] = json.loads(table.storage.read(path))
         current, snapshots = metadata["current-snapshot-id"], metadata["snapshots"]
         marks = [snapshot["snapshot-id"] for snapshot in snapshots if STATE in snapshot["summary"]]
+        location = metadata["location"]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(
             f"{path} is not the metadata of an Iceberg table: {error!r}",
@@ -109,7 +113,8 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
         ) from error
     if len(marks) < len(snapshots) or not marks or marks[-1] != current:
         raise _written_by_others(table, path)
-    return LastMetadata(max(versions), metadata, names)
+    is_here = location == reader_uri(table, iceberg_location(table))
+    return LastMetadata(max(versions), metadata if is_here else None, names)
 
 
 def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
@@ -147,14 +152,15 @@ def commit_metadata(
     table.storage.create(metadata_path(table, version), text.encode())
     write_hint(table, version)
     current = document["current-snapshot-id"]
-    outdated = [name for name in last.names if _is_outdated(name, version, current)]
+    kept = _KEPT_VERSIONS if last.document is not None else 1
+    outdated = [name for name in last.names if _is_outdated(name, version, current, kept)]
     delete_unneeded(table, [join(metadata_directory(table), name) for name in outdated])
     if table.is_merge_on_read:
+        directory = data_directory(table) if kept == 1 else version_data_directory(table, version)
         left: list[str] = []
         with suppress(StorageError):
-            left = table.storage.list_file_names(version_data_directory(table, version))
-        unknown = [name for name in left if name not in written]
-        delete_unneeded(table, [join(version_data_directory(table, version), name) for name in unknown])
+            left = [file.path for file in table.storage.list_files(directory)]
+        delete_unneeded(table, [path for path in left if path.rpartition("/")[2] not in written])
     return version
 
 
@@ -164,12 +170,15 @@ def delete_unneeded(table: HudiTable, paths: Iterable[str]) -> None:
         table.storage.delete_files(sorted(paths))
 
 
-def _is_outdated(name: str, version: int, snapshot_id: int) -> bool:
-    """True for old metadata files, and for the files of a killed publication.
+def _is_outdated(name: str, version: int, snapshot_id: int, kept: int) -> bool:
+    """True for all but the last `kept` metadata files, and for the files of a killed publication.
 
-    A killed publication has the version of the one that succeeded, and another snapshot.
+    A killed publication has the version of the one that succeeded, and another snapshot. If one version alone
+    is kept, all other snapshots go.
     """
     if matched := _METADATA_FILE.fullmatch(name):
-        return int(matched[1]) <= version - _KEPT_VERSIONS
+        return int(matched[1]) <= version - kept
     matched = _SNAPSHOT_FILE.fullmatch(name)
-    return matched is not None and int(matched[2]) == version and int(matched[1]) != snapshot_id
+    if matched is None or int(matched[1]) == snapshot_id:
+        return False
+    return kept == 1 or int(matched[2]) == version

@@ -40,7 +40,6 @@ from hudisql.iceberg.metadata_files import (
     STATE_PROPERTY,
     LastMetadata,
     commit_metadata,
-    delete_unneeded,
     latest_metadata,
     metadata_path,
     version_data_directory,
@@ -48,7 +47,7 @@ from hudisql.iceberg.metadata_files import (
 )
 from hudisql.iceberg.published_files import FileKind, TableFiles, read_checked_footers, table_files
 from hudisql.iceberg.published_state import PublishedState, changed_partitions, state_of
-from hudisql.iceberg.snapshot_history import files_of_expired, history_of, kept_snapshots, latest_clean
+from hudisql.iceberg.snapshot_history import delete_expired, history_of, kept_snapshots, latest_clean
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
     SnapshotNumbers,
@@ -194,6 +193,8 @@ def _plan_snapshot(
         last.document is None
         or bool(data_files or removed)
         or now.instant != last.summary[INSTANT]
+        or last.state is None
+        or not set(now.completed) <= set(last.state.completed)
         or layout.schema["schema-id"] != last.document["current-schema-id"],
     )
 
@@ -293,7 +294,7 @@ def _write(table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: Publi
     document = _metadata_document(table, snapshot, last, now, list_path)
     commit_metadata(table, last, document, snapshot.slice_files)
     snapshots = [*last.snapshots, document["snapshots"][-1]]
-    delete_unneeded(table, files_of_expired(table, snapshots, document["snapshots"]))
+    delete_expired(table, snapshots, document["snapshots"])
 
 
 def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -329,7 +330,8 @@ def _metadata_document(
     if numbers.parent_id is not None:
         entry["parent-snapshot-id"] = numbers.parent_id
     log = {"snapshot-id": numbers.snapshot_id, "timestamp-ms": time_ms}
-    kept = kept_snapshots(table, last, now.completed)
+    removed = [entry["data_file"]["file_path"] for manifest in snapshot.earlier for entry in manifest.removed]
+    kept = kept_snapshots(table, last, removed, now.completed)
     history = {"snapshots": [], "snapshot-log": []} if previous is None else history_of(previous, kept)
     return {
         "format-version": FORMAT_VERSION,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
 from hudisql.format.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK
-from hudisql.iceberg.data_file import Footer, footer_of, misread
+from hudisql.iceberg.data_file import Footer, footer_of, has_only, misread
 from hudisql.iceberg.iceberg_schema import assign_ids, children, iceberg_fields, primitive_name
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
@@ -213,10 +213,15 @@ def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> li
 
 
 def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Footer) -> str | None:
-    """A problem if a source file holds a partition column, where the directory's value may be another."""
-    for column in table.partition_columns:
-        if file.kind is FileKind.SOURCE and column.name in footer.schema.names:
+    """A problem if readers may take another value of a partition column than the directory's from the file."""
+    paths = [footer.leaf(leaf).path for leaf in range(footer.metadata.num_columns)]
+    for column, value in zip(table.partition_columns, file.values, strict=True):
+        if column.name not in paths:
+            continue
+        if file.kind is FileKind.SOURCE:
             return f"partition column {column.name} is also a column, whose values readers may take"
+        if not has_only(footer, paths.index(column.name), value, primitive_name(column.type)):
+            return f"partition column {column.name} has other values than {value!r}, that of its directory"
     return None
 
 

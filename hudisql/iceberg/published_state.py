@@ -75,6 +75,9 @@ def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedSta
     first, known = timeline.first_active_time, set(then.completed)
     if first is None or then.instant not in now.completed or then.columns != now.columns:
         return None
+    if then.instant < first:
+        # A savepoint keeps it on the timeline, while later commits may be archived.
+        return None
     if table.properties.has_register_only_partitions:
         return None
     active = {instant.timestamp for instant in timeline.instants}

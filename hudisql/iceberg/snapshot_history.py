@@ -2,15 +2,18 @@
 
 A snapshot stays while the Hudi table's active timeline has its commit, and until a clean deletes a file that
 it names. A manifest or a file of a slice is in consecutive snapshots, since one that comes back has another
-name: so the neighbours of expired snapshots tell what nobody names any more.
+name: so the kept neighbours of expired snapshots tell what nobody names any more.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
+from hudisql.errors import CorruptTableError, StorageError
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.timeline.instant import CLEAN, METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.iceberg.earlier_manifests import manifest_name, read_manifest_records
@@ -35,21 +38,31 @@ def latest_clean(table: HudiTable) -> str:
     return max((each.timestamp for each in table.timeline.completed if each.action == CLEAN), default="")
 
 
-def kept_snapshots(table: HudiTable, last: LastMetadata, commits: Collection[str]) -> list[_Snapshot]:
+def kept_snapshots(
+    table: HudiTable, last: LastMetadata, removed: Iterable[str], commits: Collection[str]
+) -> list[_Snapshot]:
     """The snapshots of the last metadata whose commits are among these instant times.
 
-    After a clean that did not know of the Iceberg table those that name deleted files are left out. Raises
-    CorruptTableError, StorageError.
+    `removed` are the files of the last one that the next is without. After a clean that did not know of the
+    Iceberg table those that name deleted files are left out. Raises CorruptTableError, StorageError.
     """
     first, known = 0, "" if last.document is None else last.document["properties"].get(CLEAN_PROPERTY, "")
     if latest_clean(table) > known:
-        own = reader_uri(table, data_directory(table)) + "/"
-        for place, snapshot in enumerate(last.snapshots[1:], 1):
-            removed = (entry["data_file"]["file_path"] for entry in _removed_entries(table, snapshot))
-            paths = [table.storage.qualify(uri) for uri in removed if not uri.startswith(own)]
-            if any(info is None for info in table.storage.infos(paths)):
+        removals = [
+            (place, [entry["data_file"]["file_path"] for entry in _removed_entries(table, snapshot)])
+            for place, snapshot in enumerate(last.snapshots[1:], 1)
+        ]
+        for place, uris in (*removals, (len(last.snapshots), removed)):
+            if _has_missing(table, uris):
                 first = place
     return [snapshot for snapshot in last.snapshots[first:] if snapshot["summary"][INSTANT] in commits]
+
+
+def _has_missing(table: HudiTable, uris: Iterable[str]) -> bool:
+    """True if one of the files is gone; files of slices go with the snapshots alone."""
+    own = reader_uri(table, data_directory(table)) + "/"
+    paths = [table.storage.qualify(uri) for uri in uris if not uri.startswith(own)]
+    return any(info is None for info in table.storage.infos(paths))
 
 
 def expire_snapshots(table: HudiTable, going: Iterable[str], clean_time: str) -> None:
@@ -70,7 +83,7 @@ def expire_snapshots(table: HudiTable, going: Iterable[str], clean_time: str) ->
     document = {**last.document, **history_of(last.document, kept), "last-updated-ms": now}
     document["properties"] = properties
     commit_metadata(table, last, document)
-    delete_unneeded(table, files_of_expired(table, snapshots, kept))
+    delete_expired(table, snapshots, kept)
 
 
 def history_of(document: Mapping[str, Any], kept: Sequence[_Snapshot]) -> dict[str, Any]:
@@ -101,14 +114,19 @@ def _first_without(table: HudiTable, snapshots: Sequence[_Snapshot], uris: set[s
     return first
 
 
-def files_of_expired(
+def delete_expired(table: HudiTable, snapshots: Sequence[_Snapshot], kept: Collection[_Snapshot]) -> None:
+    """Delete the manifest lists, manifests and files of slices that only expired snapshots name.
+
+    `snapshots` are those kept and those expired, oldest first; the last one is kept. If they cannot be read,
+    files stay that nobody needs.
+    """
+    with suppress(CorruptTableError, StorageError):
+        delete_unneeded(table, _files_of_expired(table, snapshots, kept))
+
+
+def _files_of_expired(
     table: HudiTable, snapshots: Sequence[_Snapshot], kept: Collection[_Snapshot]
 ) -> list[str]:
-    """The paths of manifest lists, manifests and files of slices that only expired snapshots name.
-
-    `snapshots` are those kept and those expired, oldest first; the last one is kept. Raises
-    CorruptTableError, StorageError.
-    """
     ids = {snapshot["snapshot-id"] for snapshot in kept}
     paths: list[str] = []
     before, expired = None, list[_Snapshot]()
@@ -126,18 +144,28 @@ def _files_between(
     table: HudiTable, before: _Snapshot | None, expired: Sequence[_Snapshot], after: _Snapshot
 ) -> Iterator[str]:
     directory = metadata_directory(table)
-    needed = {name for some in (before, after) if some is not None for name in _manifest_names(table, some)}
-    for name in dict.fromkeys(name for some in expired for name in _manifest_names(table, some)):
-        if name not in needed:
-            yield join(directory, name)
+    going = [_manifest_names(table, snapshot) for snapshot in expired]
+    staying = [_manifest_names(table, some) for some in (before, after) if some is not None]
+    needed = frozenset[str]().union(*staying)
+    unneeded = [name for name in dict.fromkeys(chain.from_iterable(going)) if name not in needed]
+    yield from (join(directory, name) for name in unneeded)
     yield from (join(directory, _list_name(snapshot)) for snapshot in expired)
-    known = 0 if before is None else before["sequence-number"]
+    if table.is_merge_on_read and (files := _slice_files(table, unneeded)):
+        # A snapshot names a file once: none of these is in a manifest that all expired ones have.
+        common = frozenset(going[0]).intersection(*going[1:])
+        yield from sorted(files - _slice_files(table, needed - common))
+
+
+def _slice_files(table: HudiTable, manifests: Iterable[str]) -> set[str]:
+    """The paths of the files of slices in manifests with these names."""
     own = reader_uri(table, data_directory(table)) + "/"
-    for snapshot in (*expired[1:], after):
-        for entry in _removed_entries(table, snapshot):
+    files = set[str]()
+    for name in manifests:
+        for entry in read_manifest_records(table.storage, join(metadata_directory(table), name)):
             path = entry["data_file"]["file_path"]
-            if path.startswith(own) and entry["sequence_number"] > known:
-                yield join(data_directory(table), path.removeprefix(own))
+            if entry["status"] != DELETED and path.startswith(own):
+                files.add(join(data_directory(table), path.removeprefix(own)))
+    return files
 
 
 def _removed_entries(table: HudiTable, snapshot: _Snapshot) -> Iterator[Mapping[str, Any]]:

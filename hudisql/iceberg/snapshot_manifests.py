@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hudisql.iceberg.data_file import Footer, metrics, single_value
+from hudisql.iceberg.data_file import EPOCH_ORDINAL, Footer, metrics, single_value
 from hudisql.iceberg.earlier_manifests import EarlierManifest, file_count
 from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.manifest_files import (
@@ -30,7 +30,6 @@ from hudisql.table.hudi_table import HudiTable
 
 _ENTRIES_OF_A_MANIFEST: Final = 250
 _LEAST_ENTRIES: Final = 100
-_EPOCH_ORDINAL: Final = 719_163  # date(1970, 1, 1).toordinal()
 
 _Entries = Sequence[Mapping[str, Any]]
 
@@ -231,4 +230,4 @@ def _partition_summaries(entries: _Entries, partition: Sequence[PartitionField])
 
 
 def _partition_value(value: Any, kind: str) -> bytes:
-    return single_value(value.toordinal() - _EPOCH_ORDINAL if kind == "date" else value, kind)
+    return single_value(value.toordinal() - EPOCH_ORDINAL if kind == "date" else value, kind)

@@ -125,3 +125,63 @@ def test_of_two_publications_at_once_one_succeeds(
         publication.publish(find_table(session.context, NAME).listed_once())
     assert check_history(path, rows) == list(rows)
     check_shown(session, NAME, path)
+
+
+@pytest.mark.soak
+def test_files_of_slices_go_with_the_snapshots_around_one_that_is_undone(session: Any) -> None:
+    name, rows = "oracle.undone", dict[int, list[str]]()
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, n INT) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hudisql.iceberg.sync' = 'true')"
+    )
+    path = str(session.context.metastore.get_table("oracle", "undone").location.removeprefix("file:"))
+
+    def run(*statements: str) -> None:
+        for statement in statements:
+            session.sql(statement)
+            rows[metadata_of(path)["current-snapshot-id"]] = hudisql_rows(session, name)
+
+    run(
+        f"INSERT INTO {name} VALUES (1, 0), (2, 0)",
+        *(f"UPDATE {name} SET n = {n} WHERE id = 1" for n in (1, 2)),
+    )
+    [newest, *_] = session.sql(f"CALL show_commits(table => '{name}')").rows
+    run(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest.commit_time}')")
+    assert check_history(path, rows) == [*list(rows)[:2], list(rows)[3]]
+    for n in (3, 4):
+        run(
+            f"UPDATE {name} SET n = {n} WHERE id = 1",
+            f"CALL run_compaction(op => 'scheduleandexecute', table => '{name}', "
+            "options => 'hoodie.compact.inline.max.delta.commits=1')",
+        )
+    run(f"CALL run_clean(table => '{name}', retain_commits => 1)")
+    assert set(check_history(path, rows)).isdisjoint(list(rows)[:4])
+    session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.soak
+def test_commits_that_are_archived_around_a_savepoint_are_published(session: Any) -> None:
+    name = "oracle.savepoint"
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} USING hudi PARTITIONED BY (p) TBLPROPERTIES (primaryKey = 'id') "
+        "AS SELECT id, 0 AS n, id AS p FROM range(2)"
+    )
+    path = str(session.context.metastore.get_table("oracle", "savepoint").location.removeprefix("file:"))
+    session.sql(f"CALL sync_iceberg(table => '{name}')")
+    [created] = session.sql(f"CALL show_commits(table => '{name}')").rows
+    session.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{created.commit_time}')")
+    for number in range(5):
+        session.sql(f"UPDATE {name} SET n = {number + 1} WHERE id = {int(number > 0)}")
+    session.sql("SET hoodie.archive.beyond.savepoint = true")
+    session.sql(
+        f"CALL archive_commits(table => '{name}', min_commits => 2, max_commits => 3, retain_commits => 1)"
+    )
+    session.sql("RESET hoodie.archive.beyond.savepoint")
+    commits = [row.commit_time for row in session.sql(f"CALL show_commits(table => '{name}')").rows]
+    assert created.commit_time in commits
+    assert len(commits) < 6
+    session.sql(f"CALL sync_iceberg(table => '{name}')")
+    check_shown(session, name, path)
+    session.sql(f"DROP TABLE {name}")

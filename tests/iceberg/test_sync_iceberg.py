@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,52 @@ def test_partition_columns_inside_of_source_files_are_refused(session: Any, tmp_
         publish(session, "oracle.refused")
     session.sql("CALL rewrite_bootstrap_files(table => 'oracle.refused', only_unsafe => false)")
     check_readers(session, "oracle.refused", ("dt = 'a'",))
+
+
+@pytest.mark.soak
+def test_base_files_with_other_partition_values_than_their_directory_are_refused(session: Any) -> None:
+    name = "oracle.empty_text"
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, dt STRING, n INT) USING hudi PARTITIONED BY (dt, n) "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    long = "x" * 80
+    session.sql(f"INSERT INTO {name} VALUES (2, NULL, 1), (3, '{long}', -7), (4, 'é/ü', NULL)")
+    check_readers(session, name, ("dt IS NULL", f"dt = '{long}'", "n < 0"))
+    session.sql(f"INSERT INTO {name} VALUES (1, '', 1)")
+    with pytest.raises(UnsupportedTableError, match="dt has other values than None, that of its directory"):
+        publish(session, name)
+    session.sql(f"CALL run_clustering(table => '{name}')")
+    check_readers(session, name, ("dt IS NULL", "dt = ''"))
+    session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.soak
+def test_a_copy_of_a_table_is_published_with_its_own_files_alone(session: Any, tmp_path: Path) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        "CREATE TABLE oracle.original (id INT, n INT) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor')"
+    )
+    session.sql("INSERT INTO oracle.original VALUES (1, 0), (2, 0)")
+    for number in (1, 2):
+        session.sql(f"UPDATE oracle.original SET n = {number} WHERE id = 1")
+        first = check_readers(session, "oracle.original")
+    path = Path(first["metadata_file"].removeprefix("file:")).parents[3]
+    copy = tmp_path / "copy"
+    shutil.copytree(path, copy)
+    session.sql(f"CREATE TABLE oracle.copy USING hudi LOCATION '{copy}'")
+    session.sql("DROP TABLE oracle.original PURGE")
+    published = check_readers(session, "oracle.copy")
+    assert published["result"] == "published"
+    assert not path.exists()
+    metadata = metadata_of(str(copy))
+    rows = {metadata["current-snapshot-id"]: hudisql_rows(session, "oracle.copy")}
+    assert len(check_history(str(copy), rows)) == 1
+    session.sql("UPDATE oracle.copy SET n = 3 WHERE id = 2")
+    check_readers(session, "oracle.copy")
+    session.sql("DROP TABLE oracle.copy")
 
 
 def test_a_changed_source_is_refused(session: Any, tmp_path: Path) -> None:

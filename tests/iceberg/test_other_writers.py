@@ -1,0 +1,96 @@
+"""Commits, cleans and compactions of Apache Hudi itself between two publications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.iceberg.readers import check_history, check_readers, hudisql_rows, metadata_of
+from tests.oracle.client import HudiOracle
+from tests.oracle.newer_tables import NewerTable
+from tests.oracle.shapes import Shape, call_bootstrap, noted_rows
+from tests.oracle.sources import sample_rows, write_source
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
+
+SERVICES = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.cleaner.commits.retained": "1",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
+COMPACTION = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+Upsert = Callable[[pa.Table, Mapping[str, str]], None]
+
+
+def _shape(name: str, table_type: str) -> Shape:
+    days = {"dt": lambda n: f"2024-03-0{n % 3 + 1}"}
+    return Shape(name, rows=60, table_type=table_type, partition_columns=days)
+
+
+def _check_changes(session: Any, name: str, path: str, shape: Shape, upsert: Upsert) -> None:
+    """Publish between writes of both, sometimes after several; both readers read all kept snapshots."""
+    rows: dict[int, list[str]] = {}
+    services = SERVICES | (COMPACTION if shape.table_type == "MERGE_ON_READ" else {})
+
+    def check() -> None:
+        published = check_readers(session, name)
+        rows[metadata_of(path)["current-snapshot-id"]] = hudisql_rows(session, name)
+        if published["result"] == "published":
+            check_history(path, rows)
+
+    check()
+    for number in range(3):
+        for start in (number * 3, 30):
+            upsert(_rows(shape, start, start + 4, f"theirs {number}"), services)
+        if number != 1:
+            check()
+        session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq = {number + 4}")
+        if number != 2:
+            check()
+    upsert(_rows(shape, 0, 60, "last"), services)
+    check()
+
+
+def _rows(shape: Shape, start: int, stop: int, note: str) -> pa.Table:
+    """Rows without the lists, which Hudi writes in a layout that is not published."""
+    return noted_rows(shape, start, stop, note).drop_columns(["labels"])
+
+
+@TYPES
+def test_readers_follow_hudi_015(
+    session: Any, oracle_015: HudiOracle, tmp_path: Path, table_type: str
+) -> None:
+    shape, path = _shape("followed", table_type), str(tmp_path / "table")
+    rows = sample_rows(0, 60).drop_columns(["labels"])
+    source = write_source(tmp_path / "source", rows, shape.partition_path, files=1)
+    given = {"source": str(source), "record_key": "id", "precombine": "seq", "table_type": table_type}
+    call_bootstrap(session, {"table": "oracle.followed", "target_path": path, **given})
+
+    def upsert(rows: pa.Table, options: Mapping[str, str]) -> None:
+        oracle_015.upsert(rows, path, {**shape.write_options(), **options})
+
+    _check_changes(session, "oracle.followed", path, shape, upsert)
+    session.sql("DROP TABLE oracle.followed")
+
+
+@TYPES
+def test_readers_follow_hudi_12(
+    session: Any, oracle_120: HudiOracle, tmp_path: Path, table_type: str
+) -> None:
+    shape, path, name = _shape("followed_9", table_type), str(tmp_path / "table"), "oracle.followed_9"
+    table = NewerTable(oracle_120, session, path, name, shape)
+
+    def upsert(rows: pa.Table, options: Mapping[str, str]) -> None:
+        oracle_120.upsert(rows, path, table.options(options))
+
+    upsert(_rows(shape, 0, 60, "first"), {})
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    _check_changes(session, name, path, shape, upsert)
+    session.sql(f"DROP TABLE {name}")
