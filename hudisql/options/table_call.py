@@ -151,15 +151,15 @@ class TableCall:
     def publish(self, metastore: MetastoreClient | None = None) -> None:
         """Publish the table as an Iceberg table if the settings say so (`hudisql.iceberg.sync`).
 
-        A failure is a warning: the commit stands, and the next publication brings all up to date. Raises
-        SettingsError.
+        A failure is a warning, also of a setting that is neither true nor false: the commit stands, and the
+        next publication brings all up to date.
         """
-        if not self.config.get(ICEBERG_SYNC):
-            return
         from hudisql.options.iceberg_sync import failure_text, publish_table
 
-        client = None if self.entry is None else metastore or self.context.metastore
         try:
+            if not self.config.get(ICEBERG_SYNC):
+                return
+            client = None if self.entry is None else metastore or self.context.metastore
             publish_table(client, self.table, self.entry, self.concurrency())
         except Exception as error:
             label = "" if self.entry is None else self.entry.full_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,31 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
     check_shown(session, "oracle.fails", path)
     assert publish(session, "oracle.fails")["rows"] == 3
     session.sql("DROP TABLE oracle.fails")
+
+
+def test_settings_that_are_no_flag_and_missing_manifests_are_warnings(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(type(session.context.console), "warning", lambda _, text: warnings.append(text))
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        "CREATE TABLE oracle.wrong USING hudi TBLPROPERTIES (primaryKey = 'id', "
+        "'hudisql.iceberg.sync' = 'true') AS SELECT 1L AS id, 'a' AS name"
+    )
+    for manifest in Path(path_of(session, "wrong"), ".hoodie/iceberg/metadata").glob("*-m0.avro"):
+        manifest.unlink()
+    session.sql("UPDATE oracle.wrong SET name = 'b'")
+    assert "m0.avro of the Iceberg table is missing (delete the table's directory" in warnings.pop()
+    entry = session.context.metastore.get_table("oracle", "wrong")
+    parameters = {**entry.parameters, "hudisql.iceberg.sync": "maybe"}
+    session.context.metastore.alter_table(replace(entry, parameters=parameters))
+    session.sql("UPDATE oracle.wrong SET name = 'c'")
+    [warning] = warnings
+    assert "does not show it yet: hudisql.iceberg.sync must be true or false, not 'maybe'" in warning
+    assert "CALL sync_iceberg(table => 'oracle.wrong')" in warning
+    assert session.sql("CALL run_clustering(table => 'oracle.wrong')").rows
+    session.sql("DROP TABLE oracle.wrong")
 
 
 def path_of(session: Any, name: str) -> str:
