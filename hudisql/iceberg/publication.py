@@ -46,7 +46,12 @@ from hudisql.iceberg.metadata_files import (
     write_hint,
 )
 from hudisql.iceberg.published_files import FileKind, TableFiles, read_checked_footers, table_files
-from hudisql.iceberg.published_state import PublishedState, changed_partitions, state_of
+from hudisql.iceberg.published_state import (
+    PublishedState,
+    changed_partitions,
+    state_of,
+    tell_apart_by_values,
+)
 from hudisql.iceberg.snapshot_history import delete_expired, history_of, kept_snapshots, latest_clean
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
@@ -56,7 +61,7 @@ from hudisql.iceberg.snapshot_manifests import (
     write_manifests,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
 
 _DATA_FILES: Final = "total-data-files"
 _DELETE_FILES: Final = "total-delete-files"
@@ -100,6 +105,10 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
         write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
     partitions = None if changed is None else [partition_of(table, path) for path in sorted(changed)]
+    if partitions is None or not tell_apart_by_values(table, partitions):
+        partitions = None
+        if not tell_apart_by_values(table, list_partitions(table)):
+            now = now.of_same_values()
     snapshot = _plan_snapshot(table, last, now, partitions, dry_run=dry_run)
     if not snapshot.is_new:
         if not dry_run:

@@ -213,7 +213,9 @@ def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> li
 
 
 def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Footer) -> str | None:
-    """A problem if readers may take another value of a partition column than the directory's from the file."""
+    """A problem if readers may take a value of a partition column from the file that differs from the
+    directory's.
+    """
     paths = [footer.leaf(leaf).path for leaf in range(footer.metadata.num_columns)]
     for column, value in zip(table.partition_columns, file.values, strict=True):
         if column.name not in paths:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hudisql.format import table_properties as keys
+from hudisql.format.paths.partition_path import escape_partition_value, split_partition_path
 from hudisql.format.timeline.instant import COMMIT_ACTIONS
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions.listed_partitions import TablePartition, reads_escaped
 from hudisql.table.timeline.changed_partitions import partitions_of_commits
 
 # Properties that change while the rows that readers get stay.
@@ -34,6 +37,10 @@ class PublishedState:
     completed: tuple[str, ...]
     pending: tuple[str, ...]
     columns: str
+
+    def of_same_values(self) -> PublishedState:
+        """The state of a table whose directories may have the same values: the next one looks at them all."""
+        return replace(self, columns="")
 
     @property
     def instant(self) -> str:
@@ -64,6 +71,25 @@ def state_from(text: str) -> PublishedState | None:
         return PublishedState(tuple(completed), tuple(pending), str(columns))
     except (ValueError, TypeError):
         return None
+
+
+def tell_apart_by_values(table: HudiTable, partitions: Iterable[TablePartition]) -> bool:
+    """True if the directories have the names that writers give them, so that no two have the same values.
+
+    False for `month=01` of an int column: a writer that does not know it makes `month=1`.
+    """
+    names, is_escaped = [column.name for column in table.partition_columns], reads_escaped(table)
+    for partition in partitions:
+        texts = split_partition_path(partition.path, names, url_encode=False)
+        for text, value in zip(texts, partition.values, strict=True):
+            if text is not None and text != _text_of(value, is_escaped=is_escaped) and "/" not in text:
+                return False
+    return True
+
+
+def _text_of(value: object, *, is_escaped: bool) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return escape_partition_value(text) if is_escaped else text
 
 
 def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedState) -> frozenset[str] | None:

@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.iceberg.readers import check_history, check_readers, hudisql_rows, metadata_of
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.iceberg.readers import check_history, check_readers, duckdb_dicts, hudisql_rows, metadata_of
 from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import our_rows
 from tests.oracle.newer_tables import NewerTable
 from tests.oracle.shapes import Shape, call_bootstrap, noted_rows
 from tests.oracle.sources import sample_rows, write_source
@@ -94,3 +97,31 @@ def test_readers_follow_hudi_12(
     session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     _check_changes(session, name, path, shape, upsert)
     session.sql(f"DROP TABLE {name}")
+
+
+def test_two_directories_of_one_value_are_both_published(
+    session: Any, oracle_015: HudiOracle, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "table")
+    source = write_source(tmp_path / "source", _plain(0, 4), lambda _: "month=01")
+    session.sql(
+        f"CALL bootstrap_table(table => 'oracle.one_value', target_path => '{path}', source => '{source}', "
+        "record_key => 'id', precombine => 'seq', partition_by => 'month int', sync => false)"
+    )
+    call = f"CALL sync_iceberg(path => '{path}')"
+    session.sql(call)
+    for start in (10, 20):
+        rows = _plain(start, start + 2).append_column("month", pa.array([1, 1], pa.int32()))
+        options = {**_shape("one_value", "COPY_ON_WRITE").write_options()}
+        options["hoodie.datasource.write.partitionpath.field"] = "month"
+        oracle_015.upsert(rows, path, options)
+        assert (tmp_path / "table/month=1").exists()
+        [published] = session.sql(call).rows
+        found = duckdb_dicts(published.metadata_file, "id FROM {t}")
+        expected = our_rows(open_table(Storage(), path))["id"].to_pylist()
+        assert sorted(row["id"] for row in found) == sorted(expected)
+        assert len(found) == 4 + start // 10 * 2
+
+
+def _plain(start: int, stop: int) -> pa.Table:
+    return sample_rows(start, stop).select(["id", "seq", "note"])
