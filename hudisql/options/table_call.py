@@ -148,8 +148,10 @@ class TableCall:
             entry, client = self.entry, metastore or self.context.metastore
             sync_registered(client, self.table.reopened(), entry.database, entry.name, incremental=True)
 
-    def publish(self, metastore: MetastoreClient | None = None) -> None:
+    def publish(self, metastore: MetastoreClient | None = None) -> bool:
         """Publish the table as an Iceberg table if the settings say so (`hudisql.iceberg.sync`).
+
+        True if this is done and the table has no Iceberg entry, so that it is needless until the next commit.
 
         A failure is a warning, also of a setting that is neither true nor false: the commit stands, and the
         next publication brings all up to date.
@@ -158,12 +160,14 @@ class TableCall:
 
         try:
             if not self.config.get(ICEBERG_SYNC):
-                return
+                return True
             client = None if self.entry is None else metastore or self.context.metastore
-            publish_table(client, self.table, self.entry, self.concurrency())
+            _, followed = publish_table(client, self.table, self.entry, self.concurrency())
         except Exception as error:
             label = "" if self.entry is None else self.entry.full_name
             self.context.console.warning(failure_text(label, self.table.base_path, error))
+            return False
+        return followed is None
 
 
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:

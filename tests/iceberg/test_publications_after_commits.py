@@ -179,6 +179,30 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
     session.sql("DROP TABLE oracle.fails")
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_services_after_a_statement_are_published(session: Any, is_registered: bool) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        "CREATE TABLE oracle.served USING hudi TBLPROPERTIES (primaryKey = 'id', type = 'mor', "
+        "'hoodie.compact.inline' = 'true', 'hoodie.compact.inline.max.delta.commits' = '2', "
+        "'hoodie.cleaner.commits.retained' = '1', 'hudisql.iceberg.sync' = 'true') "
+        "AS SELECT 1L AS id, 0 AS n"
+    )
+    path = path_of(session, "served")
+    if is_registered:
+        session.sql("CALL sync_iceberg(table => 'oracle.served', register => true)")
+    for number in range(5):
+        session.sql(f"UPDATE oracle.served SET n = {number + 1}")
+        if is_registered:
+            entry = session.context.metastore.get_table("oracle", "served_iceberg")
+            assert entry.parameters["metadata_location"] == shown_file(path)
+        check_shown(session, "oracle.served", path)
+    actions = {file.suffix for file in Path(path, ".hoodie").glob("2*")}
+    assert {".commit", ".clean"} <= actions
+    session.sql("DROP TABLE oracle.served")
+
+
 def test_settings_that_are_no_flag_and_missing_manifests_are_warnings(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ def after_commit(
         committed = committed or replace(table, listing=None).reopened()
         _warn_of_dropped_indexes(context, entry, table, committed)
         call = TableCall(context, committed, entry, settings)
-        call.publish()
+        is_published = call.publish()
         fresh = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(
@@ -55,7 +55,7 @@ def after_commit(
             f"{error.message} (CALL hive_sync runs the sync again)"
         )
         return
-    if fresh is not committed:
+    if fresh is not committed and not (is_published and fresh.timeline.commits == committed.timeline.commits):
         call.publish()
     if syncs:
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
