@@ -13,6 +13,7 @@ from hudisql.iceberg import publication, snapshot_manifests
 from tests.iceberg.readers import (
     check_history,
     check_shown,
+    duckdb_rows,
     hudisql_rows,
     metadata_of,
     publish,
@@ -201,6 +202,56 @@ def test_services_after_a_statement_are_published(session: Any, is_registered: b
     actions = {file.suffix for file in Path(path, ".hoodie").glob("2*")}
     assert {".commit", ".clean"} <= actions
     session.sql("DROP TABLE oracle.served")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_what_happens_without_the_property_is_shown_once_it_is_set_again(
+    session: Any, table_type: str
+) -> None:
+    name, rows = "oracle.off_and_on", dict[int, list[str]]()
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} USING hudi PARTITIONED BY (p) TBLPROPERTIES (primaryKey = 'id', "
+        f"type = '{table_type}', 'hudisql.iceberg.sync' = 'true') "
+        "AS SELECT id, 0 AS n, cast(id % 3 AS string) AS p FROM range(9)"
+    )
+    path = path_of(session, "off_and_on")
+
+    def run(*statements: str) -> None:
+        for statement in statements:
+            session.sql(statement)
+            check_shown(session, name, path)
+            rows[metadata_of(path)["current-snapshot-id"]] = hudisql_rows(session, name)
+
+    run(f"UPDATE {name} SET n = 1 WHERE id = 1")
+    [saved] = session.sql(f"CALL show_commits(table => '{name}', limit => 1)").rows
+    for statement in (
+        f"CALL create_savepoint(table => '{name}', commit_time => '{saved.commit_time}')",
+        f"DELETE FROM {name} WHERE p = '2'",
+        f"ALTER TABLE {name} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'false')",
+        f"UPDATE {name} SET n = 7 WHERE id = 0",
+        f"CALL rollback_to_savepoint(table => '{name}', instant_time => '{saved.commit_time}')",
+        f"UPDATE {name} SET n = 8 WHERE id = 3",
+        f"ALTER TABLE {name} DROP PARTITION (p = '1')",
+        f"INSERT INTO {name} VALUES (31, 1, '1')",
+    ):
+        session.sql(statement)
+    run(
+        f"ALTER TABLE {name} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'true')",
+        f"CALL delete_savepoint(table => '{name}', instant_time => '{saved.commit_time}')",
+        f"CALL upgrade_table(table => '{name}', to_version => 'NINE')",
+        f"UPDATE {name} SET n = 9 WHERE id = 5",
+        f"INSERT OVERWRITE {name} PARTITION (p = '0') VALUES (40, 4)",
+        f"CALL downgrade_table(table => '{name}', to_version => 'SIX')",
+        f"TRUNCATE TABLE {name}",
+        f"INSERT INTO {name} VALUES (1, 1, '1')",
+    )
+    file = shown_file(path)
+    kept = [each["snapshot-id"] for each in metadata_of(path)["snapshots"] if each["snapshot-id"] in rows]
+    assert len(kept) > 4
+    assert all(duckdb_rows(file, snapshot=each) == rows[each] for each in kept)
+    session.sql(f"DROP TABLE {name}")
 
 
 def test_settings_that_are_no_flag_and_missing_manifests_are_warnings(
