@@ -34,7 +34,7 @@ STATEMENTS: Mapping[str, str] = {
     "USING hudi PARTITIONED BY (d) TBLPROPERTIES (primaryKey = 'id,big', "
     "'hoodie.index.type' = 'BUCKET', 'hoodie.bucket.index.num.buckets' = '3')",
     "insert": "INSERT INTO lake.buckets SELECT id, 9007199254740993L + id, timestamp_seconds(id), "
-    "cast(id AS DECIMAL(20,2)), concat('d', id % 2) FROM range(0, 60000, 1, 2)",
+    "cast(id AS DECIMAL(20,2)) AS amount, concat('d', id % 2) FROM range(0, 60000, 1, 2)",
     "update": "UPDATE lake.buckets SET amount = amount + 1 WHERE id % 2 = 0",
     "buckets": "SELECT d, count(*), count(DISTINCT _hoodie_file_name), max(big), sum(amount), "
     "max(at) > timestamp_seconds(0) FROM lake.buckets WHERE id < 50000 GROUP BY d ORDER BY d",
