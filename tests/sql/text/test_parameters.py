@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.sql.text.parameters import bind_parameters
+from hudisql.sql.text.parameters import SqlExpression, bind_parameters, used_arguments
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,15 @@ def test_markers_are_replaced_by_literals(text: str, arguments: object, bound: s
 def test_markers_and_values_must_agree(text: str, arguments: object, problem: str) -> None:
     with pytest.raises(InvalidArgumentError, match=problem):
         bind_parameters(text, arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "bound"),
+    [
+        ("SELECT :a", {"a": 1, "unused": object()}, "SELECT (1)"),
+        ("SELECT ?", [1, 2], "SELECT (1)"),
+        ("SELECT ':a' = ?", [SqlExpression("array(1)")], "SELECT ':a' = (array(1))"),
+    ],
+)
+def test_values_without_a_marker_are_left_out_as_by_spark(text: str, arguments: object, bound: str) -> None:
+    assert bind_parameters(text, used_arguments(text, arguments)) == bound  # type: ignore[arg-type]
