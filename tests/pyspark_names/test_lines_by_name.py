@@ -23,6 +23,10 @@ from tests.spark_versions import needs_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 COLUMNS = "id INT, fare DOUBLE, ts INT, city STRING"
+OPTIONS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
 # PySpark 4 has moved the transforms.
 _years = getattr(sf, "partitioning", sf).years
 
@@ -48,12 +52,9 @@ def ids(frame: Any) -> list[int]:
 
 @pytest.fixture
 def copied(installed: Any) -> Iterator[str]:
-    """A new table with the rows of `names.trips`."""
-    installed.sql(
-        "CREATE TABLE names.copied USING hudi PARTITIONED BY (city) "
-        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts') "
-        "AS SELECT id, fare, ts, city FROM names.trips"
-    )
+    """A new table with the rows of `names.trips`, made by `saveAsTable`."""
+    writer = installed.table("names.trips").write.format("hudi").options(**OPTIONS)
+    writer.partitionBy("city").saveAsTable("names.copied")
     yield "names.copied"
     installed.sql("DROP TABLE IF EXISTS names.copied")
 
@@ -87,7 +88,7 @@ def test_tables_are_read_and_changed_by_name(installed: Any, copied: str) -> Non
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         rows=rows,
     )
-    rows.withColumn("id", sf.lit(4)).limit(1).write.insertInto(copied)
+    rows.withColumn("id", sf.lit(4)).limit(1).write.mode("append").saveAsTable(copied)
     # The frame keeps the state that it was made of, as with Hudi's bundle.
     assert ids(trips) == [1, 2]
     found = installed.read.table(copied).where("city = 'oslo'").select("id", "fare")
@@ -99,14 +100,11 @@ def test_tables_are_read_and_changed_by_name(installed: Any, copied: str) -> Non
     assert ids(installed.table(copied)) == [1, 3]
 
 
+@pytest.mark.soak
 def test_a_new_table_is_made_by_its_options_and_changed_by_name(installed: Any) -> None:
-    options = {
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.precombine.field": "ts",
-    }
     twice = installed.createDataFrame([(1, 1.0, 1, "oslo"), (1, 2.0, 2, "oslo")], COLUMNS)
     try:
-        twice.write.format("hudi").options(**options).partitionBy("city").saveAsTable("names.made")
+        twice.write.format("hudi").options(**OPTIONS).partitionBy("city").saveAsTable("names.made")
         # A bulk insert, as Hudi's.
         assert ids(installed.table("names.made")) == [1, 1]
         assert [row.partition for row in installed.sql("SHOW PARTITIONS names.made").collect()] == [
@@ -121,7 +119,7 @@ def test_a_new_table_is_made_by_its_options_and_changed_by_name(installed: Any) 
         more.writeTo("names.made").overwritePartitions()
         more.withColumn("id", sf.lit(7)).writeTo("names.made").append()
         assert ids(installed.table("names.made")) == [1, 1, 2, 7]
-        more.write.mode("overwrite").options(**options).partitionBy("city").saveAsTable("names.made")
+        more.write.mode("overwrite").options(**OPTIONS).partitionBy("city").saveAsTable("names.made")
         assert ids(installed.table("names.made")) == [2]
         with pytest.raises(InvalidArgumentError, match="contradicts the table"):
             more.write.mode("append").partitionBy("ts").saveAsTable("names.made")
