@@ -100,16 +100,24 @@ def spark_sql(spark: SparkSession, text: str) -> DataFrame:
 
 def new_session(spark: SparkSession) -> SparkSession:
     """A session of the same Spark application with its own settings, views and functions."""
-    from pyspark.sql import SparkSession
-
-    return SparkSession(spark.sparkContext, java_session(spark).newSession())
+    return _session_of(spark, java_session(spark).newSession())
 
 
 def clone_session(spark: SparkSession) -> SparkSession:
     """A session that begins with the settings, temporary views and functions of this one."""
+    return _session_of(spark, java_session(spark).cloneSession())
+
+
+def _session_of(spark: SparkSession, own: Any) -> SparkSession:
+    """The Python side of a session of the JVM. `rdd.toDF()` of the user's stays with the session it had."""
+    from pyspark import RDD
     from pyspark.sql import SparkSession
 
-    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+    to_df: Any = vars(RDD).get("toDF")
+    session = SparkSession(spark.sparkContext, own)
+    if to_df is not None:
+        setattr(RDD, "toDF", to_df)  # noqa: B010
+    return session
 
 
 def instantiated_session() -> SparkSession | None:

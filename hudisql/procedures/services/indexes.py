@@ -37,7 +37,7 @@ class IndexArguments(NamedTableArguments):
 class CreateIndexArguments(IndexArguments):
     """Parameters of `create_index`."""
 
-    columns: tuple[str, ...] = parameter(help="all record key columns")
+    indexed_columns: tuple[str, ...] = parameter(help="all record key columns")
     if_not_exists: bool = parameter(False, help="leave an index of this name as it is")
 
 
@@ -143,20 +143,20 @@ def _check_is_record_index(table: HudiTable, name: str, arguments: CreateIndexAr
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 
     known = {each.name.lower() for each in table.schema}
-    unknown = [column for column in arguments.columns if column.lower() not in known]
+    unknown = [column for column in arguments.indexed_columns if column.lower() not in known]
     if unknown:
         raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")
     record_key = ", ".join(table.properties.record_key_fields)
     keys = {column.lower() for column in table.properties.record_key_fields}
-    columns = {column.lower() for column in arguments.columns}
+    columns = {column.lower() for column in arguments.indexed_columns}
     if columns & keys and columns != keys:
         raise InvalidArgumentError(
             f"an index of {name} is of all its record key columns ({record_key}) or of none, not of "
-            f"({', '.join(arguments.columns)})"
+            f"({', '.join(arguments.indexed_columns)})"
         )
     if columns != keys:
         raise UnsupportedStatementError(
-            f"hudisql makes no secondary index of ({', '.join(arguments.columns)})",
+            f"hudisql makes no secondary index of ({', '.join(arguments.indexed_columns)})",
             hint=f"the record index is that of the record key ({record_key})",
         )
     if arguments.index.lower() != RECORD_INDEX:

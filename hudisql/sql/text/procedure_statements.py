@@ -79,7 +79,7 @@ def _create_index(cursor: StatementCursor) -> _Call:
         raise UnsupportedStatementError(
             "CREATE INDEX has no OPTIONS here: a record index has none", hint="leave OPTIONS out"
         )
-    return "create_index", {**arguments, "columns": columns, "if_not_exists": if_not_exists}
+    return "create_index", {**arguments, "indexed_columns": columns, "if_not_exists": if_not_exists}
 
 
 def _drop_index(cursor: StatementCursor) -> _Call:

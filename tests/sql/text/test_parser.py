@@ -83,12 +83,17 @@ def test_call_keeps_order_names_and_namespace() -> None:
         (
             "create index if not exists `record_index` on table db.t (a, `b c`);",
             "create_index",
-            {"table": "`db`.`t`", "index": "record_index", "columns": ("a", "b c"), "if_not_exists": True},
+            {
+                "table": "`db`.`t`",
+                "index": "record_index",
+                "indexed_columns": ("a", "b c"),
+                "if_not_exists": True,
+            },
         ),
         (
             "CREATE INDEX record_index ON t(a)",
             "create_index",
-            {"table": "`t`", "index": "record_index", "columns": ("a",), "if_not_exists": False},
+            {"table": "`t`", "index": "record_index", "indexed_columns": ("a",), "if_not_exists": False},
         ),
         ("DROP INDEX i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": False}),
         ("DROP INDEX IF EXISTS i ON t", "drop_index", {"table": "`t`", "index": "i", "if_exists": True}),
