@@ -13,15 +13,16 @@ from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
 from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
 from hudisql.context import Context
-from hudisql.errors import TableExistsError, UnsupportedStatementError
+from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.pyspark_names.serving import context_of, note_options
 from hudisql.spark.jvm import column_text
-from hudisql.sql.concerned_tables import find_named_entry, find_named_table
+from hudisql.sql.concerned_tables import find_named_entry
 from hudisql.sql.ddl.table_options import PROVIDERS
 from hudisql.sql.named_writes import (
     Rows,
     create_from_frame,
     insert_frame,
+    refuse_deleting_sources,
     with_partitions,
 )
 from hudisql.sql.text.spark_errors import translated_spark_errors
@@ -86,14 +87,20 @@ class ServedWriter(DataFrameWriter):
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
         """As Spark's, by position. Raises HudisqlError for Hudi tables."""
         context = context_of(self._frame)
-        entry = None if context is None else find_named_table(context, tableName)
-        if context is None or entry is None:
+        entry = None if context is None else find_named_entry(context, tableName)
+        replaces = self._mode == "overwrite" if overwrite is None else overwrite
+        if context is None or entry is None or not is_hudi_table(entry):
+            if context is not None and replaces:
+                refuse_deleting_sources(context, entry, "insertInto")
             super().insertInto(tableName, overwrite)
             return
-        if overwrite is not None:
-            self.mode("overwrite" if overwrite else "append")
+        if self._partitions:
+            raise InvalidArgumentError(
+                "insertInto does not take partitionBy: nothing was written",
+                hint=f"leave it out: {entry.full_name} has its partition columns",
+            )
         with translated_spark_errors():
-            rows = Rows.OVERWRITTEN if self._mode == "overwrite" else Rows.ADDED
+            rows = Rows.OVERWRITTEN if replaces else Rows.ADDED
             insert_frame(context, self._frame, entry, self._given, rows, by_name=False)
 
     def saveAsTable(  # noqa: N802
@@ -113,6 +120,10 @@ class ServedWriter(DataFrameWriter):
         context = context_of(self._frame)
         entry = None if context is None else find_named_entry(context, name)
         if context is None or not self._is_hudi(context, entry):
+            if context is not None and entry is not None and self._mode == "overwrite":
+                if is_hudi_table(entry) or self._provider in PROVIDERS:
+                    raise _exists(entry, "a table is not replaced by one of another format: DROP TABLE first")
+                refuse_deleting_sources(context, entry, "saveAsTable")
             super().saveAsTable(name)
             return
         if self._layout is not None:
@@ -223,8 +234,10 @@ class ServedWriterV2(DataFrameWriterV2):
 
     def _insert(self, method: str, rows: Rows) -> None:
         context = context_of(self._frame)
-        entry = None if context is None else find_named_table(context, self._table)
-        if context is None or entry is None:
+        entry = None if context is None else find_named_entry(context, self._table)
+        if context is None or entry is None or not is_hudi_table(entry):
+            if context is not None and rows is not Rows.ADDED:
+                refuse_deleting_sources(context, entry, method)
             getattr(super(), method)()
             return
         with translated_spark_errors():
@@ -234,8 +247,10 @@ class ServedWriterV2(DataFrameWriterV2):
         context = context_of(self._frame)
         if context is None:
             return
-        if self._provider in PROVIDERS or find_named_table(context, self._table) is not None:
+        entry = find_named_entry(context, self._table)
+        if self._provider in PROVIDERS or (entry is not None and is_hudi_table(entry)):
             raise _unsupported(f"writeTo('{self._table}').{what} of a Hudi table", hint)
+        refuse_deleting_sources(context, entry, what)
 
 
 def _names(columns: Sequence[Any]) -> list[str]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import lit
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
@@ -167,6 +169,8 @@ def _bound(spark: SparkSession, text: str, args: Any) -> str:
 
 
 def _value_of(spark: SparkSession, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        value = lit(value)
     return SqlExpression(sql_of_column(spark, value)) if isinstance(value, Column) else value
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.config.hudi_config import COMBINE_BEFORE_INSERT
 from hudisql.errors import InvalidArgumentError
@@ -24,6 +25,7 @@ from hudisql.sql.dataframe.frame_options import (
 from hudisql.sql.dataframe.write_frames import write_frame
 from hudisql.sql.ddl.table_options import PARTITIONS
 from hudisql.sql.dispatch import execute
+from hudisql.sql.query.path_guard import directories_of
 from hudisql.sql.query.target_table import open_hudi_entry
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def insert_frame(
     if rows is Rows.REPLACED and context.setting(COMBINE_BEFORE_INSERT.name, "") == "":
         # As the bulk insert that makes a table.
         settings.setdefault(COMBINE_BEFORE_INSERT.name, "false")
+    if by_name:
+        _check_complete(frame, entry)
     chosen = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
     view = f"__hudisql_rows_{uuid4().hex[:8]}"
     order = " BY NAME" if by_name else ""
@@ -74,6 +78,28 @@ def insert_frame(
             execute(context, f"{verb} {target}{order} SELECT * FROM {view}")
     finally:
         context.spark.catalog.dropTempView(view)
+
+
+def _check_complete(frame: DataFrame, entry: MetastoreTable) -> None:
+    """Raise InvalidArgumentError if the frame lacks a column, as Spark's writers by name do.
+
+    It would become NULL, in rows that the table has, too.
+    """
+    given = {column.lower() for column in frame.columns}
+    for column in (*entry.columns, *entry.partition_columns):
+        if column.name.lower() not in given and not is_meta_column(column.name):
+            raise InvalidArgumentError(
+                f"the rows have no column {column.name}, which {entry.full_name} has: nothing was written",
+                hint=f"df.withColumn('{column.name}', lit(None)) writes NULL",
+            )
+
+
+def refuse_deleting_sources(context: Context, entry: MetastoreTable | None, method: str) -> None:
+    """Raise SourceProtectedError if overwriting a plain table deletes files of a bootstrap's source.
+
+    Raises MetastoreError.
+    """
+    refuse_touching_sources(context, directories_of(context, entry), f"{method} would delete files")
 
 
 def create_from_frame(context: Context, frame: DataFrame, name: str, options: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -227,6 +228,33 @@ def test_what_a_writer_cannot_do_is_refused_by_name(installed: Any, write: Any, 
     assert ids(installed.table("names.trips")) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (
+            lambda one: one.write.format("parquet").mode("overwrite").saveAsTable("names.trips"),
+            "trips exists",
+        ),
+        (lambda one: one.write.format("hudi").mode("overwrite").saveAsTable("names.plain"), "plain exists"),
+        (lambda one: one.write.partitionBy("id").insertInto("names.trips"), "does not take partitionBy"),
+        (lambda one: one.write.mode("append").saveAsTable("names.trips"), "no column fare"),
+        (lambda one: one.writeTo("names.trips").append(), "no column fare"),
+    ],
+)
+def test_a_write_that_would_take_rows_away_is_refused(installed: Any, write: Any, message: str) -> None:
+    before = installed.table("names.plain").collect()
+    with pytest.raises((TableExistsError, InvalidArgumentError), match=message) as caught:
+        write(installed.sql("SELECT id, 'oslo' AS city, 5 AS ts FROM VALUES (1) AS t(id)"))
+    assert caught.value.hint
+    assert installed.sql("SELECT fare FROM names.trips ORDER BY id").collect() == [(1.5,), (2.5,)]
+    assert installed.table("names.plain").collect() == before
+
+
+def test_an_interval_is_a_parameter(installed: Any) -> None:
+    text, argument = "SELECT :step AS step FROM names.trips LIMIT 1", {"step": timedelta(hours=26)}
+    assert installed.sql(text, argument).head()[0] == timedelta(hours=26)
+
+
 @pytest.mark.soak
 def test_files_of_a_bootstrapped_table_stay_protected(installed: Any, tmp_path: Any) -> None:
     source = tmp_path / "source"
@@ -239,6 +267,19 @@ def test_files_of_a_bootstrapped_table_stay_protected(installed: Any, tmp_path: 
         assert ids(installed.table("names.target")) == [0, 1, 2]
         with pytest.raises(SourceProtectedError):
             installed.sql("INSERT OVERWRITE names.source SELECT 7L")
+        one = installed.range(7, 8)
+        for write in (
+            lambda: one.write.insertInto("names.source", overwrite=True),
+            lambda: one.write.mode("overwrite").insertInto("names.source"),
+            lambda: one.write.mode("overwrite").saveAsTable("names.source"),
+            lambda: one.writeTo("names.source").overwritePartitions(),
+            lambda: one.writeTo("names.source").using("parquet").createOrReplace(),
+            lambda: one.writeTo("names.source").overwrite(sf.lit(True)),
+        ):
+            with pytest.raises(SourceProtectedError, match="would delete files"):
+                write()
+        one.write.insertInto("names.source")
+        assert ids(installed.table("names.target")) == [0, 1, 2]
     finally:
         installed.sql("DROP TABLE names.target")
         installed.sql("DROP TABLE names.source")

@@ -18,10 +18,12 @@ _NO_COLUMNS = {
     "__hudisql_source_",
     "__hudisql_refresh_",
     "__hudisql_values_",
+    "__hudisql_rows_",
     "__hudisql_[0-9a-f]{8}_of_",
     "_hudisql_known",
+    "_hudisql_serving",
 }
-"""What the names of temporary views begin with, and an attribute of Python objects."""
+"""What the names of temporary views begin with, and attributes of Python objects."""
 
 
 def test_no_column_of_a_table_has_an_internal_name() -> None:

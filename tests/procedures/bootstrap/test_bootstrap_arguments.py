@@ -55,7 +55,7 @@ def _request(**named: object) -> BootstrapRequest:
 
 def test_every_parameter_is_part_of_the_request_or_of_the_call() -> None:
     names = {each.name for each in parameters_of(BootstrapTableArguments)}
-    assert names == {*_CHANGED, "source_table", *_OF_THE_CALL}
+    assert names == {*_CHANGED, "source_table", "indexes", *_OF_THE_CALL}
 
 
 @pytest.mark.parametrize("name", _CHANGED)
@@ -66,6 +66,15 @@ def test_each_parameter_changes_the_request(name: str) -> None:
         field.name for field in fields(before) if getattr(before, field.name) != getattr(after, field.name)
     ]
     assert changed
+
+
+def test_a_record_index_is_for_version_9() -> None:
+    given = {"table": "db.t", "source": "/source", "indexes": "files, Record_Index"}
+    assert _request(**given, table_version=9).with_record_index
+    with pytest.raises(InvalidArgumentError, match="a record index is for tables of version 9"):
+        _request(**given)
+    with pytest.raises(InvalidArgumentError, match="hudisql makes no index 'bloom_filters'"):
+        _request(**{**given, "indexes": "bloom_filters"})
 
 
 def test_a_source_table_is_a_name_of_the_metastore() -> None:
