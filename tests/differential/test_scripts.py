@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 IN_SOAK = (
     "alter_add_columns_mor",
     "alter_add_columns_then_write",
+    "alter_drop_partition",
     "conditions_functions_and_case",
     "conditions_three_valued_logic",
     "ctas_from_hudi_table",

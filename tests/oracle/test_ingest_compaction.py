@@ -17,6 +17,7 @@ from tests.oracle.client import HudiOracle
 pytestmark = [pytest.mark.oracle, pytest.mark.hms, pytest.mark.kafka]
 
 
+@pytest.mark.soak
 def test_hudi_reads_what_was_compacted_without_spark(
     tables: FedTables,  # noqa: F811
     workers: WorkerServer,

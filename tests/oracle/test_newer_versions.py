@@ -82,7 +82,7 @@ def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> Non
     expected[31] = "merged"
 
 
-@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded", "version_8"], in_ci=["hudi"]))
+@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded", "version_8"], in_ci=[]))
 def test_hudi_12_and_hudisql_change_a_table_in_turn(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, origin: str
 ) -> None:

@@ -42,6 +42,7 @@ MERGED = (
 )
 
 
+@pytest.mark.soak
 def test_files_are_shown_as_hudi_shows_them(session: Any, oracle_015: HudiOracle, tmp_path: Path) -> None:
     made, name = bootstrap_shape(session, SHAPE, tmp_path), f"oracle.{SHAPE.name}"
     session.sql(f"UPDATE {name} SET note = 'updated' WHERE seq % 5 = 0")

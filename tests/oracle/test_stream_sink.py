@@ -49,6 +49,7 @@ def _stream(spark: Any, directory: Path, path: str) -> None:
     writer.trigger(availableNow=True).start(path).awaitTermination()
 
 
+@pytest.mark.soak
 def test_hudis_sink_and_ours_do_not_write_the_batches_of_each_other_again(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -297,6 +297,7 @@ def test_a_narrow_filter_asks_for_the_files_that_match(skipped_table: tuple[Any,
         session.sql("RESET hoodie.metadata.enable")
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.hms
 def test_skipped_reads_equal_whole_reads(skipped_table: tuple[Any, str, str]) -> None:

@@ -156,6 +156,7 @@ def test_events_that_are_no_rows_are_kept_apart(session: Any, broker: KafkaBroke
     session.sql(f"CALL drop_ingest(table => '{table}')")
 
 
+@pytest.mark.soak
 def test_a_paused_table_takes_nothing_and_goes_on_later(
     session: Any, broker: KafkaBroker, database: str
 ) -> None:
