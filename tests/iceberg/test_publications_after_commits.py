@@ -145,16 +145,22 @@ def test_a_migrated_table_is_published_under_its_name(session: Any) -> None:
     session.sql("DROP TABLE oracle.moved")
 
 
-def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
-    session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def published_with_warnings(session: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Make a table of one row that is published with each commit; gives the warnings from then on."""
     warnings: list[str] = []
     monkeypatch.setattr(type(session.context.console), "warning", lambda _, text: warnings.append(text))
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql(
-        "CREATE TABLE oracle.fails USING hudi TBLPROPERTIES (primaryKey = 'id', "
+        f"CREATE TABLE {name} USING hudi TBLPROPERTIES (primaryKey = 'id', "
         "'hudisql.iceberg.sync' = 'true') AS SELECT 1L AS id, 'a' AS name"
     )
+    return warnings
+
+
+def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings = published_with_warnings(session, monkeypatch, "oracle.fails")
     path = path_of(session, "fails")
     check_shown(session, "oracle.fails", path)
     shown = shown_file(path)
@@ -257,13 +263,7 @@ def test_what_happens_without_the_property_is_shown_once_it_is_set_again(
 def test_settings_that_are_no_flag_and_missing_manifests_are_warnings(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(type(session.context.console), "warning", lambda _, text: warnings.append(text))
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    session.sql(
-        "CREATE TABLE oracle.wrong USING hudi TBLPROPERTIES (primaryKey = 'id', "
-        "'hudisql.iceberg.sync' = 'true') AS SELECT 1L AS id, 'a' AS name"
-    )
+    warnings = published_with_warnings(session, monkeypatch, "oracle.wrong")
     for manifest in Path(path_of(session, "wrong"), ".hoodie/iceberg/metadata").glob("*-m0.avro"):
         manifest.unlink()
     session.sql("UPDATE oracle.wrong SET name = 'b'")

@@ -67,16 +67,16 @@ def create_metadata_table(
 def table_to_index(call: TableCall) -> Iterator[HudiTable]:
     """The table as it is now, under its lock and without failed writes.
 
-    Raises UnsupportedTableError, TableLockedError, StorageError.
+    Raises UnsupportedTableError, WriteConflictError, TableLockedError, StorageError.
     """
-    from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
+    from hudisql.services.planned_run import prepare_to_plan
+    from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 
     check_writable(call.table, "UPSERT")
     concurrency = call.concurrency()
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = call.table.reopened()
-        yield table.reopened() if roll_back_failed_writes(table, concurrency) else table
+        yield prepare_to_plan(call.table, concurrency)
 
 
 def make_metadata_table(context: Context, table: HudiTable, *, with_record_index: bool) -> NewMetadataTable:

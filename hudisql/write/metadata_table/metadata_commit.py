@@ -57,10 +57,7 @@ from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import (
-    IndexDefinition,
-    read_index_definitions,
-)
+from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_kept_indexes,
