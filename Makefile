@@ -11,7 +11,7 @@ PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 # The demo's data: lineitem of TPC-H as plain parquet, partitioned by year.
 DEMO_SOURCE := demo-warehouse/source
-.PHONY: kerberos kerberos-package dist release-check help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
+.PHONY: kerberos kerberos-package kerberos-system dist release-check help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,7 +46,7 @@ release-check: dist ## what is missing for a release of pyproject's version
 	$(BIN)/python scripts/release_check.py
 
 test: $(STAMP) ## everything that CI runs: lint, types, the wheel, tests, Apache Hudi, Apache Hive
-	$(MAKE) --jobs 2 lint oracles dist
+	$(MAKE) --jobs 2 lint oracles dist kerberos-package
 	$(PYTEST_WORKERS) -m "not soak"
 
 test-unit: $(STAMP) ## the tests without Spark, a metastore, Kafka and oracles, in about a minute
@@ -58,11 +58,14 @@ test-fast: $(STAMP) ## all tests but those with Apache Hudi and Apache Hive
 soak: oracles kerberos-package ## long matrices, crashes at every step (processes killed, disk full), 500 examples of each property (hours)
 	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis"
 
-kerberos: kerberos-package ## logins on a realm of their own: apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
+kerberos: kerberos-package ## logins on a realm of their own, whose programs kerberos-system installs
 	$(PYTEST) tests/kerberos -m kerberos
 
 kerberos-package: $(STAMP)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --constraint requirements.lock 'gssapi'
+	$(BIN)/python scripts/install_kerberos.py package
+
+kerberos-system: ## apt-get install what the tests of Kerberos and LDAP need, as root or by sudo
+	$(PYTHON) scripts/install_kerberos.py system
 
 oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta, Apache Hive 2.3 and Kafka into the user's cache
 	$(BIN)/python scripts/setup_oracles.py

@@ -33,19 +33,25 @@ class SecuredHdfs:
         self.process.wait(timeout=60)
 
 
-def start_secured_hdfs(directory: Path, realm: Realm, protection: str = "authentication") -> SecuredHdfs:
-    """Start the servers; `protection` is that of calls and of blocks. The superuser is hdfs/localhost."""
-    conf = directory / "conf"
-    conf.mkdir(parents=True)
-    superuser, keytab = f"{_SUPERUSER}@{REALM}", str(realm.keytab(_SUPERUSER))
-    realm.keytab("HTTP/localhost")
-    client = {
+def client_settings(protection: str = "authentication") -> Mapping[str, str]:
+    """What the site files of users have; the same for every HDFS of the realm."""
+    superuser = f"{_SUPERUSER}@{REALM}"
+    return {
         "hadoop.security.authentication": "kerberos",
         "hadoop.rpc.protection": protection,
         "dfs.data.transfer.protection": protection,
         "dfs.namenode.kerberos.principal": superuser,
         "dfs.datanode.kerberos.principal": superuser,
     }
+
+
+def start_secured_hdfs(directory: Path, realm: Realm, protection: str = "authentication") -> SecuredHdfs:
+    """Start the servers; `protection` is that of calls and of blocks. The superuser is hdfs/localhost."""
+    conf = directory / "conf"
+    conf.mkdir(parents=True)
+    superuser, keytab = f"{_SUPERUSER}@{REALM}", str(realm.keytab(_SUPERUSER))
+    realm.keytab("HTTP/localhost")
+    client = client_settings(protection)
     server = {
         **client,
         "dfs.namenode.keytab.file": keytab,

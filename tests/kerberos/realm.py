@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
+from scripts.install_kerberos import missing
 from tests.free_port import find_free_port
 
 REALM = "EXAMPLE.TEST"
-PACKAGES = "krb5-kdc krb5-admin-server krb5-user libkrb5-dev"
 _START_SECONDS = 20.0
 
 _KRB5 = """[libdefaults]
@@ -102,9 +102,18 @@ class Realm:
         run_program(self.directory, program, *arguments)
 
 
+def missing_for_kerberos() -> str | None:
+    """What this machine lacks for these tests, and how to install it; None if nothing."""
+    if programs := missing(["krb5kdc", "kadmin.local", "kinit"]):
+        return f"{', '.join(programs)} is missing: make kerberos-system kerberos-package"
+    if find_spec("gssapi") is None:
+        return "the package gssapi is missing: make kerberos-package"
+    return None
+
+
 def start_realm(directory: Path) -> Realm:
     """Make the realm's database and start its server; names what to install if MIT Kerberos is missing."""
-    assert shutil.which("krb5kdc", path=_path()), f"krb5kdc is missing: apt-get install {PACKAGES}"
+    assert missing_for_kerberos() is None, missing_for_kerberos()
     directory.mkdir(parents=True, exist_ok=True)
     port = find_free_port()
     names = {"realm": REALM, "directory": directory, "port": port}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,12 +11,11 @@ import pytest
 
 from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError
-from hudisql.java_runtime import find_java_home
 from hudisql.kerberos import KerberosClient, KerberosServer
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
-from scripts.setup_oracles import install_hive
+from tests.kerberos.beeline import run_beeline
 from tests.kerberos.realm import REALM, Realm
 
 pytestmark = [
@@ -55,25 +52,13 @@ def refuse_removed(user: str) -> None:
         raise AuthenticationError(f"the user {user!r} is no longer among the users of this server")
 
 
-def beeline(realm: Realm, cache: Path, url: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        *(f"{find_java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-        "-Djavax.security.auth.useSubjectCredsOnly=false",
-        "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
-        *("-cp", f"{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine", "-u", url),
-        *("--silent=true", "--outputformat=csv2", "-e", STATEMENTS.replace("\n", " ")),
-    ]
-    environment = {**os.environ, **realm.environment(f"FILE:{cache}")}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-
-
 @pytest.mark.parametrize("options", ["", ";saslQop=auth-int", ";saslQop=auth-conf", ";transportMode=http"])
 def test_beeline_logs_in_by_its_principal(
     kerberized: ThriftServer, realm: Realm, ticket: Path, options: str
 ) -> None:
     path = ";httpPath=cliservice" if "http" in options else ""
     url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal=hive/_HOST@{REALM}{options}{path}"
-    done = beeline(realm, ticket, url)
+    done = run_beeline(realm, ticket, url, STATEMENTS)
     lines = done.stdout.split()
     assert "ada" in lines, done.stderr[-3000:]
     assert "4999950000," + "x" * 70000 in lines
@@ -104,10 +89,10 @@ def test_wrong_tickets_are_refused_with_a_reason(
     realm.keytab("other/localhost")
     assert ticket.exists()
     url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal="
-    of_another = beeline(realm, ticket, f"{url}other/localhost@{REALM}")
+    of_another = run_beeline(realm, ticket, f"{url}other/localhost@{REALM}", STATEMENTS)
     assert of_another.returncode
     assert "Error" in of_another.stderr
-    without = beeline(realm, tmp_path / "absent", f"{url}hive/localhost@{REALM}")
+    without = run_beeline(realm, tmp_path / "absent", f"{url}hive/localhost@{REALM}", STATEMENTS)
     assert without.returncode
     assert "ada" not in without.stdout
 
