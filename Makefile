@@ -59,7 +59,7 @@ soak: oracles kerberos-package ## long matrices, crashes at every step (processe
 	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis"
 
 kerberos: kerberos-package ## logins on a realm of their own, whose programs kerberos-system installs
-	$(PYTEST) tests/kerberos -m kerberos
+	$(PYTEST) tests/kerberos tests/server/test_directory_groups.py -m "kerberos or not soak"
 
 kerberos-package: $(STAMP)
 	$(BIN)/python scripts/install_kerberos.py package

@@ -21,6 +21,7 @@ from hudisql.errors import InvalidArgumentError, SettingsError
 if TYPE_CHECKING:
     import ssl
 
+    from hudisql.server.ldap_server import DirectoryGroups, LdapServer
     from hudisql.server.rights.rights_file import RightsFile
     from hudisql.server.thrift_limits import ServerLimits
     from hudisql.server.users import UserChecks
@@ -37,11 +38,35 @@ def serve(
         Path | None, typer.Option("--users", metavar="FILE", help="Users with hashed passwords.")
     ] = None,
     ldap_url: Annotated[
-        str | None, typer.Option("--ldap-url", metavar="URL", help="Users of an LDAP server, ldaps://…")
+        str | None,
+        typer.Option("--ldap-url", metavar="URL", help="Users of an LDAP server, ldaps://…"),
     ] = None,
     ldap_user_dn: Annotated[
         str | None,
         typer.Option("--ldap-user-dn", metavar="DN", help="DN pattern of its users, with {user} in it."),
+    ] = None,
+    ldap_group_dn: Annotated[
+        str | None,
+        typer.Option("--ldap-group-dn", metavar="DN", help="DN pattern of the groups that --rights names."),
+    ] = None,
+    ldap_group_key: Annotated[
+        str,
+        typer.Option(
+            "--ldap-group-key",
+            metavar="NAME",
+            help="Attribute with the members of a group, or memberOf: of a user with the groups.",
+        ),
+    ] = "member",
+    ldap_groups_only: Annotated[
+        bool, typer.Option("--ldap-groups-only", help="Take no passwords of the LDAP server, only groups.")
+    ] = False,
+    ldap_bind_dn: Annotated[
+        str | None,
+        typer.Option("--ldap-bind-dn", metavar="DN", help="Who reads the groups; default: nobody."),
+    ] = None,
+    ldap_bind_password: Annotated[
+        Path | None,
+        typer.Option("--ldap-bind-password-file", metavar="FILE", help="The password of --ldap-bind-dn."),
     ] = None,
     keytab: Annotated[
         Path | None,
@@ -109,8 +134,18 @@ def serve(
         result_bytes=result,
         drain_seconds=drain,
     )
-    checks = _with_kerberos(_user_checks(users, ldap_url, ldap_user_dn), keytab, principal)
-    granted = _rights(rights, checks)
+    if users is not None and ldap_url is not None and not ldap_groups_only:
+        raise SettingsError(
+            "give --users or --ldap-url, not both", hint="with --ldap-groups-only its users may have groups"
+        )
+    directory = _directory(ldap_url, ldap_user_dn)
+    login = (ldap_bind_dn, ldap_bind_password)
+    groups = _directory_groups(directory, ldap_group_dn, ldap_group_key, login)
+    if ldap_groups_only and groups is None:
+        raise SettingsError("--ldap-groups-only needs --ldap-group-dn")
+    passwords = _password_checks(users, None if ldap_groups_only else directory)
+    checks = _with_kerberos(passwords, keytab, principal)
+    granted = _rights(rights, checks, groups)
     tls = _tls_context(tls_certificate, tls_key)
     settings: Settings = context.obj
     settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
@@ -148,15 +183,35 @@ def _run(
     return EXIT_OK if drained else EXIT_FAILED
 
 
-def _user_checks(users: Path | None, ldap_url: str | None, ldap_user_dn: str | None) -> UserChecks | None:
-    from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers, UserChecks
+def _directory(url: str | None, user_dn: str | None) -> LdapServer | None:
+    from hudisql.server.ldap_server import LdapServer
 
-    if users is not None and ldap_url is not None:
-        raise SettingsError("give --users or --ldap-url, not both")
-    if ldap_url is not None:
-        return UserChecks(RememberedUsers(LdapServer(ldap_url, ldap_user_dn or "").check).check)
-    if users is None:
+    return None if url is None else LdapServer(url, user_dn or "")
+
+
+def _directory_groups(
+    directory: LdapServer | None, group_dn: str | None, key: str, login: tuple[str | None, Path | None]
+) -> DirectoryGroups | None:
+    from hudisql.server.ldap_server import DirectoryGroups, DirectoryLogin
+
+    name, password_file = login
+    if (name is None) is not (password_file is None):
+        raise SettingsError("a login to the LDAP server needs --ldap-bind-dn and --ldap-bind-password-file")
+    if group_dn is None:
+        if name is not None:
+            raise SettingsError("--ldap-bind-dn reads groups, and --ldap-group-dn names none")
         return None
+    if directory is None:
+        raise SettingsError("--ldap-group-dn needs --ldap-url and --ldap-user-dn")
+    bound = DirectoryLogin(name, password_file) if name is not None and password_file is not None else None
+    return DirectoryGroups(directory, group_dn, key, bound)
+
+
+def _password_checks(users: Path | None, directory: LdapServer | None) -> UserChecks | None:
+    from hudisql.server.users import PasswordFile, RememberedUsers, UserChecks
+
+    if users is None:
+        return None if directory is None else UserChecks(RememberedUsers(directory.check).check)
     file = PasswordFile(users)
     return UserChecks(RememberedUsers(file.check, file.version).check, file.check_known)
 
@@ -178,17 +233,19 @@ def _with_kerberos(users: UserChecks | None, keytab: Path | None, principal: str
     return replace(users or UserChecks(), kerberos=lambda: KerberosServer(str(keytab), name))
 
 
-def _rights(path: Path | None, users: UserChecks | None) -> RightsFile | None:
+def _rights(path: Path | None, users: UserChecks | None, groups: DirectoryGroups | None) -> RightsFile | None:
     from hudisql.server.rights.rights_file import RightsFile
 
     if path is None:
+        if groups is not None:
+            raise SettingsError("--ldap-group-dn is for the groups that --rights names, which is not given")
         return None
     if users is None:
         raise SettingsError(
             "--rights needs users: without them a client takes any name",
             hint="give --users, --ldap-url or --keytab",
         )
-    return RightsFile(path)
+    return RightsFile(path, None if groups is None else groups.groups_of)
 
 
 def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

@@ -1,4 +1,4 @@
-"""Authentication: users with hashed passwords in a file, or those of an LDAP server.
+"""Authentication: users with hashed passwords in a file, and how users log in.
 
 A line of the file is `name:scrypt$N$r$p$salt$hash`, as `hudisql serve --new-user` prints it. The file is read
 again when it changes. A check takes the same time for unknown users. Passwords are neither stored nor logged:
@@ -12,7 +12,6 @@ import base64
 import hashlib
 import hmac
 import secrets
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -32,7 +31,6 @@ _CONCURRENT_CHECKS: Final = 4
 _REMEMBERED_SECONDS: Final = 300.0
 _MOST_REMEMBERED: Final = 1000
 _SALT_BYTES: Final = 16
-_LDAP_SECONDS: Final = 10
 _HINT: Final = "see docs/serving.md; `hudisql serve --new-user NAME` prints a line"
 
 
@@ -92,50 +90,6 @@ class PasswordFile:
             return self._hashes.value()
         except SettingsError as error:
             raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
-
-
-class LdapServer:
-    """Users of an LDAP server, authenticated by a simple bind; `user_dn` has `{user}` for the name."""
-
-    def __init__(self, url: str, user_dn: str) -> None:
-        """Raises SettingsError without TLS, for a name pattern without `{user}`, or if ldap3 is missing."""
-        if not url.startswith("ldaps://"):
-            raise SettingsError(
-                f"the LDAP server {url} would be sent passwords in the clear", hint="give an ldaps:// URL"
-            )
-        if "{user}" not in user_dn:
-            raise SettingsError(
-                f"the name {user_dn} is the same for all users", hint="as uid={user},ou=people,dc=example"
-            )
-        try:
-            import ldap3
-        except ImportError as error:
-            raise SettingsError("LDAP needs the package ldap3", hint="pip install 'hudisql[ldap]'") from error
-        self._url, self._user_dn = url, user_dn
-        self._strategy = ldap3.SYNC
-
-    def check(self, user: str, password: str) -> None:
-        """Raise AuthenticationError unless the server accepts the user and the password."""
-        import ldap3
-        from ldap3.core.exceptions import LDAPException
-        from ldap3.utils.dn import escape_rdn
-
-        # A bind without a password succeeds anonymously.
-        if not user or not password:
-            raise AuthenticationError("the client gave no user or no password")
-        name = self._user_dn.replace("{user}", escape_rdn(user))
-        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED)
-        server = ldap3.Server(self._url, tls=tls, connect_timeout=_LDAP_SECONDS, get_info=ldap3.NONE)
-        try:
-            connection = ldap3.Connection(
-                server, name, password, client_strategy=self._strategy, receive_timeout=_LDAP_SECONDS
-            )
-            accepted = connection.bind()
-            connection.unbind()
-        except LDAPException as error:
-            raise AuthenticationError(f"the LDAP server {self._url} does not answer: {error}") from error
-        if not accepted:
-            raise AuthenticationError(f"no user {user!r} with this password")
 
 
 class RememberedUsers:

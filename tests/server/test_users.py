@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from hudisql.cli.main import app
 from hudisql.errors import AuthenticationError, SettingsError
-from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers, hash_password
+from hudisql.server.ldap_server import LdapServer
+from hudisql.server.users import PasswordFile, RememberedUsers, hash_password
 from tests.certificates import make_certificate
 
 
@@ -158,15 +159,12 @@ def ldap_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                 context.wrap_socket(accepted, server_side=True) as connection,
             ):
                 request = connection.recv(4096)
-                is_right = b"uid=ada\\,x,ou=people" in request and b"\x80\x06secret" in request
+                is_right = b"uid=ada\\2cx,ou=people" in request and b"\x80\x06secret" in request
                 code = 0 if is_right else 49
-                connection.sendall(
-                    b"\x30\x0c\x02\x01"
-                    + request[4:5]
-                    + b"\x61\x07\x0a\x01"
-                    + bytes([code])
-                    + b"\x04\x00\x04\x00"
-                )
+                # The number of the request, which has two bytes from 128 on.
+                number = request[2 : 4 + request[3]]
+                answer = number + b"\x61\x07\x0a\x01" + bytes([code]) + b"\x04\x00\x04\x00"
+                connection.sendall(b"\x30" + bytes([len(answer)]) + answer)
 
     threading.Thread(target=serve, daemon=True).start()
     yield f"ldaps://localhost:{listener.getsockname()[1]}"

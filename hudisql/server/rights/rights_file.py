@@ -3,14 +3,16 @@
 A line is `user: right scope, right scope, …`: a right is `reader`, `writer` or `admin`, a scope `*` (all),
 `db.*` or `db.table`. The user `*` stands for every user. Each right includes those before it; `admin` is for
 `*` only, since whoever reads by path reads every table. `@group = user, user` declares a group, whose rights
-stand at `@group: …`. `user: proxy other` lets a user act as another one (`hive.server2.proxy.user`), as one
-of a group, or with `*` as everyone but admins. The file is read again when it changes.
+stand at `@group: …`; `ldap:name` among its users stands for those of a group of the LDAP directory. `user:
+proxy other` lets a user act as another one (`hive.server2.proxy.user`), as one of a group, or with `*` as
+everyone but admins. The file is read again when it changes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -22,6 +24,9 @@ from hudisql.server.watched_file import WatchedFile
 EVERYBODY: Final = "*"
 _GROUP: Final = "@"
 _PROXY: Final = "proxy"
+_DIRECTORY: Final = "ldap:"
+GroupsOf = Callable[[str, Collection[str]], Collection[str]]
+"""Those of some groups of a directory that a user is in; raises RightMissingError if it does not answer."""
 _HINT: Final = "write `user: reader sales.*, writer sales.orders`, or `user: admin *`; see docs/serving.md"
 _GRANT: Final = re.compile(r"(?P<right>\S+)\s+(?P<database>\*|[^\s.*]+)(?:\.(?P<table>\*|[^\s.*]+))?")
 
@@ -116,6 +121,8 @@ class _Declared:
     grants: defaultdict[str, list[Grant]] = field(default_factory=lambda: defaultdict(list))
     proxied: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     members: dict[str, frozenset[str]] = field(default_factory=dict)
+    directory_groups: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Of a group of the file those of the directory that belong to it."""
     places: dict[str, str] = field(default_factory=dict)
     """Where a group is first named."""
 
@@ -125,19 +132,32 @@ class _Declared:
         own = () if user == EVERYBODY or user.startswith(_GROUP) else (user,)
         return (EVERYBODY, *groups, *own)
 
+    def rights_of(self, user: str, names: Collection[str]) -> UserRights:
+        """The rights of all these names as those of one user."""
+        return UserRights(user, tuple(grant for name in names for grant in self.grants.get(name, ())))
+
 
 class RightsFile:
     """The rights that a file declares. Raises SettingsError for one that is unreadable or has a bad line."""
 
-    def __init__(self, path: Path) -> None:
-        self._declared = WatchedFile(path, "rights", _parse_rights)
+    def __init__(self, path: Path, groups_of: GroupsOf | None = None) -> None:
+        """`groups_of` asks the directory that `ldap:` in the file stands for."""
+        self._groups_of = groups_of
+
+        def parse(path: Path, text: str) -> _Declared:
+            return _parse_rights(path, text, has_directory=groups_of is not None)
+
+        self._declared = WatchedFile(path, "rights", parse)
 
     def rights_of(self, user: str) -> UserRights:
-        """The rights of a user as the file has them now. Raises RightMissingError if it cannot be read."""
+        """The rights of a user as the file and the directory have them now.
+
+        Raises RightMissingError if one of them cannot be read.
+        """
         declared = self._read()
-        return UserRights(
-            user, tuple(grant for name in declared.names_of(user) for grant in declared.grants.get(name, ()))
-        )
+        rights = declared.rights_of(user, declared.names_of(user))
+        # An admin of the file stays one without the directory.
+        return rights if rights.is_admin else declared.rights_of(user, self._names_of(declared, user))
 
     def require_proxy(self, user: str, other: str) -> None:
         """Raise RightMissingError unless `user` may act as `other`.
@@ -145,12 +165,22 @@ class RightsFile:
         As `hadoop.proxyuser.<user>.users` and `.groups` of Hadoop, but that `*` leaves admins out.
         """
         declared = self._read()
-        allowed = {proxied for name in declared.names_of(user) for proxied in declared.proxied.get(name, ())}
-        named = allowed.intersection(declared.names_of(other)) - {EVERYBODY}
+        names = self._names_of(declared, user)
+        allowed = {proxied for name in names for proxied in declared.proxied.get(name, ())}
+        named = allowed.intersection(self._names_of(declared, other)) - {EVERYBODY}
         if not named and (EVERYBODY not in allowed or self.rights_of(other).is_admin):
             raise RightMissingError(
                 f"user {user!r} may not act as {other!r}: the right 'proxy {other}' is missing"
             )
+
+    def _names_of(self, declared: _Declared, user: str) -> tuple[str, ...]:
+        """Also those of the groups that the directory has the user in."""
+        names = declared.names_of(user)
+        asked = frozenset().union(*declared.directory_groups.values())
+        if not asked or self._groups_of is None or user == EVERYBODY:
+            return names
+        groups = frozenset(self._groups_of(user, asked))
+        return (*names, *(name for name, of in declared.directory_groups.items() if of & groups))
 
     def _read(self) -> _Declared:
         try:
@@ -159,14 +189,14 @@ class RightsFile:
             raise RightMissingError(f"the server cannot read the rights of users: {error.message}") from error
 
 
-def _parse_rights(path: Path, text: str) -> _Declared:
+def _parse_rights(path: Path, text: str, *, has_directory: bool) -> _Declared:
     declared = _Declared()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         place = f"{path}, line {number}"
         if line.lstrip().startswith(_GROUP) and "=" in line:
-            _add_group(declared, place, line)
+            _add_group(declared, place, line, has_directory=has_directory)
             continue
         user, _, scopes = (part.strip() for part in line.partition(":"))
         if not user or not scopes:
@@ -187,9 +217,17 @@ def _add_right(declared: _Declared, place: str, user: str, scope: str) -> None:
     declared.proxied[user].add(proxied.strip())
 
 
-def _add_group(declared: _Declared, place: str, line: str) -> None:
+def _add_group(declared: _Declared, place: str, line: str, *, has_directory: bool) -> None:
     group, _, users = line.strip().partition("=")
     members = frozenset(filter(None, (user.strip() for user in users.split(","))))
+    of_directory = frozenset(user for user in members if user.startswith(_DIRECTORY))
+    if of_directory and not has_directory:
+        raise SettingsError(
+            f"{place}: {min(of_directory)} is a group of a directory, and none is given",
+            hint="give --ldap-url, --ldap-user-dn and --ldap-group-dn",
+        )
+    if _DIRECTORY in of_directory:
+        raise SettingsError(f"{place}: {_DIRECTORY} names no group", hint="write `@analysts = ldap:analysts`")
     if not members or any(user == EVERYBODY or user.startswith(_GROUP) for user in members):
         raise SettingsError(f"{place}: a group has users, not groups", hint="write `@analysts = ada, bo`")
     name = group.strip()
@@ -197,7 +235,10 @@ def _add_group(declared: _Declared, place: str, line: str) -> None:
         raise SettingsError(
             f"{place}: the group {name} is declared twice", hint="write its users in one line"
         )
-    declared.members[name] = members
+    declared.members[name] = members - of_directory
+    if of_directory:
+        names = (member.removeprefix(_DIRECTORY).strip() for member in of_directory)
+        declared.directory_groups[name] = frozenset(names)
 
 
 def _check_groups(declared: _Declared) -> None:
