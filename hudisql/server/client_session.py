@@ -95,7 +95,7 @@ class ClientSession:
                     self.session.sql(self._allowed(f"USE {quote_name(value)}").text)
             elif name and not name.startswith(("hivevar:", "system:", "env:", "metaconf:")):
                 if self.guard is not None:
-                    self.guard.check_setting(self.user, name.removeprefix("hiveconf:"))
+                    self.guard.check_setting(self.user, name.removeprefix("hiveconf:"), login=self.login)
                 try:
                     spark.conf.set(name.removeprefix("hiveconf:"), value)
                 except Exception as error:

@@ -11,6 +11,7 @@ import base64
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from hudisql.errors import AuthenticationError, ProtocolError
 from hudisql.kerberos import KerberosError, KerberosServer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hudisql.server.users import UserChecks
 
 _LONGEST_HEAD: Final = 16 << 10
+_DO_AS: Final = "doas"
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
@@ -35,7 +37,10 @@ class HttpTransport:
         received: SocketSource,
         limits: ServerLimits,
         users: UserChecks | None,
+        *,
+        takes_proxies: bool = False,
     ) -> None:
+        """With `takes_proxies` a request may name the user to act as, by `doAs`."""
         self._socket = connection
         self._received = received
         self._limits = limits
@@ -44,6 +49,8 @@ class HttpTransport:
         self.has_ticket = False
         self.source = BodySource(b"")
         self.user: str | None = None
+        self.proxied: str | None = None
+        self._takes_proxies = takes_proxies
 
     def wait_for_message(self, seconds: float) -> None:
         """Wait for a request and read its body.
@@ -81,8 +88,12 @@ class HttpTransport:
         method, _, rest = request.partition(" ")
         if method != "POST" or not rest.endswith(("HTTP/1.1", "HTTP/1.0")):
             self._refuse(405, "Thrift's messages come by POST")
-        if "doas=" in rest.lower():
-            self._refuse(403, "nobody can act as another user here")
+        try:
+            self.proxied = proxied_user(rest.rpartition(" ")[0])
+        except ValueError as error:
+            self._refuse(403, str(error))
+        if self.proxied is not None and not self._takes_proxies:
+            self._refuse(403, "nobody can act as another user here: the server runs without --rights")
         pairs = (line.partition(":") for line in lines if line)
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
@@ -134,6 +145,21 @@ class HttpTransport:
         negotiate = ("Negotiate",) if users is not None and users.kerberos is not None else ()
         basic = ('Basic realm="hudisql"',) if users is None or users.password is not None else ()
         return (*negotiate, *basic)
+
+
+def proxied_user(target: str) -> str | None:
+    """The user of `doAs=user` in the target of a request, as Apache Knox and Hive write it; None without.
+
+    Raises ValueError for a target that may be meant to name another user, and does not name one.
+    """
+    pairs = [pair.partition("=") for pair in target.partition("?")[2].split("&")]
+    users = [unquote(value, errors="strict") for name, _, value in pairs if unquote(name).lower() == _DO_AS]
+    if len(users) == 1 and users[0]:
+        return users[0]
+    # A gateway must not act as itself by mistake.
+    if _DO_AS in unquote(unquote(target)).lower():
+        raise ValueError("the user to act as is not named by one doAs=user behind the question mark")
+    return None
 
 
 def _head(status: int, words: str, length: int, kind: str, authenticate: tuple[str, ...] = ()) -> bytes:

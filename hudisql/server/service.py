@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import HudisqlError, InvalidHandleError, ServerBusyError, StatementCancelledError
+from hudisql.errors import (
+    HudisqlError,
+    InvalidHandleError,
+    RightMissingError,
+    ServerBusyError,
+    StatementCancelledError,
+)
 from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
@@ -84,6 +90,7 @@ class Caller:
         """`is_gone` says whether the client has disconnected, which cancels a statement that it waits for."""
         self.user = user
         self.has_ticket = False
+        self.proxied: str | None = None
         self.is_gone = is_gone
         self.sessions: list[ClientSession] = []
 
@@ -217,13 +224,20 @@ class CliService:
         """
         # With a prefix (`set:hiveconf:`) or, from the JDBC driver, without one.
         names = [key for key in given if key.endswith(_PROXY_USER)]
-        users = {given.pop(name) for name in names} - {caller.user, ""}
-        if not users:
+        users = {given.pop(name) for name in names}
+        if caller.proxied is not None:
+            users.add(caller.proxied)
+        if users <= {caller.user}:
             return None
-        if self._guard is None or caller.user is None or len(users) > 1:
+        if self._guard is None or caller.user is None:
             raise ServerBusyError(
                 "nobody can act as another user here: the server runs without --rights",
                 hint=f"leave out {_PROXY_USER}",
+            )
+        if len(users) > 1 or "" in users:
+            raise RightMissingError(
+                f"user {caller.user!r} may not act as several users, or one without a name",
+                hint=f"give one {_PROXY_USER}, or doAs, with a name",
             )
         (user,) = users
         self._guard.require_proxy(caller.user, user)
@@ -284,7 +298,11 @@ class CliService:
         session = self._session_of(caller, request)
         operation = session.add(Operation(kind))
         try:
-            rights = ALL_RIGHTS if self._guard is None else self._guard.rights_of(session.user)
+            rights = (
+                ALL_RIGHTS
+                if self._guard is None
+                else self._guard.rights_of(session.user, login=session.login)
+            )
             operation.finish(pages_of_table(*question(session.session, request, rights)))
         except BaseException:
             session.close_operation(operation)
@@ -388,7 +406,7 @@ class CliService:
             session = self._sessions.get(identifier[0])
         if session is None or not hmac.compare_digest(session.secret, identifier[1]):
             raise InvalidHandleError("the session is not open", hint="connect again")
-        if caller.user is not None and caller.user != session.login:
+        if not _owns(caller, session):
             raise InvalidHandleError("the session is another user's", hint="connect again")
         session.last_used = time.monotonic()
         return session
@@ -399,9 +417,14 @@ class CliService:
             operation = session.operation(guid)
             if operation is None or not hmac.compare_digest(operation.secret, secret):
                 continue
-            if caller.user is None or caller.user == session.login:
+            if _owns(caller, session):
                 return session, operation
         raise InvalidHandleError("the statement is not open", hint="run it again")
+
+
+def _owns(caller: Caller, session: ClientSession) -> bool:
+    """True if the caller opened the session, and for the user that it acts as."""
+    return caller.user in (None, session.login) and caller.proxied in (None, session.user)
 
 
 def _wait_for(caller: Caller, session: ClientSession, operation: Operation) -> None:

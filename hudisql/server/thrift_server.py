@@ -68,6 +68,7 @@ class ThriftServer:
         self._limits = limits
         self._console = console
         self._users = users
+        self._takes_proxies = rights is not None
         self._tls = tls
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -169,7 +170,7 @@ class ThriftServer:
                     # The first page of the result is read and empty.
                     self._connections.discard(connection)
                     self._connections.add(opened)
-            transport = open_transport(opened, self._limits, self._users)
+            transport = open_transport(opened, self._limits, self._users, takes_proxies=self._takes_proxies)
             caller = Caller(transport.user, lambda: _has_left(opened))
             self._converse(transport, caller)
         except (ProtocolError, AuthenticationError) as error:
@@ -196,6 +197,7 @@ class ThriftServer:
                     continue
                 raise
             caller.user, caller.has_ticket = transport.user, transport.has_ticket
+            caller.proxied = transport.proxied
             message = thrift.read_message(transport.source, self._limits.message_bytes)
             with self._lock:
                 self._answering += 1
@@ -267,7 +269,11 @@ def _peer(connection: socket.socket) -> str:
 
 
 def open_transport(
-    connection: socket.socket, limits: ServerLimits, users: UserChecks | None
+    connection: socket.socket,
+    limits: ServerLimits,
+    users: UserChecks | None,
+    *,
+    takes_proxies: bool = False,
 ) -> Transport | HttpTransport:
     """Detect the transport of a client and authenticate its user.
 
@@ -278,7 +284,7 @@ def open_transport(
     transport = Transport(connection, source, limits)
     first = source.wait_for_byte(limits.handshake_seconds)
     if first == _HTTP:
-        return HttpTransport(connection, source, limits, users)
+        return HttpTransport(connection, source, limits, users, takes_proxies=takes_proxies)
     source.begin(limits.handshake_seconds)
     if first == START:
         transport.log_in(shake_hands(connection, source, users))

@@ -114,6 +114,8 @@ class Transport:
     """Messages of one binary connection, framed or not, signed or encrypted or neither."""
 
     keeps_sessions: Final = False
+    proxied: Final[str | None] = None
+    """The user to act as comes with a session's settings, unlike over HTTP."""
 
     def __init__(self, connection: socket.socket, source: SocketSource, limits: ServerLimits) -> None:
         self._socket = connection

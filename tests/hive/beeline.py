@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
+
+from hudisql.java_runtime import find_java_home
+from scripts.setup_oracles import install_hive
 
 
 class HiveError(AssertionError):
@@ -86,3 +89,20 @@ def start_beeline(command: Sequence[str], directory: Path) -> Beeline:
 
     threading.Thread(target=pump, daemon=True).start()
     return Beeline(process, log, lines)
+
+
+def run_beeline(
+    url: str,
+    statements: str,
+    *options: str,
+    java_options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Beeline as a command that runs statements, each ended by a semicolon; rows are CSV."""
+    command = [
+        *(f"{find_java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        *java_options,
+        *("-cp", f"{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine", "-u", url, *options),
+        *("--silent=true", "--outputformat=csv2", "-e", statements.replace("\n", " ")),
+    ]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)

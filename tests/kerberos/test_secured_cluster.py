@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kerberos.beeline import run_beeline
+from tests.kerberos.beeline import run_with_ticket
 from tests.kerberos.hdfs import SecuredHdfs, client_settings, start_secured_hdfs
 from tests.kerberos.metastore import SecuredMetastore, start_secured_metastore
 from tests.kerberos.realm import REALM, Realm, missing_for_kerberos
@@ -113,7 +113,7 @@ def test_beeline_bootstraps_merges_and_reads_on_a_kerberized_cluster(
     realm.kinit("ada", ticket)
     with serving(realm, metastore, tmp_path) as port:
         url = f"jdbc:hive2://localhost:{port}/default;principal=hive/_HOST@{REALM};saslQop=auth-conf"
-        done = run_beeline(realm, ticket, url, BOOTSTRAP.format(uri=hdfs.uri))
+        done = run_with_ticket(realm, ticket, url, BOOTSTRAP.format(uri=hdfs.uri))
         assert done.returncode == 0, done.stdout + done.stderr
         rows = [line for line in done.stdout.split() if line.startswith("ada/")]
         assert sorted(rows) == ["ada/1/a/true", "ada/2/B/true", "ada/3/c/true"]

@@ -15,7 +15,7 @@ from hudisql.kerberos import KerberosClient, KerberosServer
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
-from tests.kerberos.beeline import run_beeline
+from tests.kerberos.beeline import run_with_ticket
 from tests.kerberos.realm import REALM, Realm
 
 pytestmark = [
@@ -58,7 +58,7 @@ def test_beeline_logs_in_by_its_principal(
 ) -> None:
     path = ";httpPath=cliservice" if "http" in options else ""
     url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal=hive/_HOST@{REALM}{options}{path}"
-    done = run_beeline(realm, ticket, url, STATEMENTS)
+    done = run_with_ticket(realm, ticket, url, STATEMENTS)
     lines = done.stdout.split()
     assert "ada" in lines, done.stderr[-3000:]
     assert "4999950000," + "x" * 70000 in lines
@@ -89,10 +89,10 @@ def test_wrong_tickets_are_refused_with_a_reason(
     realm.keytab("other/localhost")
     assert ticket.exists()
     url = f"jdbc:hive2://localhost:{kerberized.port}/default;principal="
-    of_another = run_beeline(realm, ticket, f"{url}other/localhost@{REALM}", STATEMENTS)
+    of_another = run_with_ticket(realm, ticket, f"{url}other/localhost@{REALM}", STATEMENTS)
     assert of_another.returncode
     assert "Error" in of_another.stderr
-    without = run_beeline(realm, tmp_path / "absent", f"{url}hive/localhost@{REALM}", STATEMENTS)
+    without = run_with_ticket(realm, tmp_path / "absent", f"{url}hive/localhost@{REALM}", STATEMENTS)
     assert without.returncode
     assert "ada" not in without.stdout
 

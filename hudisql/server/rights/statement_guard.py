@@ -28,8 +28,13 @@ class StatementGuard:
         self._file = file
         self._log = log
 
-    def rights_of(self, user: str) -> UserRights:
-        """The rights of a user now. Raises RightMissingError if their file cannot be read."""
+    def rights_of(self, user: str, *, login: str) -> UserRights:
+        """The rights of a user now.
+
+        Raises RightMissingError if their file cannot be read, or `login` may no longer act as the user.
+        """
+        if login != user:
+            self._file.require_proxy(login, user)
         return self._file.rights_of(user)
 
     def require_proxy(self, login: str, user: str) -> None:
@@ -50,7 +55,7 @@ class StatementGuard:
         """
         shown = _one_line(user if login == user else f"{user} by {login}")
         try:
-            allowed = self._allowed(session, user, statement)
+            allowed = self._allowed(session, self.rights_of(user, login=login), statement)
         except RightMissingError as error:
             self._log(f"refused {shown}: {_one_line(statement)} ({_one_line(error.message)})")
             raise
@@ -60,14 +65,13 @@ class StatementGuard:
         self._log(f"allowed {shown}: {_one_line(allowed.text)}")
         return allowed
 
-    def check_setting(self, user: str, name: str) -> None:
+    def check_setting(self, user: str, name: str, *, login: str) -> None:
         """Raise RightMissingError unless the user may change a setting of the session."""
-        rights = self.rights_of(user)
+        rights = self.rights_of(user, login=login)
         if not rights.is_admin and not is_harmless_setting(name):
             raise rights.refuse(f"use the setting {name}")
 
-    def _allowed(self, session: Session, user: str, statement: str) -> AllowedStatement:
-        rights = self.rights_of(user)
+    def _allowed(self, session: Session, rights: UserRights, statement: str) -> AllowedStatement:
         if rights.is_admin:
             return AllowedStatement(statement)
 
