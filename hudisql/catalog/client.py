@@ -30,6 +30,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreDatabase,
     MetastorePartition,
     MetastoreTable,
+    PrincipalGrant,
     TableGrant,
 )
 from hudisql.errors import (
@@ -363,6 +364,30 @@ class MetastoreClient:
         bag = thrift_values.grants_to_thrift(table, grants, getpass.getuser())
         with _translated(f"grant privileges on {table.full_name}"):
             self._connection.call(methodcaller("grant_privileges", bag), repeatable=False)
+
+    def list_principal_grants(self, name: str, kind: str) -> list[PrincipalGrant]:
+        """The privileges of a USER or ROLE of exactly this name, without those on partitions and columns.
+
+        Raises MetastoreError.
+        """
+        principal, everything = ttypes.PrincipalType._NAMES_TO_VALUES[kind], ttypes.HiveObjectRef()
+        with _translated(f"list the grants of {name}"):
+            granted = self._connection.call(methodcaller("list_privileges", name, principal, everything))
+        # A database of the metastore may compare names without regard of case.
+        own = [
+            grant
+            for grant in granted or []
+            if (grant.principalName, grant.principalType) == (name, principal)
+        ]
+        return [grant for grant in map(thrift_values.principal_grant_from_thrift, own) if grant is not None]
+
+    def list_roles_of(self, name: str, kind: str) -> list[str]:
+        """The roles that are granted to a USER or ROLE of exactly this name. Raises MetastoreError."""
+        principal = ttypes.PrincipalType._NAMES_TO_VALUES[kind]
+        request = ttypes.GetRoleGrantsForPrincipalRequest(name, principal)
+        with _translated(f"list the roles of {name}"):
+            found = self._connection.call(methodcaller("get_role_grants_for_principal", request))
+        return [role.roleName for role in found.principalGrants or [] if role.principalName == name]
 
     def lock_table(self, database: str, name: str, user: str, host: str) -> int | None:
         """Lock the table exclusively; returns the lock's number, None if others hold it.

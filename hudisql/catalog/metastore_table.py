@@ -70,6 +70,18 @@ class TableGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class PrincipalGrant:
+    """A privilege of a user or a role on a table, a database (`table` None) or everything (both None).
+
+    Names of databases and tables are in lower case.
+    """
+
+    privilege: str
+    database: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MetastoreColumn:
     """A column as the metastore has it: `type` is Hive's text (`decimal(12,2)`, `array<string>`)."""
 

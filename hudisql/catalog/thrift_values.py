@@ -18,6 +18,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreDatabase,
     MetastorePartition,
     MetastoreTable,
+    PrincipalGrant,
     TableGrant,
 )
 from hudisql.format.paths.partition_path import escape_partition_value
@@ -65,6 +66,19 @@ def grant_from_thrift(granted: Any) -> TableGrant:
         bool(granted.grantInfo.grantOption),
         granted.hiveObject.columnName or None,
     )
+
+
+def principal_grant_from_thrift(granted: Any) -> PrincipalGrant | None:
+    """A HiveObjectPrivilege as a value; None for one on partitions or columns."""
+    granted_object, kinds = granted.hiveObject, ttypes.HiveObjectType
+    database, table = granted_object.dbName, granted_object.objectName
+    if granted_object.objectType == kinds.GLOBAL:
+        return PrincipalGrant(granted.grantInfo.privilege)
+    if granted_object.objectType == kinds.DATABASE and database:
+        return PrincipalGrant(granted.grantInfo.privilege, database.lower())
+    if granted_object.objectType == kinds.TABLE and database and table:
+        return PrincipalGrant(granted.grantInfo.privilege, database.lower(), table.lower())
+    return None
 
 
 def grants_to_thrift(table: MetastoreTable, grants: Sequence[TableGrant], grantor: str) -> Any:

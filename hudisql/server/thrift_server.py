@@ -63,7 +63,9 @@ class ThriftServer:
 
         With `rights` a user may do what they say, and each statement is a note on `console`.
         """
-        guard = None if rights is None else StatementGuard(rights, console.info)
+        guard = None
+        if rights is not None:
+            guard = StatementGuard(rights, console.info, lambda: session.context.metastore)
         self.service = CliService(session, limits, None if users is None else users.known, guard)
         self._limits = limits
         self._console = console

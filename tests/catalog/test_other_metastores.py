@@ -23,6 +23,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreColumn,
     MetastorePartition,
     MetastoreTable,
+    PrincipalGrant,
     TableGrant,
 )
 from hudisql.catalog.sync import sync_table
@@ -205,6 +206,12 @@ def test_databases_and_tables_come_and_go(
     assert entry_of(client, database, "renamed").location == f"file:{directory}"
     client.add_grants(renamed, GRANTS)
     assert set(client.list_grants(renamed)) >= set(GRANTS)
+    for grant in GRANTS:
+        listed = client.list_principal_grants(grant.principal, grant.principal_type)
+        on_the_table = PrincipalGrant(grant.privilege, database, "renamed")
+        assert (on_the_table in listed) == (grant.column is None)
+        assert client.list_principal_grants(grant.principal.upper(), grant.principal_type) == []
+    assert client.list_roles_of("nobody", "USER") == ["public"]
     assert client.drop_table(database, "renamed")
     assert not client.drop_table(database, "renamed")
     assert client.drop_database(database)

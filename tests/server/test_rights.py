@@ -122,7 +122,7 @@ def test_a_reader_reads_and_a_writer_writes_what_the_file_grants(run: Run) -> No
     assert run("ada", "SELECT * FROM shop.item_names") == [(1, "nail")]
     assert run("root", "SELECT word FROM vault.secret") == [("xyzzy",)]
     assert refusal_of(run, "ada", "INSERT INTO shop.items VALUES (2, 'x', 1)") == (
-        "user 'ada' may not write shop.items: the right 'writer' on shop.items is missing"
+        "user 'ada' may not change rows of shop.items: the right 'editor' on shop.items is missing"
     )
     assert refusal_of(run, "ada", "SELECT * FROM vault.secret") == (
         "user 'ada' may not read vault.secret: the right 'reader' on vault.secret is missing"

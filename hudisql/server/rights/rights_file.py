@@ -1,11 +1,12 @@
 """The rights of users, as a file declares them.
 
-A line is `user: right scope, right scope, …`: a right is `reader`, `writer` or `admin`, a scope `*` (all),
-`db.*` or `db.table`. The user `*` stands for every user. Each right includes those before it; `admin` is for
-`*` only, since whoever reads by path reads every table. `@group = user, user` declares a group, whose rights
-stand at `@group: …`; `ldap:name` among its users stands for those of a group of the LDAP directory. `user:
-proxy other` lets a user act as another one (`hive.server2.proxy.user`), as one of a group, or with `*` as
-everyone but admins. The file is read again when it changes.
+A line is `user: right scope, right scope, …`: a right is `reader`, `editor` (of rows), `writer` or `admin`, a
+scope `*` (all), `db.*` or `db.table`. The user `*` stands for every user. Each right includes those before
+it; `admin` is for `*` only, since whoever reads by path reads every table. `grants scope` stands for the
+rights that the metastore grants there. `@group = user, user` declares a group, whose rights stand at
+`@group: …`; `ldap:name` among its users stands for those of a group of the LDAP directory. `user: proxy
+other` lets a user act as another one (`hive.server2.proxy.user`), as one of a group, or with `*` as everyone
+but admins. The file is read again when it changes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hudisql.server.watched_file import WatchedFile
 EVERYBODY: Final = "*"
 _GROUP: Final = "@"
 _PROXY: Final = "proxy"
+_FOLLOW: Final = "grants"
 _DIRECTORY: Final = "ldap:"
 GroupsOf = Callable[[str, Collection[str]], Collection[str]]
 """Those of some groups of a directory that a user is in; raises RightMissingError if it does not answer."""
@@ -35,11 +37,12 @@ class Right(IntEnum):
     """What a user may do with tables; a higher one includes the lower ones."""
 
     READER = 1
-    WRITER = 2
-    ADMIN = 3
+    EDITOR = 2
+    WRITER = 3
+    ADMIN = 4
 
 
-_VERBS: Final = {Right.READER: "read", Right.WRITER: "write"}
+_VERBS: Final = {Right.READER: "read", Right.EDITOR: "change rows of", Right.WRITER: "write"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,11 @@ class Grant:
 class UserRights:
     """The rights of one user; names of databases and tables are in lower case."""
 
-    def __init__(self, user: str, grants: tuple[Grant, ...]) -> None:
+    def __init__(self, user: str, grants: tuple[Grant, ...], followed: tuple[Grant, ...] = ()) -> None:
+        """`followed` has the scopes within which grants of the metastore count, too."""
         self.user = user
         self.grants = grants
+        self.followed = followed
 
     @property
     def is_admin(self) -> bool:
@@ -119,6 +124,8 @@ class _Declared:
     """What the lines of a file say of users, and of groups by their name with `@`."""
 
     grants: defaultdict[str, list[Grant]] = field(default_factory=lambda: defaultdict(list))
+    followed: defaultdict[str, list[Grant]] = field(default_factory=lambda: defaultdict(list))
+    """Scopes within which the grants of the metastore count."""
     proxied: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     members: dict[str, frozenset[str]] = field(default_factory=dict)
     directory_groups: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -134,7 +141,9 @@ class _Declared:
 
     def rights_of(self, user: str, names: Collection[str]) -> UserRights:
         """The rights of all these names as those of one user."""
-        return UserRights(user, tuple(grant for name in names for grant in self.grants.get(name, ())))
+        grants = tuple(grant for name in names for grant in self.grants.get(name, ()))
+        followed = tuple(scope for name in names for scope in self.followed.get(name, ()))
+        return UserRights(user, grants, followed)
 
 
 class RightsFile:
@@ -210,6 +219,9 @@ def _parse_rights(path: Path, text: str, *, has_directory: bool) -> _Declared:
 
 def _add_right(declared: _Declared, place: str, user: str, scope: str) -> None:
     right, _, proxied = scope.partition(" ")
+    if right.lower() == _FOLLOW:
+        declared.followed[user].append(_parse_grant(place, f"{Right.READER.name}{scope[len(right) :]}"))
+        return
     if right.lower() != _PROXY or not proxied.strip():
         declared.grants[user].append(_parse_grant(place, scope))
         return
@@ -259,7 +271,7 @@ def _parse_grant(place: str, text: str) -> Grant:
     except KeyError:
         raise SettingsError(
             f"{place}: there is no right {match['right']!r}",
-            hint="it is reader, writer, admin or proxy",
+            hint="it is reader, editor, writer, admin, grants or proxy",
         ) from None
     if match["database"] == "*":
         return Grant(right)

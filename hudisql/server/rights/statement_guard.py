@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import RightMissingError
 from hudisql.server.rights.harmless import is_harmless_setting
+from hudisql.server.rights.metastore_grants import with_metastore_grants
 from hudisql.server.rights.rights_file import RightsFile, UserRights
 from hudisql.server.rights.statement_rights import require_rights
 from hudisql.server.rights.visible_names import only_visible
 from hudisql.sql.text.script import ScriptStatement, Variables
 
 if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
     from hudisql.result import Result
     from hudisql.session import Session
 
@@ -24,18 +26,24 @@ _VARIABLE_NAMESPACES: Final = frozenset({"hivevar", "hiveconf", "conf", "spark",
 class StatementGuard:
     """The rights of all users; `log` writes a line for each statement."""
 
-    def __init__(self, file: RightsFile, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, file: RightsFile, log: Callable[[str], None], metastore: Callable[[], MetastoreClient]
+    ) -> None:
+        """`metastore` has the grants that the file may follow."""
         self._file = file
+        self._metastore = metastore
         self._log = log
 
     def rights_of(self, user: str, *, login: str) -> UserRights:
         """The rights of a user now.
 
-        Raises RightMissingError if their file cannot be read, or `login` may no longer act as the user.
+        Raises RightMissingError if their file, the directory or the grants cannot be read, or `login` may no
+        longer act as the user.
         """
         if login != user:
             self._file.require_proxy(login, user)
-        return self._file.rights_of(user)
+        rights = self._file.rights_of(user)
+        return with_metastore_grants(rights, self._metastore()) if rights.followed else rights
 
     def require_proxy(self, login: str, user: str) -> None:
         """Raise RightMissingError unless the user who logged in may act as `user`."""

@@ -35,6 +35,7 @@ _READING: Final = (
     *st.ABOUT_A_TABLE,
     *(st.CacheTableStatement, st.UncacheTableStatement, st.RefreshTableStatement),
 )
+_CHANGING_ROWS: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 _OF_COLUMNS: Final = ("DEFAULT", "GENERATED")
 _RELATION_OPTIONS: Final = "options of a table in a query"
 
@@ -146,7 +147,7 @@ class _Check:
         for name in names.reads:
             self._tables.require_reading(name, database, temporary=temporary, depth=depth)
         for name in names.writes:
-            self._tables.require_writing(name, database)
+            self._tables.require_writing(name, database, right=Right.EDITOR)
 
     def _require_table_function(self, name: Name, arguments: tuple[str, ...] | None, database: str) -> None:
         plain = ".".join(name).lower()
@@ -170,7 +171,8 @@ class _Check:
         elif not isinstance(statement, st.CacheTableStatement) and not getattr(statement, "temporary", False):
             targets = getattr(statement, "targets", None) or (statement.table,)
             for target in targets:
-                self._tables.require_writing(target.parts, self._database, exists=False)
+                right = _right_to_change(statement)
+                self._tables.require_writing(target.parts, self._database, exists=False, right=right)
 
     def _call(self, statement: st.CallStatement) -> None:
         require_call(self._context, self._rights, self._tables, statement, self._database)
@@ -203,6 +205,15 @@ class _Check:
     def _refuse(self, statement: st.Statement) -> None:
         what = " ".join(token.text.upper() for token in statement.tokens[:2])
         raise self._rights.refuse(f"run {what}")
+
+
+def _right_to_change(statement: st.TableStatement) -> Right:
+    """EDITOR for a statement that changes rows only."""
+    changes_schema = any(
+        one.is_keyword("SCHEMA") and two.is_keyword("EVOLUTION") for one, two in pairwise(statement.tokens)
+    )
+    changes_rows = isinstance(statement, _CHANGING_ROWS) and not changes_schema
+    return Right.EDITOR if changes_rows else Right.WRITER
 
 
 def _nodes_with_windows(plan: Any) -> Iterator[Any]:

@@ -59,15 +59,19 @@ class NamedTables:
             self._check_view(definition, depth + 1)
         return entry
 
-    def require_writing(self, name: Name, database: str, *, exists: bool = True) -> MetastoreTable | None:
+    def require_writing(
+        self, name: Name, database: str, *, exists: bool = True, right: Right = Right.WRITER
+    ) -> MetastoreTable | None:
         """Require the right to write a table; with `exists` it must be one of the metastore.
+
+        `right` is that to write the table, or the one to change its rows only.
 
         Raises RightMissingError, NoSuchTableError.
         """
         if len(name) == 1 and find_temporary_view(self._context.spark, name[0]):
             raise self._rights.refuse(f"write the temporary view {name[0]}")
         database, table = self.qualify(name, database)
-        self._rights.require(Right.WRITER, database, table)
+        self._rights.require(right, database, table)
         return self._entry(database, table) if exists else None
 
     def is_own_view(self, name: Name) -> bool:
