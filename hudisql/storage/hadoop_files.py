@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -46,13 +47,21 @@ def hive_site_settings(environment: Mapping[str, str] | None = None) -> tuple[di
     for name in ("HIVE_CONF_DIR", "HADOOP_CONF_DIR"):
         path = Path(environment.get(name) or "", "hive-site.xml")
         if environment.get(name) and path.is_file():
-            return _read_site_file(path), str(path)
+            return dict(_read_site_file(path)), str(path)
     return {}, ""
 
 
-def _read_site_file(path: Path) -> dict[str, str]:
-    if not path.is_file():
+def _read_site_file(path: Path) -> Mapping[str, str]:
+    try:
+        version = path.stat()
+    except OSError:
         return {}
+    return _parse_site_file(path, (version.st_mtime_ns, version.st_size, version.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _parse_site_file(path: Path, _version: tuple[int, int, int]) -> Mapping[str, str]:
+    """The settings of a version of a file: Spark's login and the metastore's look at the same one."""
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:

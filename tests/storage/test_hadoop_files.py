@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,3 +46,20 @@ def test_hive_site_is_found_where_hive_keeps_it(tmp_path: Path) -> None:
     assert hive_site_settings(both) == ({"hive.x": "hive"}, str(tmp_path / "hive/hive-site.xml"))
     assert hive_site_settings({**both, "HIVE_CONF_DIR": str(tmp_path)})[0] == {"hive.x": "hadoop"}
     assert hive_site_settings({"HIVE_CONF_DIR": ""}) == ({}, "")
+
+
+def test_a_site_file_is_parsed_once_and_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "<configuration><property><name>x</name><value>{}</value></property></configuration>"
+    (tmp_path / "core-site.xml").write_text(text.format("one"))
+    parsed: list[object] = []
+    parse = ElementTree.parse
+    monkeypatch.setattr(ElementTree, "parse", lambda path: parsed.append(path) or parse(path))
+    for _ in range(2):
+        settings = hadoop_settings({}, {}, {"HADOOP_CONF_DIR": str(tmp_path)})
+        assert settings == {"x": "one"}
+        settings["x"] = "changed by who asked"
+    assert parsed == [tmp_path / "core-site.xml"]
+    (tmp_path / "core-site.xml").write_text(text.format("another"))
+    assert hadoop_settings({}, {}, {"HADOOP_CONF_DIR": str(tmp_path)}) == {"x": "another"}
