@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,14 +33,17 @@ def missing(programs: Sequence[str]) -> list[str]:
 
 def install_system() -> None:
     """Install the programs by apt-get, unless all are there."""
-    if not missing(PROGRAMS):
+    has_headers = (Path(sysconfig.get_path("include")) / "Python.h").exists()
+    if not missing(PROGRAMS) and has_headers:
         return
+    packages = PACKAGES if has_headers else (*PACKAGES, "python3-dev")
     try:
         as_root = _as_root()
         _run([*as_root, "debconf-set-selections"], NO_DIRECTORY)
-        options = ("-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120")
+        waits = ("DPkg::Lock::Timeout=120", "Acquire::http::Timeout=20", "Acquire::Retries=1")
+        options = ("-y", "-qq", "--no-install-recommends", *(f"--option={wait}" for wait in waits))
         apt_get = [*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-        install = [*apt_get, "install", *options, *PACKAGES]
+        install = [*apt_get, "install", *options, *packages]
         try:
             _run(install)
         except OSError:
@@ -47,7 +51,7 @@ def install_system() -> None:
             _run([*apt_get, "update", "-qq"])
             _run(install)
     except (OSError, subprocess.SubprocessError) as error:
-        _say(f"cannot install {' '.join(PACKAGES)}: {error}")
+        _say(f"cannot install {' '.join(packages)}: {error}")
 
 
 def install_package() -> None:

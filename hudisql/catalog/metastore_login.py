@@ -97,7 +97,8 @@ def hint_of_failure(error: Exception, security: MetastoreSecurity) -> str:
         return "the server's log says why"
     kind = TTransportException.END_OF_FILE if isinstance(error, EOFError) else getattr(error, "type", None)
     is_silent = kind == TTransportException.TIMED_OUT and security.mechanism != "NONE"
-    if kind == TTransportException.END_OF_FILE or is_silent:
+    # Hive 3 answers by a status of SASL, which reads as the length of a message.
+    if kind in (TTransportException.END_OF_FILE, TTransportException.SIZE_LIMIT) or is_silent:
         if security.mechanism == "NONE":
             return (
                 "the server takes connections and ends them: if it asks for Kerberos, set metastore_sasl "

@@ -22,8 +22,8 @@ from hudisql.errors import AuthenticationError, RightMissingError, SettingsError
 _SECONDS: Final = 10
 _REMEMBERED_SECONDS: Final = 300.0
 _MOST_REMEMBERED: Final = 1000
-# All other bytes are escaped as hexadecimal numbers (RFC 4514, section 2.4).
-_PLAIN: Final = re.compile(rb"[^A-Za-z0-9._@-]")
+# They are escaped as hexadecimal numbers (RFC 4514, section 2.4).
+_SPECIAL: Final = re.compile(r"(?![A-Za-z0-9._@-])[\x00-\x7f]")
 _NAMES_ONLY: Final = "memberuid"
 _OF_USERS: Final = "memberof"
 # As long as names of users may be in schemas of directories.
@@ -80,8 +80,8 @@ class LdapServer:
         # A bind without a password succeeds anonymously.
         if not user or not password:
             raise AuthenticationError("the client gave no user or no password")
-        if len(user) > _LONGEST_NAME:
-            raise AuthenticationError(f"no user has a name of {len(user)} letters")
+        if not _may_be_name(user):
+            raise AuthenticationError(f"no user has a name of {len(user)} letters like these")
         try:
             with self.bound(self.name_of(user), password) as connection:
                 accepted = connection is not None
@@ -199,7 +199,7 @@ class DirectoryGroups:
     def _ask(self, user: str, groups: Collection[str]) -> dict[str, bool]:
         from ldap3.core.exceptions import LDAPException
 
-        if not 0 < len(user) <= _LONGEST_NAME:
+        if not _may_be_name(user):
             return dict.fromkeys(groups, False)
         login = self._login
         try:
@@ -223,7 +223,7 @@ class DirectoryGroups:
         code = connection.result["result"]
         if code not in (_SUCCESS, _NO_ENTRY):
             raise self._failure(f"does not show {name}: {_words(connection)}")
-        written = user.encode("utf-8", "surrogatepass")
+        written = user.encode()
         entries = [entry for entry in connection.response if "raw_attributes" in entry]
         return any(written in values for entry in entries for values in entry["raw_attributes"].values())
 
@@ -249,7 +249,12 @@ class DirectoryGroups:
 
 def escape_name(text: str) -> str:
     """A text as the value of one attribute in a distinguished name, whatever letters it has."""
-    return _PLAIN.sub(lambda byte: b"\\%02x" % byte[0][0], text.encode("utf-8", "surrogatepass")).decode()
+    return _SPECIAL.sub(lambda letter: f"\\{ord(letter[0]):02x}", text)
+
+
+def _may_be_name(user: str) -> bool:
+    """False for what no entry can have as its user's name."""
+    return 0 < len(user) <= _LONGEST_NAME and not any("\ud800" <= letter <= "\udfff" for letter in user)
 
 
 def _words(connection: Any) -> str:

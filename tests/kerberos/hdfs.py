@@ -61,6 +61,9 @@ def start_secured_hdfs(directory: Path, realm: Realm, protection: str = "authent
         "dfs.namenode.kerberos.internal.spnego.principal": f"HTTP/localhost@{REALM}",
         "dfs.block.access.token.enable": "true",
         "dfs.http.policy": "HTTPS_ONLY",
+        # Only the other addresses are free ports of the loopback by default.
+        "dfs.namenode.https-address": "localhost:0",
+        "dfs.datanode.https.address": "localhost:0",
         "dfs.https.server.keystore.resource": "ssl-server.xml",
         "ignore.secure.ports.for.testing": "true",
         "hadoop.proxyuser.hive.hosts": "*",

@@ -23,10 +23,11 @@ _START_SECONDS = 120.0
 
 @dataclass
 class SecuredMetastore:
-    """A running metastore; make one with `start_secured_metastore`."""
+    """A running metastore; make one with `start_secured_metastore`. `core` is its clients' core-site.xml."""
 
     uri: str
     warehouse: Path
+    core: Mapping[str, str]
     hadoop_directory: Path
     process: subprocess.Popen[bytes]
 
@@ -78,7 +79,7 @@ def start_secured_metastore(
     ]
     with (directory / "metastore.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory, env=dict(os.environ))
-    metastore = SecuredMetastore(f"thrift://localhost:{port}", warehouse, hadoop_directory, process)
+    metastore = SecuredMetastore(f"thrift://localhost:{port}", warehouse, core, hadoop_directory, process)
     _wait_for_port(process, port, directory / "metastore.log")
     return metastore
 

@@ -114,11 +114,11 @@ def test_a_table_on_hdfs_is_migrated(
 ) -> None:
     metastore = start_secured_metastore(tmp_path / "secured", realm, hadoop=secured_hdfs.client)
     try:
-        directory = hive_directory(metastore, tmp_path / "conf")
+        directory = hive_directory(metastore.uri, metastore.core, tmp_path / "conf")
         environment = logged_in(realm, directory, tmp_path / "ada.ticket", login)
         location = f"CREATE DATABASE {{d}} LOCATION '{secured_hdfs.uri}/{login}.db'"
         statements = MIGRATION.replace("CREATE DATABASE {d}", location).format(d=f"of_{login}")
-        done = run(metastore, statements, environment)
+        done = run(metastore.warehouse, statements, environment)
         assert done.returncode == 0, done.stderr
         assert "1,a,,x\n2,B,,y" in done.stdout.replace("\r", "")
     finally:

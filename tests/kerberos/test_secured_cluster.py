@@ -1,4 +1,4 @@
-"""A Kerberized cluster once: KDC, metastore, HDFS, `hudisql serve` from a keytab, beeline with a ticket.
+"""A Kerberized cluster once: KDC, metastore, HDFS, LDAP, `hudisql serve` by keytab, beeline with a ticket.
 
 Of this directory CI runs this file alone, `make kerberos` all.
 """
@@ -23,10 +23,22 @@ from tests.kerberos.hdfs import SecuredHdfs, client_settings, start_secured_hdfs
 from tests.kerberos.metastore import SecuredMetastore, start_secured_metastore
 from tests.kerberos.realm import REALM, Realm, missing_for_kerberos
 from tests.kerberos.test_whole_session import hive_directory
+from tests.server.ldap_directory import (
+    GROUPS,
+    PASSWORD,
+    PEOPLE,
+    READER,
+    LdapDirectory,
+    missing_for_ldap,
+    start_directory,
+)
 
+MISSING = missing_for_kerberos() or missing_for_ldap()
 pytestmark = [
     *(pytest.mark.spark, pytest.mark.hms, pytest.mark.hive, pytest.mark.slow, pytest.mark.kerberos),
-    pytest.mark.skipif(missing_for_kerberos() is not None, reason=missing_for_kerberos() or ""),
+    pytest.mark.skipif(MISSING is not None, reason=MISSING or ""),
+    # ldap3 uses names of pyasn1 that have new ones.
+    pytest.mark.filterwarnings("ignore:.* is deprecated:DeprecationWarning"),
 ]
 
 START_SECONDS = 240
@@ -61,18 +73,40 @@ def cluster(
     hdfs.result().close()
 
 
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[LdapDirectory]:
+    """An LDAP directory in which ada is an operator."""
+    started = start_directory(tmp_path / "directory", ["ada", "bo"], {"operators": ["ada"]})
+    yield started
+    started.close()
+
+
+def group_options(directory: LdapDirectory, password_file: Path) -> list[str]:
+    password_file.write_text(PASSWORD)
+    return [
+        *("--ldap-url", directory.url, "--ldap-groups-only", "--ldap-user-dn", f"uid={{user}},{PEOPLE}"),
+        *("--ldap-group-dn", f"cn={{group}},{GROUPS}", "--ldap-group-key", "memberOf"),
+        *("--ldap-bind-dn", READER, "--ldap-bind-password-file", str(password_file)),
+    ]
+
+
 @contextmanager
-def serving(realm: Realm, metastore: SecuredMetastore, directory: Path) -> Iterator[int]:
-    """The port of a `hudisql serve` that logs in to the cluster, and takes its users' tickets, by keytabs."""
-    (directory / "rights").write_text("ada: admin *\n")
+def serving(realm: Realm, metastore: SecuredMetastore, ldap: LdapDirectory, directory: Path) -> Iterator[int]:
+    """The port of a `hudisql serve` that logs in to the cluster, and takes its users' tickets, by keytabs.
+
+    Operators of the LDAP directory are its admins.
+    """
+    (directory / "rights").write_text("@operators = ldap:operators\n@operators: admin *\n")
     command = [
         *(sys.executable, "-m", "hudisql", "--master", "local[2]", "--warehouse", str(metastore.warehouse)),
         *("serve", "--port", "0", "--principal", f"hive/localhost@{REALM}"),
         *("--keytab", str(realm.keytab("hive/localhost")), "--rights", str(directory / "rights")),
+        *group_options(ldap, directory / "password"),
         *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
     ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HUDISQL_", "KRB5"))}
     environment = {**clean, **keytab_environment(realm, metastore, directory)}
+    environment["SSL_CERT_FILE"] = str(ldap.certificate)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     killer = threading.Timer(START_SECONDS, process.kill)
     killer.start()
@@ -99,19 +133,19 @@ def serving(realm: Realm, metastore: SecuredMetastore, directory: Path) -> Itera
 def keytab_environment(realm: Realm, metastore: SecuredMetastore, directory: Path) -> Mapping[str, str]:
     return {
         **realm.environment(f"FILE:{directory / 'absent'}"),
-        "HADOOP_CONF_DIR": str(hive_directory(metastore, directory / "conf")),
+        "HADOOP_CONF_DIR": str(hive_directory(metastore.uri, metastore.core, directory / "conf")),
         "HUDISQL_KERBEROS_KEYTAB": str(realm.keytab("etl")),
         "HUDISQL_KERBEROS_PRINCIPAL": f"etl@{REALM}",
     }
 
 
 def test_beeline_bootstraps_merges_and_reads_on_a_kerberized_cluster(
-    realm: Realm, cluster: tuple[SecuredHdfs, SecuredMetastore], tmp_path: Path
+    realm: Realm, cluster: tuple[SecuredHdfs, SecuredMetastore], directory: LdapDirectory, tmp_path: Path
 ) -> None:
     hdfs, metastore = cluster
     ticket = tmp_path / "ada.ticket"
     realm.kinit("ada", ticket)
-    with serving(realm, metastore, tmp_path) as port:
+    with serving(realm, metastore, directory, tmp_path) as port:
         url = f"jdbc:hive2://localhost:{port}/default;principal=hive/_HOST@{REALM};saslQop=auth-conf"
         done = run_with_ticket(realm, ticket, url, BOOTSTRAP.format(uri=hdfs.uri))
         assert done.returncode == 0, done.stdout + done.stderr

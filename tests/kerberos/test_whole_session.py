@@ -32,13 +32,13 @@ DROP DATABASE {d} CASCADE;
 
 
 def run(
-    metastore: SecuredMetastore, statements: str, environment: Mapping[str, str], *options: str
+    warehouse: Path, statements: str, environment: Mapping[str, str], *options: str
 ) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HUDISQL_", "KRB5"))}
     return subprocess.run(
         [
             *(sys.executable, "-m", "hudisql", "--master", "local[2]", *options),
-            *("--warehouse", str(metastore.warehouse), "--format", "csv", "-e", statements),
+            *("--warehouse", str(warehouse), "--format", "csv", "-e", statements),
         ],
         env={**clean, **environment},
         capture_output=True,
@@ -47,13 +47,12 @@ def run(
     )
 
 
-def hive_directory(metastore: SecuredMetastore, directory: Path) -> Path:
+def hive_directory(uri: str, core: Mapping[str, str], directory: Path) -> Path:
     """The client's configuration as a cluster's edge node has it: core-site.xml and hive-site.xml."""
     directory.mkdir()
-    core = metastore.hadoop_directory / "core-site.xml"
-    (directory / "core-site.xml").write_text(core.read_text())
+    (directory / "core-site.xml").write_text(render_hive_site(core))
     site = {
-        "hive.metastore.uris": metastore.uri,
+        "hive.metastore.uris": uri,
         "hive.metastore.sasl.enabled": "true",
         "hive.metastore.kerberos.principal": SERVICE.replace("localhost", "_HOST"),
     }
@@ -79,9 +78,9 @@ def logged_in(realm: Realm, directory: Path, cache: Path, login: str) -> Mapping
 def test_a_table_is_migrated_with_the_settings_of_the_cluster_alone(
     realm: Realm, secured_metastore: SecuredMetastore, tmp_path: Path, login: str
 ) -> None:
-    directory = hive_directory(secured_metastore, tmp_path / "conf")
+    directory = hive_directory(secured_metastore.uri, secured_metastore.core, tmp_path / "conf")
     environment = logged_in(realm, directory, tmp_path / "ada.ticket", login)
-    done = run(secured_metastore, MIGRATION.format(d=f"of_{login}"), environment)
+    done = run(secured_metastore.warehouse, MIGRATION.format(d=f"of_{login}"), environment)
     assert done.returncode == 0, done.stderr
     assert "1,a,,x\n2,B,,y" in done.stdout.replace("\r", "")
     assert not (tmp_path / "ada.ticket").exists() or login == "ticket"
@@ -96,7 +95,9 @@ def test_a_missing_core_site_is_named_before_spark_starts(
         "HADOOP_CONF_DIR": str(tmp_path),
         "HUDISQL_METASTORE_SASL": "true",
     }
-    done = run(secured_metastore, "SELECT * FROM d.t", environment, "--metastore", secured_metastore.uri)
+    done = run(
+        secured_metastore.warehouse, "SELECT * FROM d.t", environment, "--metastore", secured_metastore.uri
+    )
     assert done.returncode != 0
     assert "no core-site.xml sets hadoop.security.authentication to kerberos" in done.stderr
     assert "HADOOP_CONF_DIR" in done.stderr
@@ -105,9 +106,9 @@ def test_a_missing_core_site_is_named_before_spark_starts(
 def test_no_ticket_is_named_before_spark_starts(
     realm: Realm, secured_metastore: SecuredMetastore, tmp_path: Path
 ) -> None:
-    directory = hive_directory(secured_metastore, tmp_path / "conf")
+    directory = hive_directory(secured_metastore.uri, secured_metastore.core, tmp_path / "conf")
     environment = {**realm.environment(f"FILE:{tmp_path / 'absent'}"), "HADOOP_CONF_DIR": str(directory)}
-    done = run(secured_metastore, "SELECT * FROM d.t", environment)
+    done = run(secured_metastore.warehouse, "SELECT * FROM d.t", environment)
     assert done.returncode != 0
     assert "run kinit, or give a keytab" in done.stderr
 

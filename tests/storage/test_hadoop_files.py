@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -53,9 +54,14 @@ def test_a_site_file_is_parsed_once_and_again_when_it_changes(
 ) -> None:
     text = "<configuration><property><name>x</name><value>{}</value></property></configuration>"
     (tmp_path / "core-site.xml").write_text(text.format("one"))
-    parsed: list[object] = []
+    parsed: list[Path] = []
     parse = ElementTree.parse
-    monkeypatch.setattr(ElementTree, "parse", lambda path: parsed.append(path) or parse(path))
+
+    def counted(path: Path) -> Any:
+        parsed.append(path)
+        return parse(path)
+
+    monkeypatch.setattr(ElementTree, "parse", counted)
     for _ in range(2):
         settings = hadoop_settings({}, {}, {"HADOOP_CONF_DIR": str(tmp_path)})
         assert settings == {"x": "one"}

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,19 @@ MAINS = {
 
 
 @dataclass(frozen=True)
+class MetastoreLaunch:
+    """What a metastore is started with beside the usual: its main class, options of Java, and settings.
+
+    `core` is its core-site.xml.
+    """
+
+    main: Sequence[str]
+    java_options: Sequence[str]
+    settings: Mapping[str, str]
+    core: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class OtherMetastore:
     """A running metastore: `warehouse` is for external tables, beside the one of managed tables."""
 
@@ -37,7 +50,9 @@ class OtherMetastore:
 
 
 @contextmanager
-def other_metastore(version: str, directory: Path) -> Iterator[OtherMetastore]:
+def other_metastore(
+    version: str, directory: Path, launch: MetastoreLaunch | None = None
+) -> Iterator[OtherMetastore]:
     """Run a metastore of `version`; `directory` takes its database, warehouses, configuration and log.
 
     Installs it if it is missing. Raises RuntimeError with the end of its log if it does not start.
@@ -53,13 +68,17 @@ def other_metastore(version: str, directory: Path) -> Iterator[OtherMetastore]:
         directory / "managed",
         directory / "log",
     )
-    (directory / "metastore-site.xml").write_text(render_hive_site(_settings(started, directory)))
+    launch = launch or MetastoreLaunch(MAINS[version], (), {}, {})
+    settings = {**_settings(started, directory), **launch.settings}
+    (directory / "metastore-site.xml").write_text(render_hive_site(settings))
+    (directory / "core-site.xml").write_text(render_hive_site(launch.core))
     command = [
         *(str(Path(find_java_home()) / "bin" / "java"), "-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1"),
         *("-XX:+UseSerialGC", "-Dderby.system.durability=test"),
         *(f"-Dderby.stream.error.file={directory / 'derby.log'}", f"-Djava.io.tmpdir={directory}"),
         *("--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED"),
-        *("-cp", f"{directory}:{installed.libraries}/*", *MAINS[version], str(port)),
+        *launch.java_options,
+        *("-cp", f"{directory}:{installed.libraries}/*", *launch.main, str(port)),
     ]
     with started.log.open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory)
