@@ -12,6 +12,7 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError
 from hudisql.kerberos import KerberosClient, KerberosServer
+from hudisql.server.rights.rights_file import RightsFile
 from hudisql.server.thrift_limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer, listen_on
 from hudisql.server.users import UserChecks
@@ -62,6 +63,26 @@ def test_beeline_logs_in_by_its_principal(
     lines = done.stdout.split()
     assert "ada" in lines, done.stderr[-3000:]
     assert "4999950000," + "x" * 70000 in lines
+
+
+@pytest.mark.parametrize("options", ["", ";transportMode=http;httpPath=cliservice"])
+def test_a_gateway_acts_as_another_user_by_its_ticket(
+    session: Any, realm: Realm, ticket: Path, tmp_path: Path, options: str
+) -> None:
+    (tmp_path / "rights").write_text("ada: proxy bob\n")
+    keytab = str(realm.keytab("hive/localhost"))
+    server = ThriftServer(
+        *(session, listen_on("127.0.0.1", 0), ServerLimits(), SilentConsole()),
+        users=UserChecks(kerberos=lambda: KerberosServer(keytab, f"hive/localhost@{REALM}")),
+        rights=RightsFile(tmp_path / "rights"),
+    )
+    url = f"jdbc:hive2://localhost:{server.port}/default;principal=hive/_HOST@{REALM}{options}"
+    with closing(server):
+        done = run_with_ticket(realm, ticket, f"{url};hive.server2.proxy.user=bob", STATEMENTS)
+        assert "bob" in done.stdout.split(), done.stderr[-3000:]
+        refused = run_with_ticket(realm, ticket, f"{url};hive.server2.proxy.user=eve", STATEMENTS)
+    assert "user 'ada' may not act as 'eve': the right 'proxy eve' is missing" in refused.stderr
+    assert "eve" not in refused.stdout
 
 
 def test_pyhive_and_impyla_log_in_beside_passwords(kerberized: ThriftServer, ticket: Path) -> None:
