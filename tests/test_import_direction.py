@@ -109,7 +109,9 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     "iceberg": (
         *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "earlier_manifests"),
         *("published_state", "published_files", "merged_slices", "snapshot_manifests", "metadata_files"),
-        *("snapshot_history", "publication"),
+        *("snapshot_history", "publication", "publication_problem", "row_sums", "snapshot_contents"),
+        *("published_table", "file_check", "published_rows", "other_readers", "row_comparison"),
+        "iceberg_verification",
     ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (
@@ -178,6 +180,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "table_settings",
         "writer_settings",
         "iceberg_sync",
+        "iceberg_check",
         "table_call",
     ),
     "service_process": ("tables", "ingest"),

@@ -46,7 +46,7 @@ EXIT_INTERRUPTED = 130
 EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_OK: "all statements succeeded",
     EXIT_FAILED: "a statement failed, or a model or a test of `hudisql run`, or a service of "
-    "`services run --once`, `verify_bootstrap` found that a table does not match its source, a table of "
+    "`services run --once`, `verify_bootstrap` or `verify_iceberg` found a difference, a table of "
     "`ingest status` is not well, one of `ingest drain` may still be written to, `check` found something, or "
     "the metastore does not answer",
     EXIT_USAGE: "bad usage: an unknown option or setting, a bad value, a file that cannot be read; "

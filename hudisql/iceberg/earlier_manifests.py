@@ -80,6 +80,11 @@ def manifest_name(record: Mapping[str, Any]) -> str:
     return str(record["manifest_path"]).rpartition("/")[2]
 
 
+def manifest_list_name(snapshot: Mapping[str, Any]) -> str:
+    """The name of the file of a snapshot's manifest list in the metadata directory."""
+    return str(snapshot["manifest-list"]).rpartition("/")[2]
+
+
 def _as_existing(entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The entry as another snapshot's; an added one takes its sequence numbers from its manifest."""
     if entry["status"] != ADDED:

@@ -215,7 +215,7 @@ def _earlier_manifests(
     if last.document is None:
         return []
     chosen = None if partitions is None else frozenset(partition.values for partition in partitions)
-    columns = _partition_fields(table, last.ids)
+    columns = partition_fields(table, last.ids)
 
     def is_chosen(record: Mapping[str, Any]) -> bool:
         return chosen is None or is_small(record) or may_have_files_of(record, chosen, columns)
@@ -261,10 +261,11 @@ def _layout(table: HudiTable, last: LastMetadata, footers: Iterable[Footer]) -> 
     """Ids stay; the name mapping needs those of all columns of all files."""
     ids = assign_ids(last.ids, [table.schema, META_SCHEMA, *(footer.schema for footer in footers)])
     schema = _schema_document(iceberg_fields(table.schema, ids), last.document)
-    return Layout(ids, schema, _partition_fields(table, ids))
+    return Layout(ids, schema, partition_fields(table, ids))
 
 
-def _partition_fields(table: HudiTable, ids: Mapping[str, int]) -> list[PartitionField]:
+def partition_fields(table: HudiTable, ids: Mapping[str, int]) -> list[PartitionField]:
+    """The partition fields of the Iceberg table of a Hudi table whose columns have these ids."""
     return [
         PartitionField(
             column.name,

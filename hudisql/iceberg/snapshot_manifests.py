@@ -132,8 +132,8 @@ def _write_manifest(
         "sequence_number": sequence,
         "min_sequence_number": min(live, default=sequence),
         "added_snapshot_id": numbers.snapshot_id,
-        **_manifest_counts(entries),
-        "partitions": _partition_summaries(entries, layout.partition),
+        **manifest_counts(entries),
+        "partitions": partition_summaries(entries, layout.partition),
     }
 
 
@@ -205,7 +205,8 @@ def _pieces(entries: _Entries, deleted: _Entries, layout: Layout) -> Iterator[_E
         yield [*(() if piece else deleted), *ordered[start:end]]
 
 
-def _manifest_counts(entries: _Entries) -> dict[str, int]:
+def manifest_counts(entries: _Entries) -> dict[str, int]:
+    """What the manifest list says of a manifest with these entries: files and rows by their status."""
     counts = {}
     for name, status in (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED)):
         files = [entry["data_file"] for entry in entries if entry["status"] == status]
@@ -214,7 +215,7 @@ def _manifest_counts(entries: _Entries) -> dict[str, int]:
     return counts
 
 
-def _partition_summaries(entries: _Entries, partition: Sequence[PartitionField]) -> list[dict[str, Any]]:
+def partition_summaries(entries: _Entries, partition: Sequence[PartitionField]) -> list[dict[str, Any]]:
     """For each partition field whether values are null, and the least and greatest of them."""
     summaries = []
     for column in partition:

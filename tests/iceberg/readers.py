@@ -10,8 +10,12 @@ from typing import Any
 
 from pyiceberg.table import StaticTable
 
+from hudisql.iceberg.iceberg_verification import IcebergLevel, IcebergVerification, verify_iceberg_table
 from hudisql.iceberg.manifest_files import DELETED, read_records
-from sql.demo_duckdb import connect_duckdb
+from hudisql.iceberg.other_readers import IcebergReader, connect_duckdb
+from hudisql.iceberg.row_comparison import compare_slices
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
 
 
 def plain(value: Any) -> Any:
@@ -64,14 +68,29 @@ def publish(session: Any, name: str, more: str = "") -> dict[str, Any]:
     return dict(session.sql(f"CALL sync_iceberg(table => '{name}'{more})").rows[0].asDict())
 
 
+def verification_of(path: Path | str, level: str = "full", reader: str = "hudisql") -> IcebergVerification:
+    """The verification of the table at this path, in this process."""
+    return verify_iceberg_table(
+        open_table(Storage(), str(path)),
+        IcebergLevel(level),
+        IcebergReader(reader),
+        lambda task, slices: list(compare_slices(task, slices)),
+    )
+
+
 def check_readers(session: Any, name: str, filters: Sequence[str] = ()) -> dict[str, Any]:
-    """Publish the table; both readers give the rows of hudisql, also with each filter, and their number."""
+    """Publish the table; both readers give the rows of hudisql, also with each filter, and their number.
+
+    The verification finds nothing.
+    """
     published = publish(session, name)
     file, expected = published["metadata_file"], hudisql_rows(session, name)
     assert duckdb_rows(file) == expected
     assert pyiceberg_rows(file) == expected
     assert duckdb_dicts(file, "count(*) AS n FROM {t}") == [{"n": len(expected)}]
     assert published["rows"] == len(expected)
+    verified = verification_of(Path(file.removeprefix("file:")).parents[3])
+    assert (verified.problems, verified.compared_rows) == ((), len(expected))
     for where in filters:
         chosen = hudisql_rows(session, name, where)
         assert duckdb_rows(file, where) == chosen, where

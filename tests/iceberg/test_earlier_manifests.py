@@ -10,7 +10,7 @@ import pytest
 from hudisql.iceberg import snapshot_manifests
 from hudisql.iceberg.earlier_manifests import EarlierManifest, may_have_files_of
 from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, added_entry
-from hudisql.iceberg.snapshot_manifests import Layout, _partition_summaries, _regrouped
+from hudisql.iceberg.snapshot_manifests import Layout, _regrouped, partition_summaries
 
 KINDS = {"day": "date", "number": "int", "city": "string"}
 COLUMNS = [
@@ -43,7 +43,7 @@ def test_bounds_say_which_manifests_may_have_a_partition(
 ) -> None:
     first, last = (date(1969, 12, 31), -3, "a"), (date(1970, 1, 2), 5, "ü")
     entries = [entry("x", *first), entry("y", *last), entry("z", *first[:2])]
-    record = {"partitions": _partition_summaries(entries, COLUMNS)}
+    record = {"partitions": partition_summaries(entries, COLUMNS)}
     assert may_have_files_of(record, {values}, COLUMNS) is is_there
     assert may_have_files_of(record, {values, first}, COLUMNS)
 

@@ -19,7 +19,7 @@ from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from tests.iceberg.readers import duckdb_dicts, sorted_rows
+from tests.iceberg.readers import duckdb_dicts, sorted_rows, verification_of
 from tests.soak import parameters
 
 NAMES = (
@@ -72,3 +72,23 @@ def test_readers_give_the_rows_of_log_files(
     assert sorted_rows(found) == expected
     scan = StaticTable.from_metadata(file).scan(selected_fields=tuple(columns))
     assert sorted_rows(scan.to_arrow().select(columns).to_pylist()) == expected
+    for reader in ("hudisql", "pyiceberg"):
+        verified = verification_of(tmp_path / "t", reader=reader)
+        assert (verified.problems, verified.compared_rows) == ((), len(golden(name).rows))
+
+
+def test_the_verification_names_what_duckdb_misreads(
+    golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(golden("v9_mor_partial_merge").table, tmp_path / "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(data_file, "_old_layout", lambda _: None)
+        publish(open_table(Storage(), str(tmp_path / "t")))
+        problems = verification_of(tmp_path / "t", reader="duckdb").problems
+    assert len(problems) == 3
+    for problem in problems:
+        assert problem.kind == "rows differ"
+        assert "by DuckDB 1.5.5: column arr has other values in the " in problem.detail
+    misread = verification_of(tmp_path / "t", "metadata").problems
+    assert {problem.kind for problem in misread} == {"file misread"}
+    assert "column arr is stored as arr.array, in the layout of old writers" in misread[0].detail

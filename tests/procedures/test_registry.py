@@ -107,6 +107,7 @@ HUDIS_PROCEDURES = [
     "init_metadata_table",
     "delete_metadata_table",
     "sync_iceberg",
+    "verify_iceberg",
     "show_metadata_table_files",
     "show_metadata_table_partitions",
     "show_metadata_table_stats",

@@ -30,7 +30,7 @@ _READ: Final = frozenset(
         *("show_metadata_table_partitions", "show_metadata_table_stats", "show_rollback_detail"),
         *("show_rollbacks", "show_savepoints", "show_services", "show_table_properties", "show_timeline"),
         *("stats_file_sizes", "stats_wa", "validate_metadata_table_files", "verify_bootstrap"),
-        *("check_readers", "copy_to_table", "copy_to_temp_view"),
+        *("verify_iceberg", "check_readers", "copy_to_table", "copy_to_temp_view"),
     }
 )
 _WRITTEN: Final = frozenset(
@@ -63,7 +63,7 @@ _PLAIN: Final = frozenset(
         *("precombine", "parallelism", "bloom_entries", "bloom_fpp", "skeleton_encoding"),
         *("verify", "resume", "sync", "begin_instance_time", "end_instance_time", "as_of_instant"),
         *("query_type", "save_mode", "replace", "view_name", "new_table", "source_table"),
-        *("index", "indexes", "indexed_columns", "if_exists", "if_not_exists"),
+        *("index", "indexes", "indexed_columns", "if_exists", "if_not_exists", "reader"),
     }
 )
 _MARKS_OF_PATHS: Final = ("..", "\\", ":/")
