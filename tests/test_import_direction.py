@@ -187,6 +187,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     "procedures": (
         "unsupported",
         "registry",
+        "finding_rows",
         "binder",
         "help",
         "bootstrap",

@@ -142,27 +142,24 @@ def check_files(
         PublicationProblem(FILE_NOT_IN_TABLE, None, _path(table, file), "no file slice of the table has it")
         for file in others
     ]
-    paths = sorted({_path(table, file) for file in (*(f for each in slices for f in each.files), *others)})
+    of_slices = [(each, file) for each in slices for file in each.files]
+    paths = sorted({_path(table, file) for file in (*(file for _, file in of_slices), *others)})
     infos = dict(zip(paths, table.storage.infos_by_directory(paths), strict=True))
     for file in others:
         problems += _stored_problems(table, None, file, infos)
-    unreadable = set[int]()
-    to_open: list[tuple[PublishedSlice, _DataFile]] = []
     for each in slices:
         problems += _slice_problems(table, each, infos)
-        for file in each.files:
-            found = list(_stored_problems(table, each, file, infos))
-            problems += found
-            if found:
-                unreadable.add(id(each))
-            else:
-                to_open.append((each, file))
+    stored = [list(_stored_problems(table, each, file, infos)) for each, file in of_slices]
+    to_open = [pair for pair, found in zip(of_slices, stored, strict=True) if not found]
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        opened = pool.map(lambda pair: _footer_problem(table, layout, *pair), to_open)
-        for (each, _), problem in zip(to_open, opened, strict=True):
-            problems += [] if problem is None else [problem]
-            if problem is not None and problem.kind == FILE_UNREADABLE:
-                unreadable.add(id(each))
+        opened = list(pool.map(lambda pair: _footer_problem(table, layout, *pair), to_open))
+    problems += [problem for found in stored for problem in found]
+    problems += [problem for problem in opened if problem is not None]
+    unreadable = {id(each) for (each, _), found in zip(of_slices, stored, strict=True) if found} | {
+        id(each)
+        for (each, _), problem in zip(to_open, opened, strict=True)
+        if problem is not None and problem.kind == FILE_UNREADABLE
+    }
     if is_complete:
         problems += _not_published(table, [each for each in slices if each.data is None])
     return FileCheck(tuple(problems), tuple(each for each in slices if id(each) not in unreadable))
@@ -209,7 +206,7 @@ def _slice_problems(
             detail = f"its file group has {len(files)} {kind} files"
             yield PublicationProblem(DELETES_WRONG, partition, _path(table, files[1]), detail)
     external = each.file_slice.external_file
-    info = None if external is None else infos.get(external.path)
+    info = None if each.data is None else infos[_path(table, each.data)]
     if external is None or info is None:
         return
     if info.length != external.length:
@@ -273,9 +270,9 @@ def _first_difference(file: _DataFile, expected: _DataFile, layout: Layout) -> s
         return None
     paths = {column: path for path, column in layout.ids.items()}
     for name, words in _MAPS.items():
-        told, found = (_as_mapping(each.get(name)) for each in (file, expected))
-        for column in sorted(told.keys() & found.keys()):
-            if told[column] != found[column]:
+        recorded, found = (_as_mapping(each.get(name)) for each in (file, expected))
+        for column in sorted(recorded.keys() & found.keys()):
+            if recorded[column] != found[column]:
                 return f"its footer has other {words} of {paths.get(column, column)} than its manifest"
     if file["split_offsets"] != expected["split_offsets"]:
         return "its row groups begin at other places than its manifest says"

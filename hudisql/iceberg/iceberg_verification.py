@@ -163,27 +163,29 @@ def _verify(
     slices, others = published_slices(then, published.slices, values, contents.files)
     checked = check_files(then, layout, slices, others, is_complete=contents.is_complete)
     problems += checked.problems
-    if level is IcebergLevel.FULL and not contents.is_complete:
+    if level is IcebergLevel.METADATA:
+        return scope.with_problems(problems)
+    if not contents.is_complete:
         detail = "rows are not compared, since manifests are missing"
-        problems.append(PublicationProblem(NOT_COMPARED, None, table.base_path, detail))
-    elif level is IcebergLevel.FULL:
-        # Other readers read all files or none.
-        is_whole = len(checked.readable) == len(slices) and not others
-        other = choose_reader(reader, metadata_file, then.schema)
-        task = ComparisonTask(
-            then.storage,
-            iceberg_columns(last.document or {}, then.schema),
-            tuple(column.name for column in then.partition_columns),
-            log_merge_config_for(then, published.slices),
+        return scope.with_problems(
+            [*problems, PublicationProblem(NOT_COMPARED, None, table.base_path, detail)]
         )
-        if other is None or not is_whole:
-            compared = compare_by_files(task, checked.readable, compare)
-        else:
-            snapshot = PublishedSnapshot(metadata_file, last.snapshots[-1]["snapshot-id"], other)
-            compared = compare_by_partitions(task, slices, compare, snapshot)
-        scope = replace(scope, compared_rows=compared.rows, compared_by=compared.compared_by)
-        problems += compared.problems
-    return scope.with_problems(problems)
+    # Other readers read all files or none.
+    is_whole = len(checked.readable) == len(slices) and not others
+    task = ComparisonTask(
+        then.storage,
+        iceberg_columns(last.document or {}, then.schema),
+        tuple(column.name for column in then.partition_columns),
+        log_merge_config_for(then, published.slices),
+    )
+    other = choose_reader(reader, metadata_file, then.schema)
+    if other is None or not is_whole:
+        compared = compare_by_files(task, checked.readable, compare)
+    else:
+        snapshot = PublishedSnapshot(metadata_file, last.snapshots[-1]["snapshot-id"], other)
+        compared = compare_by_partitions(task, slices, compare, snapshot)
+    scope = replace(scope, compared_rows=compared.rows, compared_by=compared.compared_by)
+    return scope.with_problems([*problems, *compared.problems])
 
 
 def _layout(table: HudiTable, last: LastMetadata) -> Layout:

@@ -21,6 +21,9 @@ from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import QueryError
+from hudisql.iceberg.iceberg_verification import IcebergLevel
+from hudisql.iceberg.publication import publish
+from hudisql.options.iceberg_check import check_iceberg
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.table_scan import ScanRequest, plan_scan
 from hudisql.storage import Storage, join
@@ -69,6 +72,13 @@ def test_without_s3a_queries_are_read_by_hudisql_and_a_full_verification_says_wh
             verify_bootstrap(context, table, VerifyLevel.FULL)
         assert raised.value.hint is not None
         assert "org.apache.hadoop:hadoop-aws:3." in raised.value.hint
+        publish(table)
+        verified = check_iceberg(context, table, None, IcebergLevel.FULL)
+        assert (verified.problems, verified.compared_rows) == ((), ROWS)
+        assert verified.compared_by == "hudisql's own reading"
+        storage.write(join(root, "source", "dt=2024-03-01", "part-0.parquet"), b"PAR1" * 9)
+        problems = check_iceberg(context, table, None, IcebergLevel.FULL).problems
+        assert [problem.kind for problem in problems] == ["source changed", "file changed"]
 
 
 @pytest.mark.slow

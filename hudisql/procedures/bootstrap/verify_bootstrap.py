@@ -6,11 +6,11 @@ A procedure of hudisql; Hudi has none. `hudisql.bootstrap.verify.verification` d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hudisql.errors import VerificationFailedError
 from hudisql.options.table_call import base_path_of, find_entry, open_session_table
 from hudisql.procedures.binder import parse_choice
+from hudisql.procedures.finding_rows import FindingRow, checked_findings, problem_rows
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -21,8 +21,6 @@ from hudisql.procedures.registry import (
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-SUMMARY: Final = "SUMMARY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +37,10 @@ class VerifyBootstrapArguments(Arguments):
     fail_on_error: bool = fail_on_error_parameter()
 
 
-@dataclass(frozen=True)
-class VerifyBootstrapRow:
-    """A finding, or the summary."""
-
-    finding: str
-    severity: str
-    partition: str | None
-    path: str
-    detail: str
-
-
 @procedure(
     "Compares a bootstrapped table with its source: files, rows, keys, values.", name="verify_bootstrap"
 )
-def verify_bootstrap_table(
-    context: Context, arguments: VerifyBootstrapArguments
-) -> CheckedRows[VerifyBootstrapRow]:
+def verify_bootstrap_table(context: Context, arguments: VerifyBootstrapArguments) -> CheckedRows[FindingRow]:
     """A row per finding, errors first, and a last row with the summary: severity ok or failed.
 
     The full level has the findings of `verify_iceberg` too if the table is published. Its error is a
@@ -70,7 +55,7 @@ def verify_bootstrap_table(
     table = open_session_table(context, base_path_of(context, entry, arguments.path))
     verified = verify_bootstrap(context, table, level)
     rows = [
-        VerifyBootstrapRow(
+        FindingRow(
             discrepancy.kind,
             "error" if discrepancy.is_error else "notice",
             discrepancy.partition_path,
@@ -79,27 +64,15 @@ def verify_bootstrap_table(
         )
         for discrepancy in verified.discrepancies
     ]
-    scope = verified.describe()
+    scope = f"{verified.level}: {verified.describe()}"
     if level is VerifyLevel.FULL and is_published(table):
         iceberg = check_iceberg(context, table, entry, IcebergLevel.FULL)
-        rows += [
-            VerifyBootstrapRow(
-                f"Iceberg: {problem.kind}",
-                "error" if problem.is_error else "notice",
-                problem.partition,
-                problem.path,
-                problem.detail,
-            )
-            for problem in iceberg.problems
-        ]
-        rows.sort(key=lambda row: row.severity)
+        rows += problem_rows(iceberg.problems, "Iceberg: ")
         scope += f"; Iceberg: {iceberg.describe()}"
-    errors = sum(row.severity == "error" for row in rows)
-    counted = f"{errors:,} errors, {len(rows) - errors:,} notices; {verified.level}: {scope}"
-    severity = "failed" if errors else "ok"
-    rows.append(VerifyBootstrapRow(SUMMARY, severity, None, verified.base_path, counted))
-    failure = VerificationFailedError(
-        f"the table at {verified.base_path} does not match its source: {errors:,} errors",
-        hint="the rows name each; fail_on_error => false gives the rows alone",
+    return checked_findings(
+        rows,
+        verified.base_path,
+        scope,
+        f"the table at {verified.base_path} does not match its source",
+        fail_on_error=arguments.fail_on_error,
     )
-    return CheckedRows(rows, failure if errors and arguments.fail_on_error else None)

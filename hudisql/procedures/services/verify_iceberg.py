@@ -6,11 +6,11 @@ A procedure of hudisql; Hudi has none. `hudisql.iceberg.iceberg_verification` do
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hudisql.errors import VerificationFailedError
 from hudisql.options.table_call import base_path_of, find_entry, open_session_table
 from hudisql.procedures.binder import parse_choice
+from hudisql.procedures.finding_rows import FindingRow, checked_findings, problem_rows
 from hudisql.procedures.registry import (
     Arguments,
     CheckedRows,
@@ -23,8 +23,6 @@ from hudisql.procedures.registry import (
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-SUMMARY: Final = "SUMMARY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +44,8 @@ class VerifyIcebergArguments(Arguments):
     fail_on_error: bool = fail_on_error_parameter()
 
 
-@dataclass(frozen=True)
-class VerifyIcebergRow:
-    """A finding, or the summary."""
-
-    finding: str
-    severity: str
-    partition: str | None
-    path: str
-    detail: str
-
-
 @procedure("Compares the published Iceberg table with the Hudi table: metadata, files, rows.")
-def verify_iceberg(context: Context, arguments: VerifyIcebergArguments) -> CheckedRows[VerifyIcebergRow]:
+def verify_iceberg(context: Context, arguments: VerifyIcebergArguments) -> CheckedRows[FindingRow]:
     """A row per finding, errors first, and a last row with the summary: severity ok or failed.
 
     A publication that is behind the table is a notice. The error is a VerificationFailedError unless
@@ -73,22 +60,10 @@ def verify_iceberg(context: Context, arguments: VerifyIcebergArguments) -> Check
     entry = find_entry(context, arguments.table) if arguments.table else None
     table = open_session_table(context, base_path_of(context, entry, arguments.path))
     verified = check_iceberg(context, table, entry, level, reader)
-    rows = [
-        VerifyIcebergRow(
-            problem.kind,
-            "error" if problem.is_error else "notice",
-            problem.partition,
-            problem.path,
-            problem.detail,
-        )
-        for problem in verified.problems
-    ]
-    errors, notices = len(verified.errors), len(verified.problems) - len(verified.errors)
-    counted = f"{errors:,} errors, {notices:,} notices; {verified.level}: {verified.describe()}"
-    severity = "failed" if errors else "ok"
-    rows.append(VerifyIcebergRow(SUMMARY, severity, None, verified.metadata_file, counted))
-    failure = VerificationFailedError(
-        f"the Iceberg table of the Hudi table at {table.base_path} does not match it: {errors:,} errors",
-        hint="the rows name each; fail_on_error => false gives the rows alone",
+    return checked_findings(
+        problem_rows(verified.problems),
+        verified.metadata_file,
+        f"{verified.level}: {verified.describe()}",
+        f"the Iceberg table of the Hudi table at {table.base_path} does not match it",
+        fail_on_error=arguments.fail_on_error,
     )
-    return CheckedRows(rows, failure if errors and arguments.fail_on_error else None)
