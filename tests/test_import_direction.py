@@ -107,10 +107,11 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "properties",
     ),
     "iceberg": (
-        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "earlier_manifests"),
+        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "deletion_vectors"),
+        "earlier_manifests",
         *("published_state", "published_files", "merged_slices", "snapshot_manifests", "metadata_files"),
         *("snapshot_history", "publication", "publication_problem", "row_sums", "snapshot_contents"),
-        *("published_table", "file_check", "published_rows", "other_readers", "row_comparison"),
+        *("published_table", "published_rows", "file_check", "other_readers", "row_comparison"),
         "iceberg_verification",
     ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),

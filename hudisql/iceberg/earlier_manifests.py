@@ -7,7 +7,7 @@ small ones, which are written again so that they do not become many. So the foot
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -69,10 +69,30 @@ def _opened(
     entries: Sequence[Mapping[str, Any]],
     stays: Callable[[Mapping[str, Any]], bool],
 ) -> EarlierManifest:
-    current = [_as_existing(entry, record) for entry in entries if entry["status"] != DELETED]
+    current = [_as_existing(entry, record) for entry in with_row_ids(record, entries)]
     kept = tuple(entry for entry in current if stays(entry["data_file"]))
     removed = tuple(entry for entry in current if not stays(entry["data_file"]))
     return EarlierManifest(record, True, kept, removed)
+
+
+def with_row_ids(
+    record: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """The entries of a manifest that are not deleted; data files of format version 3 with their first row id.
+
+    A file that has none takes it from its manifest and the files before it (the spec's "First Row ID
+    Inheritance").
+    """
+    following = record.get("first_row_id")
+    for entry in entries:
+        if entry["status"] == DELETED:
+            continue
+        data_file = entry["data_file"]
+        if following is None or data_file.get("first_row_id") is not None:
+            yield entry
+            continue
+        yield {**entry, "data_file": {**data_file, "first_row_id": following}}
+        following += data_file["record_count"]
 
 
 def manifest_name(record: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ from hudisql.iceberg.publication_problem import (
     PublicationProblem,
 )
 from hudisql.iceberg.published_files import FileKind, PublishedFile
+from hudisql.iceberg.published_rows import read_vector_file
 from hudisql.iceberg.snapshot_manifests import Layout, data_file_of
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.storage import FileInfo
@@ -246,6 +247,8 @@ def _footer_problem(
 ) -> PublicationProblem | None:
     """The first thing that the manifest says otherwise than the file's footer."""
     path, partition = _path(table, file), each.file_slice.partition_path
+    if file["file_format"] == "PUFFIN":
+        return _vector_problem(table, each, file)
     try:
         footer = footer_of(read_footer(table.storage, path, file["file_size_in_bytes"]))
     except (pa.ArrowException, StorageError) as error:
@@ -259,6 +262,22 @@ def _footer_problem(
     problem = misread(footer, table.schema) if kind is FileKind.BASE else None
     if problem is not None:
         return PublicationProblem(FILE_MISREAD, partition, path, f"Iceberg readers misread it: {problem}")
+    return None
+
+
+def _vector_problem(table: HudiTable, each: PublishedSlice, file: _DataFile) -> PublicationProblem | None:
+    """What the manifest says otherwise than the deletion vector."""
+    path, partition = _path(table, file), each.file_slice.partition_path
+    try:
+        positions = read_vector_file(table.storage, file)
+    except (pa.ArrowException, StorageError) as error:
+        return PublicationProblem(FILE_UNREADABLE, partition, path, f"it cannot be read: {error}")
+    if len(positions) != file["record_count"]:
+        detail = f"it has {len(positions):,} positions, its manifest says {file['record_count']:,}"
+        return PublicationProblem(FILE_CHANGED, partition, path, detail)
+    if len(positions) and each.data is not None and positions[-1] >= each.data["record_count"]:
+        detail = f"it deletes row {positions[-1]:,} of a file of {each.data['record_count']:,} rows"
+        return PublicationProblem(DELETES_WRONG, partition, path, detail)
     return None
 
 

@@ -1,4 +1,4 @@
-"""The Avro files of an Iceberg snapshot: manifests and the manifest list, of format version 2.
+"""The Avro files of an Iceberg snapshot: manifests and the manifest list, of format version 2 or 3.
 
 Follows the Iceberg spec, "Manifests" and "Manifest Lists"; the numbers are its field ids. Values only.
 """
@@ -14,6 +14,9 @@ from typing import Any, Final
 import fastavro
 
 FORMAT_VERSION: Final = 2
+WITH_ROW_IDS: Final = 3
+FORMAT_VERSIONS: Final = (FORMAT_VERSION, WITH_ROW_IDS)
+"""The format versions: of new tables, and the one that has row ids and deletion vectors."""
 EXISTING: Final = 0
 ADDED: Final = 1
 DELETED: Final = 2
@@ -54,6 +57,7 @@ def write_manifest(
     schema: Mapping[str, Any],
     partition: Sequence[PartitionField],
     content: int,
+    format_version: int = FORMAT_VERSION,
 ) -> bytes:
     """A manifest of these entries, which are all of one content."""
     metadata = {
@@ -61,23 +65,33 @@ def write_manifest(
         "schema-id": str(schema["schema-id"]),
         "partition-spec": json.dumps([field.document() for field in partition]),
         "partition-spec-id": "0",
-        "format-version": str(FORMAT_VERSION),
+        "format-version": str(format_version),
         "content": "data" if content == DATA else "deletes",
     }
-    return _avro(_entry_schema(partition), entries, metadata)
+    return _avro(_entry_schema(partition, format_version), entries, metadata)
 
 
 def write_manifest_list(
-    manifests: Iterable[Mapping[str, Any]], snapshot_id: int, parent_id: int | None, sequence_number: int
+    manifests: Iterable[Mapping[str, Any]],
+    snapshot_id: int,
+    parent_id: int | None,
+    sequence_number: int,
+    first_row_id: int | None = None,
 ) -> bytes:
-    """The manifest list of a snapshot that has these manifests (the spec's `manifest_file`)."""
+    """The manifest list of a snapshot that has these manifests (the spec's `manifest_file`).
+
+    `first_row_id` is the first id of the snapshot's new rows, in format version 3 alone.
+    """
     metadata = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(sequence_number),
-        "format-version": str(FORMAT_VERSION),
     }
-    return _avro(_LIST_SCHEMA, manifests, metadata)
+    if first_row_id is None:
+        return _avro(_LIST_SCHEMA, manifests, metadata | {"format-version": str(FORMAT_VERSION)})
+    metadata |= {"format-version": str(WITH_ROW_IDS), "first-row-id": str(first_row_id)}
+    fields = [*_LIST_SCHEMA["fields"], _field("first_row_id", 520, "long", optional=True)]
+    return _avro({**_LIST_SCHEMA, "fields": fields}, manifests, metadata)
 
 
 def read_records(content: bytes) -> list[dict[str, Any]]:
@@ -109,7 +123,7 @@ def _map(key_id: int, value_id: int, value: str) -> dict[str, Any]:
 _AVRO_TYPES: Final[Mapping[str, Any]] = {"date": {"type": "int", "logicalType": "date"}}
 
 
-def _entry_schema(partition: Sequence[PartitionField]) -> dict[str, Any]:
+def _entry_schema(partition: Sequence[PartitionField], format_version: int) -> dict[str, Any]:
     kinds = [
         _field(field.name, field.field_id, _AVRO_TYPES.get(field.type, field.type), optional=True)
         for field in partition
@@ -130,6 +144,12 @@ def _entry_schema(partition: Sequence[PartitionField]) -> dict[str, Any]:
         _field("sort_order_id", 140, "int", optional=True),
         _field("referenced_data_file", 143, "string", optional=True),
     ]
+    if format_version == WITH_ROW_IDS:
+        data_file += [
+            _field("first_row_id", 142, "long", optional=True),
+            _field("content_offset", 144, "long", optional=True),
+            _field("content_size_in_bytes", 145, "long", optional=True),
+        ]
     fields = [
         _field("status", 0, "int"),
         _field("snapshot_id", 1, "long", optional=True),
@@ -150,7 +170,7 @@ _SUMMARY: Final = {
         _field("upper_bound", 511, "bytes", optional=True),
     ],
 }
-_LIST_SCHEMA: Final = {
+_LIST_SCHEMA: Final[dict[str, Any]] = {
     "type": "record",
     "name": "manifest_file",
     "fields": [

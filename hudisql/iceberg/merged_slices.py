@@ -1,7 +1,8 @@
 """Files of slices with log files, for readers that know no log files: position deletes and changed rows.
 
-A position delete file (Iceberg spec, "Position Delete Files") has the places of the rows of the base or
-source file that log records change or delete; a data file has the rows of the log records. The two are named
+A position delete file (Iceberg spec, "Position Delete Files"), or in format version 3 a deletion vector, has
+the places of the rows of the base or source file that log records change or delete; a data file has the rows
+of the log records. The two are named
 after the state of the slice, so an unchanged slice keeps them. The data file is written last, even without
 rows: if it is there, its slice is done.
 """
@@ -19,8 +20,9 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import PathExistsError
 from hudisql.iceberg.data_file import Footer, footer_of
+from hudisql.iceberg.deletion_vectors import BLOB_OFFSET, write_puffin
 from hudisql.iceberg.iceberg_location import reader_uri
-from hudisql.iceberg.published_files import FileKind, LogSlice, PublishedFile
+from hudisql.iceberg.published_files import FileKind, LogSlice, PublishedFile, VectorPlace
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.replaced_rows import separate_rows
 from hudisql.read.slice.slice_reader import SliceRead
@@ -33,27 +35,41 @@ DELETED_POSITION: Final = 2147483545
 DELETES_IDS: Final[Mapping[str, int]] = {"file_path": DELETED_PATH, "pos": DELETED_POSITION}
 _ROWS: Final = "-rows.parquet"
 _DELETES: Final = "-deletes.parquet"
+_VECTOR: Final = "-deletes.puffin"
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that was written, or would be, with its footer."""
+    """A file that was written, or would be, with its footer if it is a parquet file."""
 
     file: PublishedFile
-    footer: Footer
+    footer: Footer | None
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows, or of the positions of a deletion vector."""
+        if self.footer is not None:
+            return int(self.footer.metadata.num_rows)
+        return 0 if self.file.vector is None else self.file.vector.positions
 
 
 def slice_name_of(uri: str) -> str:
     """The name of the slice (`LogSlice.name`) that a file was written for."""
-    return uri.rpartition("/")[2].removesuffix(_ROWS).removesuffix(_DELETES)
+    return uri.rpartition("/")[2].removesuffix(_ROWS).removesuffix(_DELETES).removesuffix(_VECTOR)
 
 
 def merge_slice(
-    table: HudiTable, log_slice: LogSlice, config: LogMergeConfig, directory: str, *, dry_run: bool
+    table: HudiTable,
+    log_slice: LogSlice,
+    config: LogMergeConfig,
+    directory: str,
+    *,
+    has_vectors: bool,
+    dry_run: bool,
 ) -> list[WrittenFile]:
     """Merge the slice's log files with its base and write what they change into the directory.
 
-    Nothing is written in a dry run.
+    With `has_vectors` deletes are deletion vectors. Nothing is written in a dry run.
 
     Memory: the records of the slice's log files. Raises UnsupportedTableError, SourceChangedError,
     CorruptTableError, StorageError.
@@ -62,27 +78,31 @@ def merge_slice(
     values = dict(zip(names, log_slice.values, strict=True))
     read = SliceRead(log_slice.file_slice, table.schema, values, log_merge_config=config)
     separated = separate_rows(table.storage, read)
-    contents = {}
+    contents: list[tuple[PublishedFile, bytes]] = []
     if len(separated.replaced):
         assert log_slice.file is not None  # a slice of log files alone has no rows to replace
-        deletes = _position_deletes(reader_uri(table, log_slice.file.path), separated.replaced)
-        contents[FileKind.DELETES] = _parquet(deletes.schema, (deletes,))
+        deletes_from, kind = log_slice.file.path, FileKind.DELETES
+        uri, vector = reader_uri(table, deletes_from), None
+        if has_vectors:
+            content, length = write_puffin(separated.replaced, uri)
+            vector = VectorPlace(BLOB_OFFSET, length, len(separated.replaced))
+        else:
+            deletes = _position_deletes(uri, separated.replaced)
+            content = _parquet(deletes.schema, (deletes,))
+        path = join(directory, log_slice.name + (_VECTOR if has_vectors else _DELETES))
+        file = PublishedFile(path, len(content), log_slice.values, kind, deletes_from, vector)
+        contents.append((file, content))
     if any(batch.num_rows for batch in separated.rows):
-        contents[FileKind.LOG_ROWS] = _parquet(table.schema, separated.rows)
+        content, path = _parquet(table.schema, separated.rows), join(directory, log_slice.name + _ROWS)
+        contents.append((PublishedFile(path, len(content), log_slice.values, FileKind.LOG_ROWS), content))
     written = []
-    for kind, content in contents.items():
-        file = _published(directory, log_slice, kind, content.size)
+    for file, content in contents:
         if not dry_run:
-            _create(table.storage, file.path, content.to_pybytes())
-        written.append(WrittenFile(file, footer_of(pq.read_metadata(pa.BufferReader(content)))))
+            _create(table.storage, file.path, content)
+        is_parquet = file.vector is None
+        footer = footer_of(pq.read_metadata(pa.BufferReader(content))) if is_parquet else None
+        written.append(WrittenFile(file, footer))
     return written
-
-
-def _published(directory: str, log_slice: LogSlice, kind: FileKind, length: int) -> PublishedFile:
-    is_deletes = kind is FileKind.DELETES
-    path = join(directory, log_slice.name + (_DELETES if is_deletes else _ROWS))
-    deletes_from = log_slice.file.path if is_deletes and log_slice.file is not None else None
-    return PublishedFile(path, length, log_slice.values, kind, deletes_from)
 
 
 def _position_deletes(uri: str, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
@@ -102,10 +122,11 @@ def _required(name: str, data_type: pa.DataType, field_id: int) -> pa.Field:
     return pa.field(name, data_type, nullable=False, metadata={"PARQUET:field_id": str(field_id)})
 
 
-def _parquet(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+def _parquet(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches(batches, schema), sink, compression="snappy", store_schema=False)
-    return sink.getvalue()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _create(storage: Storage, path: str, content: bytes) -> None:

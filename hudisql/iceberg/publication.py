@@ -1,4 +1,4 @@
-"""Publishes the state of a Hudi table as an Iceberg table of format version 2, without a copy of the data.
+"""Publishes the state of a Hudi table as an Iceberg table, without a copy of the data.
 
 Follows the Iceberg spec, "Table Metadata". Each publication is a snapshot, whose manifests are those of the
 last one but for what the commits since have changed. The metadata lies below `.hoodie`, where Hudi does not
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.iceberg.data_file import Footer
 from hudisql.iceberg.earlier_manifests import (
@@ -30,7 +31,7 @@ from hudisql.iceberg.iceberg_location import (
     reader_uri,
 )
 from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
-from hudisql.iceberg.manifest_files import DATA, FORMAT_VERSION, PartitionField
+from hudisql.iceberg.manifest_files import DATA, FORMAT_VERSION, WITH_ROW_IDS, PartitionField
 from hudisql.iceberg.merged_slices import WrittenFile, merge_slice, slice_name_of
 from hudisql.iceberg.metadata_files import (
     CLEAN_PROPERTY,
@@ -91,8 +92,11 @@ class Publication:
     is_new: bool
 
 
-def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
+def publish(table: HudiTable, *, dry_run: bool = False, format_version: int | None = None) -> Publication:
     """Publish the state of the table; the caller holds its lock.
+
+    `format_version` is 2 or 3, by default that of the last publication, or 2; a later version is one more
+    snapshot, and there is no way back.
 
     Only partitions that commits have changed since the last publication are looked at, if the timeline names
     these commits. A dry run looks at all, and writes nothing. Raises UnsupportedTableError for states that
@@ -100,8 +104,11 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
     CorruptTableError, StorageError.
     """
     last, now = latest_metadata(table), state_of(table)
+    format_version = _format_version(table, last, format_version)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
-    if changed is not None and last.state is not None and set(now.completed) <= set(last.state.completed):
+    is_upgrade = last.document is not None and format_version != last.document["format-version"]
+    is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
+    if changed is not None and is_same and not is_upgrade:
         write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
     partitions = None if changed is None else [partition_of(table, path) for path in sorted(changed)]
@@ -109,14 +116,29 @@ def publish(table: HudiTable, *, dry_run: bool = False) -> Publication:
         partitions = None
         if not tell_apart_by_values(table, list_partitions(table)):
             now = now.of_same_values()
-    snapshot = _plan_snapshot(table, last, now, partitions, dry_run=dry_run)
-    if not snapshot.is_new:
+    snapshot = _plan_snapshot(table, last, now, partitions, format_version, dry_run=dry_run)
+    if not snapshot.is_new and not is_upgrade:
         if not dry_run:
             write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
     if not dry_run:
         _write(table, snapshot, last, now)
     return _publication(table, snapshot.numbers.version, snapshot.summary, is_new=True)
+
+
+def _format_version(table: HudiTable, last: LastMetadata, wanted: int | None) -> int:
+    """The format version of the next publication. Raises UnsupportedTableError if it is before the last's."""
+    if last.document is None:
+        return FORMAT_VERSION if wanted is None else wanted
+    version = int(last.document["format-version"])
+    if wanted is not None and wanted < version:
+        raise UnsupportedTableError(
+            f"the Iceberg table of {table.base_path} has format version {version}, which cannot become "
+            f"{wanted}: Iceberg knows no way back",
+            hint=f"delete the directory {iceberg_location(table)} and publish again, without the past "
+            "snapshots",
+        )
+    return version if wanted is None else wanted
 
 
 def _publication(table: HudiTable, version: int, summary: Mapping[str, str], *, is_new: bool) -> Publication:
@@ -156,6 +178,7 @@ def _plan_snapshot(
     last: LastMetadata,
     now: PublishedState,
     partitions: Sequence[TablePartition] | None,
+    format_version: int,
     *,
     dry_run: bool,
 ) -> _Snapshot:
@@ -177,11 +200,19 @@ def _plan_snapshot(
         if log_slice.name not in merged:
             assert files.log_merge_config is not None  # there are log files
             directory = version_data_directory(table, version)
-            added += merge_slice(table, log_slice, files.log_merge_config, directory, dry_run=dry_run)
-    layout = _layout(table, last, [each.footer for each in added if each.file.kind is not FileKind.DELETES])
-    data_files = [
-        data_file_of(table, each.file, each.footer, layout) for each in added if each.footer.metadata.num_rows
+            added += merge_slice(
+                table,
+                log_slice,
+                files.log_merge_config,
+                directory,
+                has_vectors=format_version == WITH_ROW_IDS,
+                dry_run=dry_run,
+            )
+    footers = [
+        each.footer for each in added if each.footer is not None and each.file.kind is not FileKind.DELETES
     ]
+    layout = _layout(table, last, footers)
+    data_files = [data_file_of(table, each.file, each.footer, layout) for each in added if each.rows]
     removed = [entry["data_file"] for manifest in earlier for entry in manifest.removed]
     counted = [*kept, *data_files] if partitions is None else data_files
     gone, before = ([], {}) if partitions is None else (removed, last.summary)
@@ -191,6 +222,7 @@ def _plan_snapshot(
         parent_id=None if last.document is None else last.document["current-snapshot-id"],
         sequence=(last.document["last-sequence-number"] if last.document else 0) + 1,
         version=version,
+        first_row_id=_next_row_id(last) if format_version == WITH_ROW_IDS else None,
     )
     return _Snapshot(
         numbers,
@@ -206,6 +238,10 @@ def _plan_snapshot(
         or not set(now.completed) <= set(last.state.completed)
         or layout.schema["schema-id"] != last.document["current-schema-id"],
     )
+
+
+def _next_row_id(last: LastMetadata) -> int:
+    return 0 if last.document is None else int(last.document.get("next-row-id", 0))
 
 
 def _earlier_manifests(
@@ -300,8 +336,15 @@ def _totals(
 
 def _write(table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: PublishedState) -> None:
     """Manifests, then their list, then the metadata, whose creation is the commit."""
-    list_path = write_manifests(table, snapshot.numbers, snapshot.earlier, snapshot.added, snapshot.layout)
+    list_path, following = write_manifests(
+        table, snapshot.numbers, snapshot.earlier, snapshot.added, snapshot.layout
+    )
     document = _metadata_document(table, snapshot, last, now, list_path)
+    first_row_id = snapshot.numbers.first_row_id
+    if first_row_id is not None:
+        rows = {"first-row-id": first_row_id, "added-rows": following - first_row_id}
+        document["snapshots"][-1] |= rows
+        document["next-row-id"] = following
     commit_metadata(table, last, document, snapshot.slice_files)
     snapshots = [*last.snapshots, document["snapshots"][-1]]
     delete_expired(table, snapshots, document["snapshots"])
@@ -344,7 +387,7 @@ def _metadata_document(
     kept = kept_snapshots(table, last, removed, now.completed)
     history = {"snapshots": [], "snapshot-log": []} if previous is None else history_of(previous, kept)
     return {
-        "format-version": FORMAT_VERSION,
+        "format-version": numbers.format_version,
         "table-uuid": previous["table-uuid"] if previous else str(uuid.uuid4()),
         "location": reader_uri(table, iceberg_location(table)),
         "last-sequence-number": sequence,

@@ -51,9 +51,18 @@ class FileKind(Enum):
 
 
 @dataclass(frozen=True)
+class VectorPlace:
+    """The blob of a deletion vector in a puffin file, in bytes, and the number of its positions."""
+
+    offset: int
+    length: int
+    positions: int
+
+
+@dataclass(frozen=True)
 class PublishedFile:
-    """A parquet file of the Iceberg table; `length` in bytes, `deletes_from` is the path of the data file
-    that position deletes apply to.
+    """A file of the Iceberg table; `length` in bytes, `deletes_from` is the path of the data file that
+    position deletes apply to. It is a parquet file, or with a `vector` a puffin file.
     """
 
     path: str
@@ -61,6 +70,7 @@ class PublishedFile:
     values: tuple[object | None, ...]
     kind: FileKind
     deletes_from: str | None = None
+    vector: VectorPlace | None = None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Reads the rows of a published file as an Iceberg reader does.
 
 Columns are found by field id or name mapping, values of partition columns come from the manifest, and the
-rows of position deletes are left out.
+rows of position deletes and deletion vectors are left out.
 
-Follows the Iceberg spec, "Column Projection", "Name Mapping Serialization" and "Position Delete Files". Works
-on what the Iceberg metadata says alone; dates of the old calendar stay as they are.
+Follows the Iceberg spec, "Column Projection", "Name Mapping Serialization", "Position Delete Files" and
+"Deletion Vectors". Works on what the Iceberg metadata says alone; dates of the old calendar stay as they are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hudisql.iceberg.deletion_vectors import read_vector
 from hudisql.iceberg.iceberg_schema import children
 from hudisql.read.files.conform import batch_of, conform_array, constant_column
 from hudisql.storage import Storage
@@ -68,11 +69,28 @@ def read_positions(storage: Storage, deletes: Iterable[_DataFile], data_uri: str
     """The positions that the delete files name in the data file. Raises StorageError, pa.ArrowException."""
     found = [np.empty(0, np.int64)]
     for file in deletes:
+        if file["file_format"] == "PUFFIN":
+            of_file = file["referenced_data_file"] == data_uri
+            found += [read_vector_file(storage, file)] if of_file else []
+            continue
         with storage.open_input(storage.qualify(file["file_path"]), file["file_size_in_bytes"]) as stream:
             rows = pq.read_table(stream, columns=["file_path", "pos"])
         chosen = rows.filter(pc.equal(rows["file_path"], data_uri))
         found.append(chosen["pos"].to_numpy().astype(np.int64))
     return np.concatenate(found)
+
+
+def read_vector_file(storage: Storage, file: _DataFile) -> npt.NDArray[np.int64]:
+    """The positions in a deletion vector. Raises StorageError, and pa.ArrowInvalid for another content."""
+    path, start, length = (
+        storage.qualify(file["file_path"]),
+        file["content_offset"],
+        file["content_size_in_bytes"],
+    )
+    try:
+        return read_vector(storage.read(path)[start : start + length])
+    except ValueError as error:
+        raise pa.ArrowInvalid(f"{path}: {error}") from error
 
 
 def _without_rows(

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError, StorageError
-from hudisql.iceberg.earlier_manifests import manifest_list_name, manifest_name, read_manifest_records
+from hudisql.iceberg.earlier_manifests import (
+    manifest_list_name,
+    manifest_name,
+    read_manifest_records,
+    with_row_ids,
+)
 from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.iceberg_schema import iceberg_fields, name_mapping
 from hudisql.iceberg.manifest_files import ADDED, DATA, DELETED, EXISTING, PartitionField
@@ -71,6 +76,7 @@ def read_snapshot(table: HudiTable, last: LastMetadata, fields: Sequence[Partiti
             problems.append(entries)
             continue
         problems += _record_problems(table, record, lengths, current)
+        problems += _row_id_problems(table, last, record, entries)
         problems += _manifest_problems(table, record, entries, fields)
         files += [entry["data_file"] for entry in entries if entry["status"] != DELETED]
     is_complete = all(not isinstance(entries, PublicationProblem) for entries in read)
@@ -140,6 +146,25 @@ def _record_problems(
     if record["sequence_number"] > snapshot["sequence-number"]:
         detail = f"its sequence number {record['sequence_number']} is above the snapshot's"
         yield PublicationProblem(MANIFEST_WRONG, None, path, detail)
+
+
+def _row_id_problems(
+    table: HudiTable, last: LastMetadata, record: Mapping[str, Any], entries: _Entries
+) -> Iterator[PublicationProblem]:
+    """Data files of format version 3 without row ids, or with ids that the table has not given yet."""
+    following = (last.document or {}).get("next-row-id")
+    if following is None or record["content"] != DATA:
+        return
+    path = join(metadata_directory(table), manifest_name(record))
+    if record.get("first_row_id") is None:
+        yield PublicationProblem(MANIFEST_WRONG, None, path, "the manifest list gives it no first row id")
+        return
+    for entry in with_row_ids(record, entries):
+        file = entry["data_file"]
+        end = file["first_row_id"] + file["record_count"]
+        if end > following:
+            detail = f"{file['file_path']} has row ids up to {end:,}, the table's next is {following:,}"
+            yield PublicationProblem(MANIFEST_WRONG, None, path, detail)
 
 
 def _manifest_problems(

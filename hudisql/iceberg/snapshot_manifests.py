@@ -16,7 +16,9 @@ from hudisql.iceberg.manifest_files import (
     DATA,
     DELETED,
     EXISTING,
+    FORMAT_VERSION,
     POSITION_DELETES,
+    WITH_ROW_IDS,
     PartitionField,
     added_entry,
     deleted_entry,
@@ -45,12 +47,21 @@ class Layout:
 
 @dataclass(frozen=True)
 class SnapshotNumbers:
-    """The snapshot's id and its parent's, its sequence number, and the version of its metadata file."""
+    """The snapshot's id and its parent's, its sequence number, and the version of its metadata file.
+
+    `first_row_id` is the first id of its new rows; None in format version 2, which has no row ids.
+    """
 
     snapshot_id: int
     parent_id: int | None
     sequence: int
     version: int
+    first_row_id: int | None = None
+
+    @property
+    def format_version(self) -> int:
+        """The format version of its manifests."""
+        return FORMAT_VERSION if self.first_row_id is None else WITH_ROW_IDS
 
     @property
     def start(self) -> str:
@@ -63,14 +74,28 @@ def is_small(record: Mapping[str, Any]) -> bool:
     return file_count(record) < _LEAST_ENTRIES
 
 
-def data_file_of(table: HudiTable, file: PublishedFile, footer: Footer, layout: Layout) -> dict[str, Any]:
-    """The file as a manifest has it (the spec's `data_file`)."""
+def data_file_of(
+    table: HudiTable, file: PublishedFile, footer: Footer | None, layout: Layout
+) -> dict[str, Any]:
+    """The file as a manifest has it (the spec's `data_file`); a puffin file has no footer."""
     values = {field.name: value for field, value in zip(layout.partition, file.values, strict=True)}
     place = {"file_path": reader_uri(table, file.path), "file_format": "PARQUET", "partition": values}
     sizes = {"file_size_in_bytes": file.length, "sort_order_id": None}
+    deletes_from = "" if file.deletes_from is None else reader_uri(table, file.deletes_from)
+    if file.vector is not None:
+        return {
+            "content": POSITION_DELETES,
+            **place,
+            **sizes,
+            "file_format": "PUFFIN",
+            "record_count": file.vector.positions,
+            "referenced_data_file": deletes_from,
+            "content_offset": file.vector.offset,
+            "content_size_in_bytes": file.vector.length,
+        }
+    assert footer is not None  # all others are parquet files
     if file.deletes_from is None:
         return {"content": DATA, **place, **sizes, **metrics(footer, table.schema, layout.ids)}
-    deletes_from = reader_uri(table, file.deletes_from)
     # Both bounds are the whole path: so readers know that the deletes are those of one file.
     bounds = [{"key": DELETED_PATH, "value": deletes_from.encode()}]
     counted = metrics(footer, footer.schema, DELETES_IDS) | {"lower_bounds": bounds, "upper_bounds": bounds}
@@ -89,12 +114,13 @@ def write_manifests(
     earlier: Sequence[EarlierManifest],
     added: Iterable[Mapping[str, Any]],
     layout: Layout,
-) -> str:
-    """Write the manifests that change and the list of all; the list's path.
+) -> tuple[str, int]:
+    """Write the manifests that change and the list of all; the list's path, and the row id that follows.
 
     Files of a killed publication are replaced.
     """
-    entries = [added_entry(data_file, numbers.snapshot_id) for data_file in added]
+    removed = {entry["data_file"]["file_path"]: entry for manifest in earlier for entry in manifest.removed}
+    entries = [_entry_of(data_file, removed, numbers) for data_file in added]
     # Files that are looked at again, as after a change of columns, are not gone.
     present = {entry["data_file"]["file_path"] for entry in entries}
     manifests: list[Mapping[str, Any]] = []
@@ -109,17 +135,51 @@ def write_manifests(
         _write_manifest(table, numbers, number, content, some, layout)
         for number, (content, some) in enumerate(written)
     ]
+    manifests, following = _with_first_row_ids(manifests, numbers)
     path = join(metadata_directory(table), f"snap-{numbers.start}.avro")
-    content_of_list = write_manifest_list(manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence)
+    content_of_list = write_manifest_list(
+        manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence, numbers.first_row_id
+    )
     table.storage.write(path, content_of_list)
-    return reader_uri(table, path)
+    return reader_uri(table, path), following
+
+
+def _entry_of(
+    data_file: Mapping[str, Any], removed: Mapping[str, Mapping[str, Any]], numbers: SnapshotNumbers
+) -> dict[str, Any]:
+    """The entry of a new file; a removed one that is present again keeps its sequence number and row ids."""
+    entry = removed.get(data_file["file_path"])
+    if entry is None or entry["data_file"]["file_size_in_bytes"] != data_file["file_size_in_bytes"]:
+        return added_entry(data_file, numbers.snapshot_id)
+    first_row_id = entry["data_file"].get("first_row_id")
+    return {**entry, "status": EXISTING, "data_file": {**data_file, "first_row_id": first_row_id}}
+
+
+def _with_first_row_ids(
+    manifests: list[Mapping[str, Any]], numbers: SnapshotNumbers
+) -> tuple[list[Mapping[str, Any]], int]:
+    """The data manifests with their first row ids, which they keep, and the id that follows all.
+
+    As the spec's "First Row ID Inheritance" has it: also manifests from before format version 3 get one.
+    """
+    following = numbers.first_row_id
+    if following is None:
+        return manifests, 0
+    assigned: list[Mapping[str, Any]] = []
+    for record in manifests:
+        if record["content"] == DATA and record.get("first_row_id") is None:
+            assigned.append({**record, "first_row_id": following})
+            following += record["existing_rows_count"] + record["added_rows_count"]
+        else:
+            assigned.append(record)
+    return assigned, following
 
 
 def _write_manifest(
     table: HudiTable, numbers: SnapshotNumbers, number: int, content: int, entries: _Entries, layout: Layout
 ) -> dict[str, Any]:
     """Write one manifest; its record for the manifest list."""
-    written = write_manifest(entries, layout.schema, layout.partition, content)
+    written = write_manifest(entries, layout.schema, layout.partition, content, numbers.format_version)
     path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
     table.storage.write(path, written)
     sequence = numbers.sequence

@@ -28,12 +28,13 @@ def publish_table(
     *,
     register: bool = False,
     dry_run: bool = False,
+    format_version: int | None = None,
 ) -> tuple[Publication, str | None]:
     """Publish the table as it stands under its lock; the publication and the name of its Iceberg entry.
 
-    The entry follows, if there is one or with `register`; without a `metastore` there is none. Raises the
-    errors of `publish`, TableLockedError, TableExistsError if another table has the entry's name,
-    MetastoreError.
+    `format_version` is as for `publish`. The entry follows, if there is one or with `register`; without a
+    `metastore` there is none. Raises the errors of `publish`, TableLockedError, TableExistsError if another
+    table has the entry's name, MetastoreError.
     """
     names = None
     if metastore is not None and entry is not None:
@@ -42,7 +43,7 @@ def publish_table(
             check_iceberg_name(metastore, table, *names)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened().listed_once()
-        published = publish(table, dry_run=dry_run)
+        published = publish(table, dry_run=dry_run, format_version=format_version)
         if metastore is None or names is None or dry_run:
             return published, None
         if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:

@@ -17,6 +17,8 @@ from hudisql.iceberg.row_comparison import compare_slices
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 
+_DATA_ENDS = (".puffin", "parquet")
+
 
 def plain(value: Any) -> Any:
     """The value with maps and structs as dicts, and moments in UTC."""
@@ -78,12 +80,12 @@ def verification_of(path: Path | str, level: str = "full", reader: str = "hudisq
     )
 
 
-def check_readers(session: Any, name: str, filters: Sequence[str] = ()) -> dict[str, Any]:
+def check_readers(session: Any, name: str, filters: Sequence[str] = (), more: str = "") -> dict[str, Any]:
     """Publish the table; both readers give the rows of hudisql, also with each filter, and their number.
 
-    The verification finds nothing.
+    The verification finds nothing. `more` are arguments of the call.
     """
-    published = publish(session, name)
+    published = publish(session, name, more)
     file, expected = published["metadata_file"], hudisql_rows(session, name)
     assert duckdb_rows(file) == expected
     assert pyiceberg_rows(file) == expected
@@ -135,7 +137,7 @@ def check_history(table_path: str, rows: Mapping[int, list[str]]) -> list[int]:
             data |= {entry["data_file"]["file_path"] for entry in entries if entry["status"] != DELETED}
     found = {f"file:{path}" for path in Path(table_path, ".hoodie/iceberg").rglob("*.*")}
     assert {path for path in found if path.endswith(".avro")} == avro
-    of_slices = {path for path in found if path.startswith(f"{location}data/") and path.endswith(".parquet")}
+    of_slices = {path for path in found if path.startswith(f"{location}data/") and path[-7:] in _DATA_ENDS}
     assert of_slices == {path for path in data if path.startswith(location)}
     return kept
 

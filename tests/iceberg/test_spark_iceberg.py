@@ -73,11 +73,12 @@ def write_source(directory: Path) -> None:
         pq.write_table(rows, path / "part-0.parquet")
 
 
+@pytest.mark.parametrize("format_version", [2, 3])
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_spark_with_iceberg_reads_what_hudisql_reads(
-    session: Any, metastore_uri: str, tmp_path: Path, table_type: str
+    session: Any, metastore_uri: str, tmp_path: Path, table_type: str, format_version: int
 ) -> None:
-    name = f"oracle.spark_iceberg_{table_type}"
+    name = f"oracle.spark_iceberg_{table_type}_{format_version}"
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     write_source(tmp_path / "source")
     kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
@@ -87,7 +88,7 @@ def test_spark_with_iceberg_reads_what_hudisql_reads(
     )
     for change in CHANGES:
         session.sql(change.format(t=name))
-        published = publish(session, name, ", register => true")
+        published = publish(session, name, f", register => true, format_version => {format_version}")
     assert bool(published["delete_files"]) == (table_type == "mor")
     assert published["source_files"]
     queries = [f"SELECT {COLUMNS} FROM {{t}} WHERE {where}" for where in FILTERS]

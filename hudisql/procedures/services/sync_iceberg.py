@@ -24,6 +24,11 @@ class SyncIcebergArguments(Arguments):
     register: bool = parameter(
         False, help="make the metastore entry <table>_iceberg, which later calls update"
     )
+    format_version: int | None = parameter(
+        None,
+        help="Iceberg's format version, 2 or 3 (deletion vectors, row ids); by default that of the last"
+        " publication, or 2",
+    )
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,13 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
     has the name of the entry, MetastoreError if the entry could not follow (the next call does it),
     StorageError.
     """
+    from hudisql.iceberg.manifest_files import FORMAT_VERSIONS
     from hudisql.options.iceberg_sync import publish_table
 
+    if arguments.format_version not in (None, *FORMAT_VERSIONS):
+        raise InvalidArgumentError(
+            f"format_version {arguments.format_version} is unknown", hint="it is 2 or 3"
+        )
     call = open_table_call(context, arguments.table, arguments.path)
     if arguments.register and call.entry is None:
         raise InvalidArgumentError("register needs the table's name", hint="table => 'db.name'")
@@ -67,6 +77,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
         call.concurrency(),
         register=arguments.register,
         dry_run=arguments.dry_run,
+        format_version=arguments.format_version,
     )
     verb = "would be published" if arguments.dry_run else "published"
     result = verb if published.is_new else "already published"
