@@ -120,6 +120,7 @@ def _extension(name: str) -> str:
 def _read_by_duckdb(metadata_file: str, snapshot_id: int) -> Iterator[pa.RecordBatch]:
     with connect_duckdb() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET preserve_insertion_order = false")  # which buffers rows
         path = metadata_file.removeprefix("file:").replace("'", "''")
         query = f"SELECT * FROM iceberg_scan('{path}', snapshot_from_id => {snapshot_id})"
         yield from connection.execute(query).to_arrow_reader(_BATCH_ROWS)
