@@ -128,7 +128,12 @@ def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
 
 def write_hint(table: HudiTable, version: int) -> None:
     """Let `version-hint.text` name this version. Raises StorageError."""
-    table.storage.write(join(metadata_directory(table), "version-hint.text"), str(version).encode())
+    table.storage.write(hint_path(table), str(version).encode())
+
+
+def hint_path(table: HudiTable) -> str:
+    """The file that names the newest version to readers of the directory."""
+    return join(metadata_directory(table), "version-hint.text")
 
 
 def commit_metadata(

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hudisql.errors import CorruptTableError, StorageError
+from hudisql.errors import CorruptTableError, NoSuchPathError, StorageError
 from hudisql.iceberg.earlier_manifests import (
     manifest_list_name,
     manifest_name,
@@ -22,7 +22,7 @@ from hudisql.iceberg.earlier_manifests import (
 from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.iceberg_schema import iceberg_fields, name_mapping
 from hudisql.iceberg.manifest_files import ADDED, DATA, DELETED, EXISTING, PartitionField
-from hudisql.iceberg.metadata_files import LastMetadata, metadata_path
+from hudisql.iceberg.metadata_files import LastMetadata, hint_path, metadata_path
 from hudisql.iceberg.publication_problem import (
     MANIFEST_MISSING,
     MANIFEST_WRONG,
@@ -94,6 +94,7 @@ def metadata_problems(table: HudiTable, last: LastMetadata, layout: Layout) -> I
     """
     document, path = last.document, metadata_path(table, last.version)
     assert document is not None  # the caller has looked
+    yield from _hint_problems(table, last.version)
     schemas = {schema["schema-id"]: schema["fields"] for schema in document["schemas"]}
     properties = document["properties"]
     wrong = {
@@ -117,6 +118,17 @@ def metadata_problems(table: HudiTable, last: LastMetadata, layout: Layout) -> I
     for detail, is_wrong in wrong.items():
         if is_wrong:
             yield PublicationProblem(METADATA_WRONG, None, path, detail)
+
+
+def _hint_problems(table: HudiTable, version: int) -> Iterator[PublicationProblem]:
+    path = hint_path(table)
+    try:
+        named = table.storage.read(path).decode(errors="replace").strip()
+    except NoSuchPathError:
+        named = "nothing"
+    if named != str(version):
+        detail = f"it names {named}, the newest version is {version}: CALL sync_iceberg lets it name that"
+        yield PublicationProblem(METADATA_WRONG, None, path, detail)
 
 
 def _entries_of(table: HudiTable, record: Mapping[str, Any]) -> _Entries | PublicationProblem:

@@ -276,6 +276,17 @@ def test_metadata_that_says_otherwise_than_the_table_is_named(damaged: Path) -> 
     ]
 
 
+def test_a_hint_that_does_not_name_the_newest_version_is_named(session: Any, damaged: Path) -> None:
+    hint = damaged / "table/.hoodie/iceberg/metadata/version-hint.text"
+    for damage, named in ((lambda: hint.write_text("7"), "7"), (hint.unlink, "nothing")):
+        damage()
+        [problem] = verification_of(damaged / "table", "metadata").problems
+        assert (problem.kind, problem.path) == ("metadata wrong", str(hint))
+        assert f"it names {named}, the newest version is 1" in problem.detail
+        publish(session, NAME)
+        assert verification_of(damaged / "table", "metadata").problems == ()
+
+
 def test_snapshots_of_other_engines_are_named(damaged: Path) -> None:
     directory = damaged / "table/.hoodie/iceberg/metadata"
     foreign = directory / "00003-5d9.metadata.json"
