@@ -389,8 +389,9 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
     check_pyspark()
     if not hasattr(spark, "_jsparkSession"):
         raise SettingsError(
-            "a Spark Connect session cannot run hudisql",
-            hint="give a classic SparkSession: SparkSession.builder.master(…).getOrCreate()",
+            "a Spark Connect session has no names of Hudi tables and no statements of hudisql",
+            hint="spark.read.format('hudi').load(path) and df.write.format('hudi') work there; for the rest "
+            "give a classic SparkSession (SparkSession.builder.master(…)), or send SQL to hudisql serve",
         )
     spark_uris = _metastore_uris_of(spark)
     if spark_uris and not settings.metastore_uris:

@@ -29,6 +29,8 @@ _DEFAULT_IDENTIFIER: Final = "default_single_writer"
 # Values that ask for what this sink does anyway.
 _FOLLOWED: Final = {f"{_PREFIX}ignore.failed.batch": "false", f"{_PREFIX}disable.compaction": "true"}
 _CHECKPOINT: Final = "checkpointlocation"
+# Spark hands the name of a query to its sink as an option.
+_OPTIONS_OF_THE_QUERY: Final = (_CHECKPOINT, "queryname")
 _OPERATION: Final = "hoodie.datasource.write.operation"
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
 
@@ -46,7 +48,7 @@ class HudiStreamWriter(DataSourceStreamArrowWriter):
         self._options = {
             name: value
             for name, value in options.items()
-            if name.lower() != _CHECKPOINT and not name.lower().startswith(_PREFIX)
+            if name.lower() not in _OPTIONS_OF_THE_QUERY and not name.lower().startswith(_PREFIX)
         }
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -150,10 +150,11 @@ INDEX_TYPE: Final = choice_key(
     "hoodie.index.type",
     "BLOOM",
     (
-        *("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE", "BUCKET"),
+        *("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY"),
         *("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"),
     ),
-    "how stored keys are found; the last two are one: GLOBAL_SIMPLE for a table without a record index",
+    "how stored keys are found; INMEMORY is SIMPLE; the last two are one: GLOBAL_SIMPLE for a table without "
+    "a record index",
 )
 BLOOM_MOVES: Final = flag_key(
     "hoodie.bloom.index.update.partition.path",

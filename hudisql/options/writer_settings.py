@@ -70,6 +70,7 @@ _META_BYTES: Final = 10
 _UNLIMITED: Final = 1 << 62
 # File ids have eight digits for them.
 _MOST_BUCKETS: Final = 100_000_000
+_IN_MEMORY: Final = "INMEMORY"
 _RECORD_INDEX_NAMES: Final = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
 _MOVES: Final = {IndexKind.GLOBAL_SIMPLE: SIMPLE_MOVES, IndexKind.RECORD_INDEX: RECORD_INDEX_MOVES}
 
@@ -238,6 +239,9 @@ def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> Hash
 
 def _kind(config: HudiConfig, table: HudiTable) -> IndexKind:
     name = config.get(INDEX_TYPE)
+    if name == _IN_MEMORY:
+        # Hudi's finds what its own process has written, in the partition of the row.
+        return IndexKind.SIMPLE
     if name not in _RECORD_INDEX_NAMES:
         return IndexKind(name)
     # Hudi, too, uses the global simple index without a record index.

@@ -106,3 +106,27 @@ def _check_buckets(rows: pa.Table, fields: tuple[str, ...]) -> None:
     paths = rows["_hoodie_partition_path"].to_pylist()
     groups = set(zip(paths, file_ids, strict=True))
     assert len({(path, file_id[:8]) for path, file_id in groups}) == len(groups)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_both_write_a_table_with_the_in_memory_index_in_turn(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, table_type: str
+) -> None:
+    shape = replace(SHAPES[0], name="remembered", table_type=table_type)
+    index = {"hoodie.index.type": "INMEMORY"}
+    name, path = f"oracle.remembered_{table_type[0]}".lower(), str(tmp_path / "table")
+    options = {**shape.write_options(), **index}
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(0, 20)), path, options)
+    session.sql(f"CALL hive_sync(table => '{name}', path => '{path}')")
+    ours = shape.with_partition_columns(sample_rows(10, 40, "second"))
+    result = session.write(session.spark.createDataFrame(ours), name, "upsert", **index)
+    assert (result.updated, result.inserted) == (10, 20)
+    # Hudi's index holds the keys that its own process has written.
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(5, 10, "third")), path, options)
+    theirs = oracle_015.read(path)
+    assert theirs.num_rows == 40
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
+    batches = [sample_rows(0, 5), sample_rows(5, 10, "third"), sample_rows(10, 40, "second")]
+    expected = shape.with_partition_columns(pa.concat_tables(batches))
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])

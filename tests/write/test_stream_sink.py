@@ -53,7 +53,7 @@ class Trips:
         if mode == "complete":
             rows = rows.groupBy("city").count()
         given = {**KEYED, "checkpointLocation": str(self.checkpoint), **options}
-        writer = rows.writeStream.format("hudi").options(**given).outputMode(mode)
+        writer = rows.writeStream.queryName("trips").format("hudi").options(**given).outputMode(mode)
         writer.trigger(availableNow=True).start(self.table).awaitTermination()
 
     def fares(self) -> list[tuple[int, float]]:

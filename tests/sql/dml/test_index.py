@@ -47,7 +47,7 @@ def any_table(request: pytest.FixtureRequest) -> ChangedTable:
     return found
 
 
-@_kinds("BLOOM", "SIMPLE")
+@_kinds("BLOOM", "SIMPLE", "INMEMORY")
 def test_keys_are_found_in_the_partition_that_the_row_names(any_table: ChangedTable, kind: str) -> None:
     table = any_table
     rows = [("k01", 100, "2024-03-01"), ("k02", 200, "2024-03-02"), ("n", 1, "2024-03-04")]
