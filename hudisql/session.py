@@ -26,6 +26,7 @@ from hudisql.result import Result
 from hudisql.spark.jvm import (
     clone_session,
     java_session,
+    metastore_uris,
     new_session,
     session_state,
     set_active_session_of_pyspark,
@@ -393,7 +394,7 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
             hint="spark.read.format('hudi').load(path) and df.write.format('hudi') work there; for the rest "
             "give a classic SparkSession (SparkSession.builder.master(…)), or send SQL to hudisql serve",
         )
-    spark_uris = _metastore_uris_of(spark)
+    spark_uris = metastore_uris(spark)
     if spark_uris and not settings.metastore_uris:
         settings = settings.with_layer({"metastore": spark_uris}, "the SparkSession")
     elif spark_uris and _canonical(spark_uris) != _canonical(settings.metastore):
@@ -432,12 +433,6 @@ def _warn_of_misspelt(settings: Settings, console: Console) -> None:
         )
     given = {name: value for name, value in settings.conf.items() if not name.startswith("spark.")}
     warn_of_settings(console, given, "conf")
-
-
-def _metastore_uris_of(spark: SparkSession) -> str:
-    if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
-        return ""
-    return str(session_state(spark).newHadoopConf().get("hive.metastore.uris") or "")
 
 
 def _login_settings_of(spark: SparkSession) -> dict[str, str]:

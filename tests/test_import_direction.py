@@ -208,6 +208,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "explain",
         "procedure_call",
         "catalog_names",
+        "spark_databases",
         "about_table",
         "executor",
         "dispatch",

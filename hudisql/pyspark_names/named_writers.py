@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
 from hudisql.context import Context
@@ -29,6 +30,7 @@ from hudisql.sql.text.spark_errors import translated_spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class ServedWriter(DataFrameWriter):
@@ -145,6 +147,25 @@ class ServedWriter(DataFrameWriter):
             return is_hudi_table(entry) and self._provider in (None, *PROVIDERS)
         provider = self._provider or str(context.spark.conf.get("spark.sql.sources.default"))
         return provider in PROVIDERS
+
+
+class ServedStreamWriter(DataStreamWriter):
+    """A writer of streams whose `toTable` knows Hudi tables."""
+
+    def __init__(self, df: DataFrame) -> None:
+        super().__init__(df)
+        self._frame = df
+
+    def toTable(self, tableName: str, *arguments: Any, **options: Any) -> StreamingQuery:  # noqa: N802, N803
+        """As Spark's. Raises UnsupportedStatementError for Hudi tables."""
+        context = context_of(self._frame)
+        entry = None if context is None else find_named_entry(context, tableName)
+        if entry is not None and is_hudi_table(entry):
+            raise UnsupportedStatementError(
+                f"toTable('{tableName}') of a Hudi table is not supported: no query was started",
+                hint=f"writeStream.format('hudi').start('{entry.location}')",
+            )
+        return super().toTable(tableName, *arguments, **options)
 
 
 class ServedWriterV2(DataFrameWriterV2):

@@ -19,10 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.sql_formatter import SQLStringFormatter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedStatementError
-from hudisql.pyspark_names.named_writers import ServedWriter, ServedWriterV2
+from hudisql.pyspark_names.named_writers import ServedStreamWriter, ServedWriter, ServedWriterV2
 from hudisql.pyspark_names.serving import Serving, context_of, note_options, serving_of
 from hudisql.session import Session, connect
 from hudisql.spark.versions import dataframe_class, sql_of_column
@@ -221,6 +222,13 @@ def _write(frame: DataFrame) -> DataFrameWriter:
     return ServedWriter(frame)
 
 
+def _write_stream(frame: DataFrame) -> DataStreamWriter:
+    if context_of(frame) is None:
+        writer: DataStreamWriter = _plain_methods["writeStream"].fget(frame)
+        return writer
+    return ServedStreamWriter(frame)
+
+
 def _write_to(frame: DataFrame, table: str) -> DataFrameWriterV2:
     if context_of(frame) is None:
         writer: DataFrameWriterV2 = _plain_methods["writeTo"](frame, table)
@@ -240,6 +248,7 @@ def _merge_into(frame: DataFrame, table: str, condition: Any) -> Any:
 
 _FRAME_METHODS: Final[Mapping[str, Any]] = {
     "write": property(_write),
+    "writeStream": property(_write_stream),
     "writeTo": _write_to,
     "mergeInto": _merge_into,
 }

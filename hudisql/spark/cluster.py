@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import importlib.metadata
+import os
 import re
 import shutil
 import sys
@@ -45,12 +46,15 @@ def is_cluster(master: str) -> bool:
 
 
 def prepare_executors(spark: SparkSession) -> None:
-    """Ship hudisql to the executors and check their packages; does nothing on a local master.
+    """Ship hudisql to the executors and check their packages; local tasks get this process's Python.
 
-    Raises ExecutorEnvironmentError.
+    PySpark without PYSPARK_PYTHON takes the first python3 on the PATH, which may lack the packages. Raises
+    ExecutorEnvironmentError.
     """
     context = spark.sparkContext
     if not is_cluster(str(context.master)):
+        if not (os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None)):
+            context.pythonExec = sys.executable
         return
     # The driver serves the file to new executors, so it stays until the process ends.
     directory = Path(tempfile.mkdtemp(prefix="hudisql-ship-"))

@@ -91,6 +91,13 @@ def session_state(spark: SparkSession) -> Any:
     return java_session(spark).sessionState()
 
 
+def metastore_uris(spark: SparkSession) -> str:
+    """The addresses of the metastore service that is Spark's catalog, "" if it has another catalog."""
+    if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        return ""
+    return str(session_state(spark).newHadoopConf().get("hive.metastore.uris") or "")
+
+
 def spark_sql(spark: SparkSession, text: str) -> DataFrame:
     """The rows of a statement by Spark's own `sql`, which `hudisql.install` replaces in a session."""
     from pyspark.sql import SparkSession

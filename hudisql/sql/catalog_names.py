@@ -33,6 +33,16 @@ def list_names(context: Context, text: str) -> LocalResult | None:
     """The rows of SHOW DATABASES or SHOW TABLES; None if only Spark can tell them."""
     if context.has_catalog or any(name.startswith(_CATALOG_SETTINGS) for name in context.settings.conf):
         return None
+    return names_in_metastore(context, text)
+
+
+def is_listing(text: str) -> bool:
+    """True for a SHOW DATABASES or SHOW TABLES that `names_in_metastore` reads."""
+    return bool(_SHOW_DATABASES.fullmatch(text) or _SHOW_TABLES.fullmatch(text))
+
+
+def names_in_metastore(context: Context, text: str) -> LocalResult | None:
+    """The rows of SHOW DATABASES or SHOW TABLES that the metastore has; None if only Spark can tell them."""
     if (databases := _SHOW_DATABASES.fullmatch(text)) is not None:
         found = _selected(context.metastore.list_databases(), databases["pattern"])
         if not all(map(_PLAIN_NAME.fullmatch, found)):

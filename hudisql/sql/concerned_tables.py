@@ -27,6 +27,7 @@ from hudisql.sql.query.path_guard import refuse_changes_of_files
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
+from hudisql.sql.spark_databases import concerns_databases, has_own_databases
 from hudisql.sql.spark_scripts import names_hudi
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
@@ -80,8 +81,10 @@ def _concerns(context: Context, statement: st.Statement) -> bool:
         return _concerns(context, statement.explained)
     if isinstance(statement, _SCRIPTS):
         return names_hudi(context, statement)
+    if concerns_databases(context, statement.text):
+        return True
     if isinstance(statement, st.DropDatabaseStatement):
-        return _has_hudi_tables(context, statement.database)
+        return has_own_databases(context) or _has_hudi_tables(context, statement.database)
     if isinstance(statement, st.CreateTableStatement) and _makes_hudi_table(context, statement):
         return True
     if any(find_hudi_entry(context, target) is not None for target in _targets(statement)):

@@ -34,8 +34,10 @@ from hudisql.sql.query.path_guard import (
 )
 from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
+from hudisql.sql.spark_databases import forget_database, provide_database, run_on_both
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.database_names import used_database
 from hudisql.sql.text.spark_errors import (
     CHANGES_ROWS_HINT,
     SourceText,
@@ -92,6 +94,8 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
     refuse_changes_of_files(context, plan)
+    if (answer := run_on_both(context, statement.text, plan)) is not None:
+        return answer
     if (setting := _SET.match(statement.text)) is not None:
         warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
     return _run_query(context, statement, source, plan)
@@ -184,7 +188,13 @@ def _drop_table(context: Context, statement: st.DropTableStatement, source: Sour
 
 def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:
     drop_database(context, statement)
+    forget_database(context, statement.database.lower())
     return _nothing(context)
+
+
+def _use(context: Context, statement: st.UseStatement, source: SourceText) -> Result:
+    provide_database(context, used_database(statement.text))
+    return _run_query(context, statement, source)
 
 
 def _repair(context: Context, statement: st.MsckRepairStatement, source: SourceText) -> Result:
@@ -252,7 +262,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.DescribeQueryStatement: _run_query,
     st.CacheTableStatement: _cache,
     st.UncacheTableStatement: _drop_cache,
-    st.UseStatement: _run_query,
+    st.UseStatement: _use,
     st.ExplainStatement: _explain,
     st.CreateViewStatement: _create_view,
     st.CreateTableStatement: _create_table,

@@ -24,7 +24,7 @@ from tests.spark_versions import needs_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 ROOT = Path(__file__).parents[2]
-FRAME_METHODS = ("write", "writeTo", "mergeInto")
+FRAME_METHODS = ("write", "writeStream", "writeTo", "mergeInto")
 
 
 def install(spark: Any, **arguments: Any) -> Any:
@@ -196,6 +196,7 @@ import json, sys
 from pyspark.sql import SparkSession
 import hudisql
 from hudisql.console import SilentConsole
+from hudisql.errors import HudisqlError
 
 def start():
     return (
@@ -211,20 +212,47 @@ spark.createDataFrame([(1,), (2,)], "id INT").write.insertInto("t")
 answers["rows"] = spark.table("t").count()
 spark.sql("CREATE TABLE plain USING parquet AS SELECT 1 AS id")
 answers["plain"] = spark.sql("SELECT count(*) FROM plain JOIN t USING (id)").head()[0]
+spark.sql("CREATE DATABASE lake COMMENT 'it''s'")
+spark.sql("CREATE TABLE lake.u (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+spark.sql("INSERT INTO lake.u SELECT id FROM range(0, 100000, 1, 2)")
+spark.range(1).write.saveAsTable("lake.plain")
+listed = lambda text: sorted(row[-1] if len(row) == 1 else row.tableName for row in spark.sql(text).collect())
+answers["databases"] = listed("SHOW DATABASES")
+answers["tables"] = [listed("SHOW TABLES IN lake"), listed("SHOW TABLES IN lake LIKE 'u'")]
+for name, line in {
+    "exists": lambda: spark.sql("CREATE DATABASE lake"),
+    "not empty": lambda: spark.sql("DROP DATABASE lake"),
+    "stream": lambda: spark.readStream.format("rate").load().writeStream.toTable("lake.u"),
+}.items():
+    try:
+        line()
+    except HudisqlError as error:
+        answers[name] = str(error)
 spark.stop()
 answers["class"] = type(spark).__name__
 again = start()
 answers["again"] = [type(again).__name__, again.sql("SELECT 1").head()[0]]
 hudisql.install(again, console=SilentConsole())
 answers["rows again"] = again.table("t").count()
+again.sql("USE lake")
+answers["used"] = again.table("u").count()
+again.sql("USE default")
+again.sql("DROP TABLE lake.u")
+again.sql("DROP DATABASE lake")
+answers["dropped"] = [row[0] for row in again.sql("SHOW DATABASES").collect()]
 again.stop()
 print(json.dumps(answers))
 """
 
 
-@pytest.mark.soak
-def test_names_end_with_spark_and_begin_again(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+def test_a_session_without_hive_has_its_databases_and_ends_with_spark(tmp_path: Path) -> None:
+    other_python = tmp_path / "bin" / "python3"
+    other_python.parent.mkdir()
+    other_python.write_text("#!/bin/sh\nexit 1\n")
+    other_python.chmod(0o755)
+    path = os.pathsep.join([str(other_python.parent), os.environ["PATH"]])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
+    environment.pop("PYSPARK_PYTHON", None)
     done = subprocess.run(
         [sys.executable, "-c", STOPPED, str(tmp_path / "warehouse")],
         cwd=tmp_path,
@@ -236,10 +264,18 @@ def test_names_end_with_spark_and_begin_again(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     answers = json.loads(done.stdout.splitlines()[-1])
+    errors = [answers.pop(name) for name in ("exists", "not empty", "stream")]
+    assert "`lake` because it already exists" in errors[0]
+    assert "lake is not empty, it has u" in errors[1]
+    assert f"writeStream.format('hudi').start('file:{tmp_path}/warehouse/lake.db/u')" in errors[2]
     assert answers == {
         "rows": 2,
         "plain": 1,
+        "databases": ["default", "lake"],
+        "tables": [["plain", "u"], ["u"]],
         "class": "SparkSession",
         "again": ["SparkSession", 1],
         "rows again": 2,
+        "used": 100_000,
+        "dropped": ["default"],
     }
