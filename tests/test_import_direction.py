@@ -107,7 +107,8 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "properties",
     ),
     "iceberg": (
-        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "earlier_manifests"),
+        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "recent_files"),
+        "earlier_manifests",
         *("published_state", "published_files", "merged_slices", "snapshot_manifests", "metadata_files"),
         *("snapshot_history", "publication"),
     ),

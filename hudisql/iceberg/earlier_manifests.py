@@ -16,6 +16,7 @@ from typing import Any, Final
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.iceberg.data_file import EPOCH_ORDINAL
 from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, read_records
+from hudisql.iceberg.recent_files import keep_content, recent_content
 from hudisql.storage import Storage, join
 
 _READERS_AT_ONCE: Final = 16
@@ -54,8 +55,8 @@ def read_earlier_manifests(
     """
     records = read_manifest_records(storage, join(directory, list_name))
     chosen = [record for record in records if is_chosen(record)]
+    names = [join(directory, manifest_name(record)) for record in chosen]
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        names = [join(directory, manifest_name(record)) for record in chosen]
         contents = list(pool.map(lambda name: read_manifest_records(storage, name), names))
     opened = {
         manifest_name(record): _opened(record, entries, stays)
@@ -124,7 +125,11 @@ def read_manifest_records(storage: Storage, path: str) -> list[dict[str, Any]]:
     """The records of a manifest or a manifest list. Raises CorruptTableError, StorageError."""
     hint = "delete the table's directory .hoodie/iceberg and publish again"
     try:
-        return read_records(storage.read(path))
+        content = recent_content(path)
+        if content is None:
+            content = storage.read(path)
+            keep_content(path, content)
+        return read_records(content)
     except NoSuchPathError as error:
         raise CorruptTableError(f"{path} of the Iceberg table is missing", hint=hint) from error
     except ValueError as error:

@@ -41,6 +41,7 @@ from hudisql.iceberg.metadata_files import (
     LastMetadata,
     commit_metadata,
     latest_metadata,
+    list_name,
     metadata_path,
     version_data_directory,
     write_hint,
@@ -52,6 +53,7 @@ from hudisql.iceberg.published_state import (
     state_of,
     tell_apart_by_values,
 )
+from hudisql.iceberg.recent_files import keep_content
 from hudisql.iceberg.snapshot_history import delete_expired, history_of, kept_snapshots, latest_clean
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
@@ -223,7 +225,7 @@ def _earlier_manifests(
     return read_earlier_manifests(
         table.storage,
         metadata_directory(table),
-        last.snapshots[-1]["manifest-list"].rsplit("/", 1)[-1],
+        list_name(last.snapshots[-1]),
         is_chosen,
         _stays(table, last, files, chosen),
     )
@@ -299,9 +301,11 @@ def _totals(
 
 def _write(table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: PublishedState) -> None:
     """Manifests, then their list, then the metadata, whose creation is the commit."""
-    list_path = write_manifests(table, snapshot.numbers, snapshot.earlier, snapshot.added, snapshot.layout)
-    document = _metadata_document(table, snapshot, last, now, list_path)
+    contents = write_manifests(table, snapshot.numbers, snapshot.earlier, snapshot.added, snapshot.layout)
+    document = _metadata_document(table, snapshot, last, now, reader_uri(table, list(contents)[-1]))
     commit_metadata(table, last, document, snapshot.slice_files)
+    for path, content in contents.items():
+        keep_content(path, content)
     snapshots = [*last.snapshots, document["snapshots"][-1]]
     delete_expired(table, snapshots, document["snapshots"])
 

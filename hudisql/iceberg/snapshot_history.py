@@ -26,6 +26,7 @@ from hudisql.iceberg.metadata_files import (
     commit_metadata,
     delete_unneeded,
     latest_metadata,
+    list_name,
 )
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
@@ -149,7 +150,7 @@ def _files_between(
     needed = frozenset[str]().union(*staying)
     unneeded = [name for name in dict.fromkeys(chain.from_iterable(going)) if name not in needed]
     yield from (join(directory, name) for name in unneeded)
-    yield from (join(directory, _list_name(snapshot)) for snapshot in expired)
+    yield from (join(directory, list_name(snapshot)) for snapshot in expired)
     if table.is_merge_on_read and (files := _slice_files(table, unneeded)):
         # A snapshot names a file once: none of these is in a manifest that all expired ones have.
         common = frozenset(going[0]).intersection(*going[1:])
@@ -180,12 +181,8 @@ def _removed_entries(table: HudiTable, snapshot: _Snapshot) -> Iterator[Mapping[
 
 
 def _manifests(table: HudiTable, snapshot: _Snapshot) -> list[dict[str, Any]]:
-    return read_manifest_records(table.storage, join(metadata_directory(table), _list_name(snapshot)))
+    return read_manifest_records(table.storage, join(metadata_directory(table), list_name(snapshot)))
 
 
 def _manifest_names(table: HudiTable, snapshot: _Snapshot) -> list[str]:
     return [manifest_name(record) for record in _manifests(table, snapshot)]
-
-
-def _list_name(snapshot: _Snapshot) -> str:
-    return str(snapshot["manifest-list"]).rpartition("/")[2]

@@ -89,8 +89,8 @@ def write_manifests(
     earlier: Sequence[EarlierManifest],
     added: Iterable[Mapping[str, Any]],
     layout: Layout,
-) -> str:
-    """Write the manifests that change and the list of all; the list's path.
+) -> dict[str, bytes]:
+    """Write the manifests that change and the list of all; their contents by path, the list last.
 
     Files of a killed publication are replaced.
     """
@@ -105,28 +105,33 @@ def write_manifests(
         kept, changed = _regrouped(alike, new, layout, lambda entry: _gone(entry, present, numbers))
         manifests += kept
         written += [(content, some) for some in changed]
-    manifests += [
-        _write_manifest(table, numbers, number, content, some, layout)
-        for number, (content, some) in enumerate(written)
-    ]
+    contents: dict[str, bytes] = {}
+    for number, (content, some) in enumerate(written):
+        path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
+        contents[path] = write_manifest(some, layout.schema, layout.partition, content)
+        table.storage.write(path, contents[path])
+        manifests.append(_record_of(table, numbers, path, len(contents[path]), content, some, layout))
     path = join(metadata_directory(table), f"snap-{numbers.start}.avro")
-    content_of_list = write_manifest_list(manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence)
-    table.storage.write(path, content_of_list)
-    return reader_uri(table, path)
+    contents[path] = write_manifest_list(manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence)
+    table.storage.write(path, contents[path])
+    return contents
 
 
-def _write_manifest(
-    table: HudiTable, numbers: SnapshotNumbers, number: int, content: int, entries: _Entries, layout: Layout
+def _record_of(
+    table: HudiTable,
+    numbers: SnapshotNumbers,
+    path: str,
+    length: int,
+    content: int,
+    entries: _Entries,
+    layout: Layout,
 ) -> dict[str, Any]:
-    """Write one manifest; its record for the manifest list."""
-    written = write_manifest(entries, layout.schema, layout.partition, content)
-    path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
-    table.storage.write(path, written)
+    """The record of a manifest for the manifest list; `length` in bytes."""
     sequence = numbers.sequence
     live = [entry["sequence_number"] or sequence for entry in entries if entry["status"] != DELETED]
     return {
         "manifest_path": reader_uri(table, path),
-        "manifest_length": len(written),
+        "manifest_length": length,
         "partition_spec_id": 0,
         "content": content,
         "sequence_number": sequence,

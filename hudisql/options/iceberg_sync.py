@@ -28,8 +28,11 @@ def publish_table(
     *,
     register: bool = False,
     dry_run: bool = False,
+    is_just_committed: bool = False,
 ) -> tuple[Publication, str | None]:
     """Publish the table as it stands under its lock; the publication and the name of its Iceberg entry.
+
+    A table that is just committed is published as the commit left it, unless others have committed since.
 
     The entry follows, if there is one or with `register`; without a `metastore` there is none. Raises the
     errors of `publish`, TableLockedError, TableExistsError if another table has the entry's name,
@@ -41,7 +44,8 @@ def publish_table(
         if register:
             check_iceberg_name(metastore, table, *names)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened().listed_once()
+        is_same = is_just_committed and table.is_current()
+        table = table.with_listing() if is_same else table.reopened().listed_once()
         published = publish(table, dry_run=dry_run)
         if metastore is None or names is None or dry_run:
             return published, None
