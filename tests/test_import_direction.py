@@ -108,9 +108,9 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "recent_files"),
-        "earlier_manifests",
-        *("published_state", "published_files", "merged_slices", "snapshot_manifests", "metadata_files"),
-        *("snapshot_history", "publication"),
+        *("earlier_manifests", "publication_tasks"),
+        *("published_state", "published_files", "merged_slices", "snapshot_manifests", "snapshot_totals"),
+        *("metadata_files", "manifest_tasks", "snapshot_history", "publication"),
     ),
     "read": ("calendar", "files", "merge", "slice", "scan", "changes"),
     "write": (

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.iceberg_entry import check_iceberg_name, find_iceberg_entry, sync_iceberg_entry
 from hudisql.catalog.table_entries import main_name
 from hudisql.errors import HudisqlError
 from hudisql.iceberg.publication import Publication, publish
+from hudisql.iceberg.publication_tasks import TaskRunner
+from hudisql.spark.task_runner import run_on_files
 from hudisql.write.transaction.lock import hold_lock
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.console import Console
     from hudisql.table.hudi_table import HudiTable
     from hudisql.write.transaction.concurrency import Concurrency
 
@@ -29,10 +33,12 @@ def publish_table(
     register: bool = False,
     dry_run: bool = False,
     is_just_committed: bool = False,
+    tasks: TaskRunner | None = None,
 ) -> tuple[Publication, str | None]:
     """Publish the table as it stands under its lock; the publication and the name of its Iceberg entry.
 
     A table that is just committed is published as the commit left it, unless others have committed since.
+    With `tasks` many new files are looked at there.
 
     The entry follows, if there is one or with `register`; without a `metastore` there is none. Raises the
     errors of `publish`, TableLockedError, TableExistsError if another table has the entry's name,
@@ -46,13 +52,22 @@ def publish_table(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         is_same = is_just_committed and table.is_current()
         table = table.with_listing() if is_same else table.reopened().listed_once()
-        published = publish(table, dry_run=dry_run)
+        published = publish(table, dry_run=dry_run, tasks=tasks)
         if metastore is None or names is None or dry_run:
             return published, None
         if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
             return published, None
         followed = sync_iceberg_entry(metastore, table, *names, published.metadata_path)
     return published, followed.full_name
+
+
+def spark_tasks(spark: Callable[[], Any], console: Console) -> TaskRunner:
+    """Tasks of the session that `spark` gives, which is called for the first of them."""
+
+    def run(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], label: str) -> list[Any]:
+        return run_on_files(spark(), items, work, weight=lambda _: 0, label=label, console=console)
+
+    return run
 
 
 def failure_text(label: str, base_path: str, error: Exception) -> str:

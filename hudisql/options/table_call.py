@@ -157,14 +157,20 @@ class TableCall:
         A failure is a warning, also of a setting that is neither true nor false: the commit stands, and the
         next publication brings all up to date.
         """
-        from hudisql.options.iceberg_sync import failure_text, publish_table
+        from hudisql.options.iceberg_sync import failure_text, publish_table, spark_tasks
 
         try:
             if not self.config.get(ICEBERG_SYNC):
                 return True
             client = None if self.entry is None else metastore or self.context.metastore
+            started, console = self.context.started_spark, self.context.console
             _, followed = publish_table(
-                client, self.table, self.entry, self.concurrency(), is_just_committed=is_just_committed
+                client,
+                self.table,
+                self.entry,
+                self.concurrency(),
+                is_just_committed=is_just_committed,
+                tasks=None if started is None else spark_tasks(lambda: self.context.spark, console),
             )
         except Exception as error:
             label = "" if self.entry is None else self.entry.full_name

@@ -54,7 +54,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
     has the name of the entry, MetastoreError if the entry could not follow (the next call does it),
     StorageError.
     """
-    from hudisql.options.iceberg_sync import publish_table
+    from hudisql.options.iceberg_sync import publish_table, spark_tasks
 
     call = open_table_call(context, arguments.table, arguments.path)
     if arguments.register and call.entry is None:
@@ -67,6 +67,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
         call.concurrency(),
         register=arguments.register,
         dry_run=arguments.dry_run,
+        tasks=spark_tasks(lambda: context.spark, context.console),
     )
     verb = "would be published" if arguments.dry_run else "published"
     result = verb if published.is_new else "already published"
