@@ -107,8 +107,8 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "properties",
     ),
     "iceberg": (
-        *("iceberg_location", "iceberg_schema", "data_file", "manifest_files", "recent_files"),
-        *("earlier_manifests", "publication_tasks"),
+        *("iceberg_location", "iceberg_schema", "data_file", "stored_entries", "manifest_files"),
+        *("recent_files", "earlier_manifests", "publication_tasks"),
         *("published_state", "published_files", "merged_slices", "snapshot_manifests", "snapshot_totals"),
         *("metadata_files", "manifest_tasks", "snapshot_history", "publication"),
     ),

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import fastavro
 
+from hudisql.iceberg.stored_entries import write_entries
+
 FORMAT_VERSION: Final = 2
 EXISTING: Final = 0
 ADDED: Final = 1
@@ -64,7 +66,7 @@ def write_manifest(
         "format-version": str(FORMAT_VERSION),
         "content": "data" if content == DATA else "deletes",
     }
-    return _avro(_entry_schema(partition), entries, metadata)
+    return write_entries(_entry_schema(partition), entries, metadata)
 
 
 def write_manifest_list(
