@@ -1,4 +1,4 @@
-"""The entries of a manifest that is written again: their data files are copied as bytes, not built anew.
+"""The entries of a manifest that is written again: their data files are copied as bytes, not built again.
 
 A rewritten manifest has some hundred entries, of which a commit changes one or two. So only the columns that
 a publication asks for are decoded; the others are when they are asked for. Follows the Avro specification,

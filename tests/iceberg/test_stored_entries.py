@@ -1,4 +1,4 @@
-"""Entries that are copied as bytes are those that are built anew."""
+"""Entries that are copied as bytes are those that are encoded again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_copied_entries_are_read_as_those_written_before() -> None:
     assert [entry["sequence_number"] for entry in again] == [*[1] * 19, None, 1]
 
 
-def test_entries_of_another_schema_are_built_anew() -> None:
+def test_entries_of_another_schema_are_encoded_again() -> None:
     first = manifest(3)
     fewer = PARTITION[:1]
     [entry] = read_entries(first)
