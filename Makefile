@@ -88,6 +88,7 @@ scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions, then 250,000 in 3,50
 	$(BIN)/python -m benchmarks.change_scale
 	$(BIN)/python -m benchmarks.version_scale
 	$(BIN)/python -m benchmarks.statement_scale
+	$(BIN)/python -m benchmarks.iceberg_scale
 
 lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .

@@ -16,6 +16,8 @@ from typing import Any, Final
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.iceberg.data_file import EPOCH_ORDINAL
 from hudisql.iceberg.manifest_files import ADDED, DELETED, EXISTING, PartitionField, read_records
+from hudisql.iceberg.recent_files import keep_content, recent_content
+from hudisql.iceberg.stored_entries import read_entries
 from hudisql.storage import Storage, join
 
 _READERS_AT_ONCE: Final = 16
@@ -54,9 +56,9 @@ def read_earlier_manifests(
     """
     records = read_manifest_records(storage, join(directory, list_name))
     chosen = [record for record in records if is_chosen(record)]
+    names = [join(directory, manifest_name(record)) for record in chosen]
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        names = [join(directory, manifest_name(record)) for record in chosen]
-        contents = list(pool.map(lambda name: read_manifest_records(storage, name), names))
+        contents = list(pool.map(lambda name: _read(storage, name, read_entries), names))
     opened = {
         manifest_name(record): _opened(record, entries, stays)
         for record, entries in zip(chosen, contents, strict=True)
@@ -147,9 +149,19 @@ def _value(bound: bytes | None, kind: str) -> object | None:
 
 def read_manifest_records(storage: Storage, path: str) -> list[dict[str, Any]]:
     """The records of a manifest or a manifest list. Raises CorruptTableError, StorageError."""
+    return _read(storage, path, read_records)
+
+
+def _read(
+    storage: Storage, path: str, parse: Callable[[bytes], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
     hint = "delete the table's directory .hoodie/iceberg and publish again"
     try:
-        return read_records(storage.read(path))
+        content = recent_content(path)
+        if content is None:
+            content = storage.read(path)
+            keep_content(path, content)
+        return parse(content)
     except NoSuchPathError as error:
         raise CorruptTableError(f"{path} of the Iceberg table is missing", hint=hint) from error
     except ValueError as error:

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import fastavro
 
+from hudisql.iceberg.stored_entries import write_entries
+
 FORMAT_VERSION: Final = 2
 WITH_ROW_IDS: Final = 3
 FORMAT_VERSIONS: Final = (FORMAT_VERSION, WITH_ROW_IDS)
@@ -68,7 +70,7 @@ def write_manifest(
         "format-version": str(format_version),
         "content": "data" if content == DATA else "deletes",
     }
-    return _avro(_entry_schema(partition, format_version), entries, metadata)
+    return write_entries(_entry_schema(partition, format_version), entries, metadata)
 
 
 def write_manifest_list(

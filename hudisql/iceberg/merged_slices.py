@@ -9,8 +9,10 @@ rows: if it is there, its slice is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -22,6 +24,7 @@ from hudisql.errors import PathExistsError
 from hudisql.iceberg.data_file import Footer, footer_of
 from hudisql.iceberg.deletion_vectors import BLOB_OFFSET, write_puffin
 from hudisql.iceberg.iceberg_location import reader_uri
+from hudisql.iceberg.publication_tasks import TaskRunner, table_of_tasks
 from hudisql.iceberg.published_files import FileKind, LogSlice, PublishedFile, VectorPlace
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.slice.replaced_rows import separate_rows
@@ -33,6 +36,8 @@ DELETED_PATH: Final = 2147483546
 DELETED_POSITION: Final = 2147483545
 """The spec's field ids of the columns of position deletes."""
 DELETES_IDS: Final[Mapping[str, int]] = {"file_path": DELETED_PATH, "pos": DELETED_POSITION}
+SLICES_OF_ONE_PROCESS: Final = 8
+"""More slices are merged in tasks."""
 _ROWS: Final = "-rows.parquet"
 _DELETES: Final = "-deletes.parquet"
 _VECTOR: Final = "-deletes.puffin"
@@ -56,6 +61,38 @@ class WrittenFile:
 def slice_name_of(uri: str) -> str:
     """The name of the slice (`LogSlice.name`) that a file was written for."""
     return uri.rpartition("/")[2].removesuffix(_ROWS).removesuffix(_DELETES).removesuffix(_VECTOR)
+
+
+def merge_slices(
+    tasks: TaskRunner | None,
+    table: HudiTable,
+    log_slices: Sequence[LogSlice],
+    config: LogMergeConfig,
+    directory: str,
+    *,
+    has_vectors: bool,
+    dry_run: bool,
+) -> list[WrittenFile]:
+    """`merge_slice` of each slice, of many in `tasks`."""
+    work = partial(
+        _merge_some, table_of_tasks(table), config, directory, has_vectors=has_vectors, dry_run=dry_run
+    )
+    if tasks is None or len(log_slices) <= SLICES_OF_ONE_PROCESS:
+        return list(chain.from_iterable(work(log_slices)))
+    return list(chain.from_iterable(tasks(log_slices, work, "Merging log files for Iceberg")))
+
+
+def _merge_some(
+    table: HudiTable,
+    config: LogMergeConfig,
+    directory: str,
+    log_slices: Iterable[LogSlice],
+    *,
+    has_vectors: bool,
+    dry_run: bool,
+) -> Iterator[list[WrittenFile]]:
+    for log_slice in log_slices:
+        yield merge_slice(table, log_slice, config, directory, has_vectors=has_vectors, dry_run=dry_run)
 
 
 def merge_slice(

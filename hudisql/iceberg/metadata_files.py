@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, StorageError, UnsupportedTableError
+from hudisql.iceberg.earlier_manifests import manifest_list_name
 from hudisql.iceberg.iceberg_location import (
     data_directory,
     iceberg_location,
@@ -21,6 +22,7 @@ from hudisql.iceberg.iceberg_location import (
     reader_uri,
 )
 from hudisql.iceberg.published_state import PublishedState, state_from
+from hudisql.iceberg.recent_files import keep_content, recent_content
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
@@ -102,7 +104,7 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
         return LastMetadata(names=names)
     path = metadata_path(table, max(versions))
     try:
-        metadata: dict[str, Any] = json.loads(table.storage.read(path))
+        metadata = _recent_metadata(path, names) or json.loads(table.storage.read(path))
         current, snapshots = metadata["current-snapshot-id"], metadata["snapshots"]
         marks = [snapshot["snapshot-id"] for snapshot in snapshots if STATE in snapshot["summary"]]
         location = metadata["location"]
@@ -115,6 +117,15 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
         raise _written_by_others(table, path)
     is_here = location == reader_uri(table, iceberg_location(table))
     return LastMetadata(max(versions), metadata if is_here else None, names)
+
+
+def _recent_metadata(path: str, names: Collection[str]) -> dict[str, Any] | None:
+    """The metadata file, if it is kept and the list of its current snapshot is still among the names."""
+    content = recent_content(path)
+    metadata: dict[str, Any] | None = None if content is None else json.loads(content)
+    if metadata is None or manifest_list_name(metadata["snapshots"][-1]) not in names:
+        return None
+    return metadata
 
 
 def _written_by_others(table: HudiTable, name: str) -> UnsupportedTableError:
@@ -153,8 +164,9 @@ def commit_metadata(
             "metadata-file": reader_uri(table, metadata_path(table, last.version)),
         }
         log = [*last.document["metadata-log"], before][-(_KEPT_VERSIONS - 1) :]
-    text = json.dumps({**document, "metadata-log": log}, indent=1, ensure_ascii=False)
-    table.storage.create(metadata_path(table, version), text.encode())
+    content = json.dumps({**document, "metadata-log": log}, ensure_ascii=False).encode()
+    table.storage.create(metadata_path(table, version), content)
+    keep_content(metadata_path(table, version), content)
     write_hint(table, version)
     current = document["current-snapshot-id"]
     kept = _KEPT_VERSIONS if last.document is not None else 1

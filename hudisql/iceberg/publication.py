@@ -11,16 +11,20 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hudisql.errors import UnsupportedTableError
+import pyarrow as pa
+
+from hudisql.errors import PathExistsError, UnsupportedTableError
 from hudisql.format.schema.meta_columns import META_SCHEMA
-from hudisql.iceberg.data_file import Footer
+from hudisql.iceberg import manifest_tasks
 from hudisql.iceberg.earlier_manifests import (
     EarlierManifest,
     PartitionValues,
+    manifest_list_name,
     may_have_files_of,
     read_earlier_manifests,
 )
@@ -31,8 +35,9 @@ from hudisql.iceberg.iceberg_location import (
     reader_uri,
 )
 from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
-from hudisql.iceberg.manifest_files import DATA, FORMAT_VERSION, WITH_ROW_IDS, PartitionField
-from hudisql.iceberg.merged_slices import WrittenFile, merge_slice, slice_name_of
+from hudisql.iceberg.manifest_files import FORMAT_VERSION, WITH_ROW_IDS, PartitionField
+from hudisql.iceberg.manifest_tasks import NewManifest, write_in_tasks
+from hudisql.iceberg.merged_slices import WrittenFile, merge_slices, slice_name_of
 from hudisql.iceberg.metadata_files import (
     CLEAN_PROPERTY,
     IDS_PROPERTY,
@@ -46,13 +51,21 @@ from hudisql.iceberg.metadata_files import (
     version_data_directory,
     write_hint,
 )
-from hudisql.iceberg.published_files import FileKind, TableFiles, read_checked_footers, table_files
+from hudisql.iceberg.publication_tasks import TaskRunner
+from hudisql.iceberg.published_files import (
+    FileKind,
+    PublishedFile,
+    TableFiles,
+    read_checked_footers,
+    table_files,
+)
 from hudisql.iceberg.published_state import (
     PublishedState,
     changed_partitions,
     state_of,
     tell_apart_by_values,
 )
+from hudisql.iceberg.recent_files import keep_content
 from hudisql.iceberg.snapshot_history import delete_expired, history_of, kept_snapshots, latest_clean
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
@@ -61,17 +74,21 @@ from hudisql.iceberg.snapshot_manifests import (
     is_small,
     write_manifests,
 )
+from hudisql.iceberg.snapshot_totals import (
+    DATA_FILES,
+    DELETE_FILES,
+    DELETED_ROWS,
+    LOG_ROW_FILES,
+    ROWS,
+    SOURCE_FILES,
+    totals_of,
+    with_totals,
+)
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
 
-_DATA_FILES: Final = "total-data-files"
-_DELETE_FILES: Final = "total-delete-files"
-_ROWS: Final = "total-records"
-_DELETED_ROWS: Final = "total-position-deletes"
-_BYTES: Final = "total-files-size"
-_SOURCE_FILES: Final = "hudisql.source-files"
-_LOG_ROW_FILES: Final = "hudisql.log-row-files"
 _FIRST_PARTITION_FIELD: Final = 1000
+_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -92,19 +109,38 @@ class Publication:
     is_new: bool
 
 
-def publish(table: HudiTable, *, dry_run: bool = False, format_version: int | None = None) -> Publication:
+def publish(
+    table: HudiTable,
+    *,
+    dry_run: bool = False,
+    format_version: int | None = None,
+    tasks: TaskRunner | None = None,
+) -> Publication:
     """Publish the state of the table; the caller holds its lock.
 
     `format_version` is 2 or 3, by default that of the last publication, or 2; a later version is one more
     snapshot, and there is no way back.
 
     Only partitions that commits have changed since the last publication are looked at, if the timeline names
-    these commits. A dry run looks at all, and writes nothing. Raises UnsupportedTableError for states that
-    Iceberg readers would misread and if another engine has written to the Iceberg table, SourceChangedError,
-    CorruptTableError, StorageError.
+    these commits. A dry run looks at all, and writes nothing. With `tasks` many new files are looked at
+    there, and many slices merged.
+
+    Raises UnsupportedTableError for states that Iceberg readers would misread and if another engine has
+    written to the Iceberg table, SourceChangedError, CorruptTableError, StorageError.
     """
+    for _ in range(_ATTEMPTS - 1):
+        # Without a lock another process may publish at the same time: its snapshot is then the last one.
+        with suppress(PathExistsError):
+            return _publish_next(table, format_version, tasks, dry_run=dry_run)
+    return _publish_next(table, format_version, tasks, dry_run=dry_run)
+
+
+def _publish_next(
+    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool
+) -> Publication:
+    """`publish` behind the last metadata. Raises PathExistsError if another process was faster."""
     last, now = latest_metadata(table), state_of(table)
-    format_version = _format_version(table, last, format_version)
+    format_version = _format_version(table, last, wanted)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
     is_upgrade = last.document is not None and format_version != last.document["format-version"]
     is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
@@ -116,7 +152,7 @@ def publish(table: HudiTable, *, dry_run: bool = False, format_version: int | No
         partitions = None
         if not tell_apart_by_values(table, list_partitions(table)):
             now = now.of_same_values()
-    snapshot = _plan_snapshot(table, last, now, partitions, format_version, dry_run=dry_run)
+    snapshot = _plan_snapshot(table, last, now, partitions, format_version, tasks, dry_run=dry_run)
     if not snapshot.is_new and not is_upgrade:
         if not dry_run:
             write_hint(table, last.version)
@@ -144,7 +180,7 @@ def _format_version(table: HudiTable, last: LastMetadata, wanted: int | None) ->
 def _publication(table: HudiTable, version: int, summary: Mapping[str, str], *, is_new: bool) -> Publication:
     data, rows, deletes, deleted, sources, log_rows = (
         int(summary[name])
-        for name in (_DATA_FILES, _ROWS, _DELETE_FILES, _DELETED_ROWS, _SOURCE_FILES, _LOG_ROW_FILES)
+        for name in (DATA_FILES, ROWS, DELETE_FILES, DELETED_ROWS, SOURCE_FILES, LOG_ROW_FILES)
     )
     return Publication(
         reader_uri(table, metadata_path(table, version)),
@@ -161,7 +197,8 @@ def _publication(table: HudiTable, version: int, summary: Mapping[str, str], *, 
 @dataclass(frozen=True)
 class _Snapshot:
     """What one publication writes: `earlier` are the manifests of the last one, `added` are new files as
-    manifests have them, `slice_files` the names of those that were written for slices.
+    manifests have them, `slice_files` the names of those that were written for slices. `ready` are the
+    manifests of the new files `ready_paths`, if tasks have written them.
     """
 
     numbers: SnapshotNumbers
@@ -170,6 +207,8 @@ class _Snapshot:
     added: Sequence[Mapping[str, Any]]
     summary: Mapping[str, str]
     slice_files: Sequence[str]
+    ready: Sequence[NewManifest]
+    ready_paths: Sequence[str]
     is_new: bool
 
 
@@ -179,43 +218,60 @@ def _plan_snapshot(
     now: PublishedState,
     partitions: Sequence[TablePartition] | None,
     format_version: int,
+    tasks: TaskRunner | None,
     *,
     dry_run: bool,
 ) -> _Snapshot:
     """The snapshot, in which these partitions or all may have changed.
 
-    The files of slices with log files are written, but for a dry run.
+    The files of slices with log files and the manifests of tasks are written, but for a dry run.
     """
     files = table_files(table, partitions)
     earlier = _earlier_manifests(table, last, files, partitions)
     kept = [entry["data_file"] for manifest in earlier for entry in manifest.kept]
     known = {data_file["file_path"] for data_file in kept}
-    merged = {slice_name_of(path) for path in known}
     new = [file for file in files.files if reader_uri(table, file.path) not in known]
-    added = [
-        WrittenFile(file, footer) for file, footer in zip(new, read_checked_footers(table, new), strict=True)
+    numbers, digest = _numbers(table, last, now, format_version)
+    gone = [entry["data_file"] for manifest in earlier for entry in manifest.removed]
+    ready: list[NewManifest] = []
+    is_large = len(new) > manifest_tasks.FILES_OF_ONE_PROCESS
+    if tasks is not None and is_large and not _keep_row_ids(table, new, gone, numbers):
+        ready = write_in_tasks(tasks, table, new, numbers, _layout(table, last, []), dry_run=dry_run)
+    added = [] if ready else [*map(WrittenFile, new, read_checked_footers(table, new))]
+    added += _merged(table, files, known, numbers, tasks, dry_run=dry_run)
+    schemas = [
+        each.footer.schema
+        for each in added
+        if each.footer is not None and each.file.kind is not FileKind.DELETES
     ]
-    version = last.version + 1
-    for log_slice in files.log_slices:
-        if log_slice.name not in merged:
-            assert files.log_merge_config is not None  # there are log files
-            directory = version_data_directory(table, version)
-            added += merge_slice(
-                table,
-                log_slice,
-                files.log_merge_config,
-                directory,
-                has_vectors=format_version == WITH_ROW_IDS,
-                dry_run=dry_run,
-            )
-    footers = [
-        each.footer for each in added if each.footer is not None and each.file.kind is not FileKind.DELETES
-    ]
-    layout = _layout(table, last, footers)
+    layout = _layout(table, last, [*schemas, *(schema for each in ready for schema in each.schemas)])
     data_files = [data_file_of(table, each.file, each.footer, layout) for each in added if each.rows]
-    removed = [entry["data_file"] for manifest in earlier for entry in manifest.removed]
     counted = [*kept, *data_files] if partitions is None else data_files
-    gone, before = ([], {}) if partitions is None else (removed, last.summary)
+    removed, before = ([], {}) if partitions is None else (gone, last.summary)
+    totals = with_totals(totals_of(table, before, counted, removed), [each.totals for each in ready])
+    return _Snapshot(
+        numbers,
+        layout,
+        earlier,
+        data_files,
+        {INSTANT: now.instant, STATE: digest, **totals},
+        [each.file.path.rpartition("/")[2] for each in added],
+        ready,
+        [reader_uri(table, file.path) for file in new] if ready else [],
+        last.document is None
+        or bool(data_files or gone or ready)
+        or now.instant != last.summary[INSTANT]
+        or last.state is None
+        or not set(now.completed) <= set(last.state.completed)
+        or layout.schema["schema-id"] != last.document["current-schema-id"],
+    )
+
+
+def _numbers(
+    table: HudiTable, last: LastMetadata, now: PublishedState, format_version: int
+) -> tuple[SnapshotNumbers, str]:
+    """The numbers of the snapshot, and the hash of the state that its id follows from."""
+    version = last.version + 1
     digest = hashlib.sha256(f"{table.base_path} {version} {now.to_text()}".encode()).hexdigest()
     numbers = SnapshotNumbers(
         snapshot_id=int(digest[:15], 16),
@@ -224,20 +280,46 @@ def _plan_snapshot(
         version=version,
         first_row_id=_next_row_id(last) if format_version == WITH_ROW_IDS else None,
     )
-    return _Snapshot(
-        numbers,
-        layout,
-        earlier,
-        data_files,
-        {INSTANT: now.instant, STATE: digest, **_totals(table, before, counted, gone)},
-        [each.file.path.rpartition("/")[2] for each in added],
-        last.document is None
-        or bool(data_files or removed)
-        or now.instant != last.summary[INSTANT]
-        or last.state is None
-        or not set(now.completed) <= set(last.state.completed)
-        or layout.schema["schema-id"] != last.document["current-schema-id"],
+    return numbers, digest
+
+
+def _merged(
+    table: HudiTable,
+    files: TableFiles,
+    known: Collection[str],
+    numbers: SnapshotNumbers,
+    tasks: TaskRunner | None,
+    *,
+    dry_run: bool,
+) -> list[WrittenFile]:
+    """The files of the slices with log files that no file is `known` of."""
+    merged = {slice_name_of(path) for path in known}
+    log_slices = [log_slice for log_slice in files.log_slices if log_slice.name not in merged]
+    if not log_slices:
+        return []
+    assert files.log_merge_config is not None  # there are log files
+    return merge_slices(
+        tasks,
+        table,
+        log_slices,
+        files.log_merge_config,
+        version_data_directory(table, numbers.version),
+        has_vectors=numbers.format_version == WITH_ROW_IDS,
+        dry_run=dry_run,
     )
+
+
+def _keep_row_ids(
+    table: HudiTable,
+    new: Iterable[PublishedFile],
+    gone: Iterable[Mapping[str, Any]],
+    numbers: SnapshotNumbers,
+) -> bool:
+    """True if some of the new files have row ids already, as after a change of columns."""
+    if numbers.first_row_id is None:
+        return False
+    before = {data_file["file_path"] for data_file in gone}
+    return any(reader_uri(table, file.path) in before for file in new)
 
 
 def _next_row_id(last: LastMetadata) -> int:
@@ -259,7 +341,7 @@ def _earlier_manifests(
     return read_earlier_manifests(
         table.storage,
         metadata_directory(table),
-        last.snapshots[-1]["manifest-list"].rsplit("/", 1)[-1],
+        manifest_list_name(last.snapshots[-1]),
         is_chosen,
         _stays(table, last, files, chosen),
     )
@@ -293,9 +375,9 @@ def _stays(
     return stays
 
 
-def _layout(table: HudiTable, last: LastMetadata, footers: Iterable[Footer]) -> Layout:
-    """Ids stay; the name mapping needs those of all columns of all files."""
-    ids = assign_ids(last.ids, [table.schema, META_SCHEMA, *(footer.schema for footer in footers)])
+def _layout(table: HudiTable, last: LastMetadata, schemas: Iterable[pa.Schema]) -> Layout:
+    """Ids stay; the name mapping needs those of all columns of all files, which have these schemas."""
+    ids = assign_ids(last.ids, [table.schema, META_SCHEMA, *schemas])
     schema = _schema_document(iceberg_fields(table.schema, ids), last.document)
     return Layout(ids, schema, partition_fields(table, ids))
 
@@ -313,39 +395,26 @@ def partition_fields(table: HudiTable, ids: Mapping[str, int]) -> list[Partition
     ]
 
 
-def _totals(
-    table: HudiTable,
-    before: Mapping[str, str],
-    added: Iterable[Mapping[str, Any]],
-    removed: Iterable[Mapping[str, Any]],
-) -> dict[str, str]:
-    """The totals of the snapshot's summary (the spec's "Optional Snapshot Summary Fields")."""
-    names = (_DATA_FILES, _DELETE_FILES, _ROWS, _DELETED_ROWS, _BYTES, _SOURCE_FILES, _LOG_ROW_FILES)
-    totals = {name: int(before.get(name, 0)) for name in (*names, "total-equality-deletes")}
-    own, base = (f"{reader_uri(table, path)}/" for path in (data_directory(table), table.base_path))
-    for sign, data_files in ((1, added), (-1, removed)):
-        for file in data_files:
-            is_data, path = file["content"] == DATA, file["file_path"]
-            totals[_DATA_FILES if is_data else _DELETE_FILES] += sign
-            totals[_ROWS if is_data else _DELETED_ROWS] += sign * file["record_count"]
-            totals[_BYTES] += sign * file["file_size_in_bytes"]
-            totals[_SOURCE_FILES] += sign * (is_data and not path.startswith(base))
-            totals[_LOG_ROW_FILES] += sign * (is_data and path.startswith(own))
-    return {name: str(count) for name, count in totals.items()}
-
-
 def _write(table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: PublishedState) -> None:
     """Manifests, then their list, then the metadata, whose creation is the commit."""
-    list_path, following = write_manifests(
-        table, snapshot.numbers, snapshot.earlier, snapshot.added, snapshot.layout
+    contents, following = write_manifests(
+        table,
+        snapshot.numbers,
+        snapshot.earlier,
+        snapshot.added,
+        snapshot.layout,
+        [manifest.record for manifest in snapshot.ready],
+        snapshot.ready_paths,
     )
-    document = _metadata_document(table, snapshot, last, now, list_path)
+    document = _metadata_document(table, snapshot, last, now, reader_uri(table, list(contents)[-1]))
     first_row_id = snapshot.numbers.first_row_id
     if first_row_id is not None:
         rows = {"first-row-id": first_row_id, "added-rows": following - first_row_id}
         document["snapshots"][-1] |= rows
         document["next-row-id"] = following
     commit_metadata(table, last, document, snapshot.slice_files)
+    for path, content in contents.items():
+        keep_content(path, content)
     snapshots = [*last.snapshots, document["snapshots"][-1]]
     delete_expired(table, snapshots, document["snapshots"])
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
@@ -199,6 +199,14 @@ def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Foote
         return list(pool.map(lambda file: _footer(storage, file), files))
 
 
+@dataclass(frozen=True)
+class MisreadFile:
+    """A file that Iceberg readers would misread, and why."""
+
+    file: PublishedFile
+    problem: str
+
+
 def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Footer]:
     """The footers of source and base files.
 
@@ -206,20 +214,30 @@ def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> li
     CorruptTableError, StorageError.
     """
     footers = read_footers(table.storage, files)
-    problems = [
-        (file, problem)
+    if problems := misread_files(table, files, footers):
+        refuse_misread(table, problems[0], len(problems))
+    return footers
+
+
+def misread_files(
+    table: HudiTable, files: Sequence[PublishedFile], footers: Sequence[Footer]
+) -> list[MisreadFile]:
+    """Those of the source and base files that Iceberg readers would misread."""
+    return [
+        MisreadFile(file, problem)
         for file, footer in zip(files, footers, strict=True)
         if (problem := misread(footer, table.schema) or _partition_column_inside(table, file, footer))
     ]
-    if problems:
-        file, problem = problems[0]
-        others = f" ({len(problems)} such files)" if len(problems) > 1 else ""
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} is not published as Iceberg: in {file.path} "
-            f"{problem}{others}",
-            hint=_REWRITE if file.kind is FileKind.SOURCE else _CLUSTER,
-        )
-    return footers
+
+
+def refuse_misread(table: HudiTable, first: MisreadFile, count: int) -> NoReturn:
+    """Raise UnsupportedTableError for so many files that Iceberg readers would misread; it names one."""
+    others = f" ({count} such files)" if count > 1 else ""
+    raise UnsupportedTableError(
+        f"the Hudi table at {table.base_path} is not published as Iceberg: in {first.file.path} "
+        f"{first.problem}{others}",
+        hint=_REWRITE if first.file.kind is FileKind.SOURCE else _CLUSTER,
+    )
 
 
 def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Footer) -> str | None:

@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
 from hudisql.iceberg.data_file import EPOCH_ORDINAL, Footer, metrics, single_value
 from hudisql.iceberg.earlier_manifests import EarlierManifest, file_count
@@ -30,10 +31,11 @@ from hudisql.iceberg.published_files import PublishedFile
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
-_ENTRIES_OF_A_MANIFEST: Final = 250
-_LEAST_ENTRIES: Final = 100
+_ENTRIES_OF_A_MANIFEST: Final = 100
+_LEAST_ENTRIES: Final = 40
 
 _Entries = Sequence[Mapping[str, Any]]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -114,34 +116,40 @@ def write_manifests(
     earlier: Sequence[EarlierManifest],
     added: Iterable[Mapping[str, Any]],
     layout: Layout,
-) -> tuple[str, int]:
-    """Write the manifests that change and the list of all; the list's path, and the row id that follows.
+    ready: Sequence[Mapping[str, Any] | None] = (),
+    present: Iterable[str] = (),
+) -> tuple[dict[str, bytes], int]:
+    """Write the manifests that change and the list of all; their contents by path, the list last, and the row
+    id that follows.
 
-    Files of a killed publication are replaced.
+    `ready` are the records of the first manifests, which are written already (None: without entries), and
+    `present` the paths of their files. Files of a killed publication are replaced.
     """
     removed = {entry["data_file"]["file_path"]: entry for manifest in earlier for entry in manifest.removed}
     entries = [_entry_of(data_file, removed, numbers) for data_file in added]
     # Files that are looked at again, as after a change of columns, are not gone.
-    present = {entry["data_file"]["file_path"] for entry in entries}
-    manifests: list[Mapping[str, Any]] = []
+    there = {entry["data_file"]["file_path"] for entry in entries}.union(present)
+    manifests: list[Mapping[str, Any]] = [record for record in ready if record is not None]
     written: list[tuple[int, _Entries]] = []
     for content in (DATA, POSITION_DELETES):
         alike = [manifest for manifest in earlier if manifest.record["content"] == content]
         new = [entry for entry in entries if entry["data_file"]["content"] == content]
-        kept, changed = _regrouped(alike, new, layout, lambda entry: _gone(entry, present, numbers))
+        kept, changed = _regrouped(alike, new, layout, lambda entry: _gone(entry, there, numbers))
         manifests += kept
         written += [(content, some) for some in changed]
-    manifests += [
-        _write_manifest(table, numbers, number, content, some, layout)
-        for number, (content, some) in enumerate(written)
-    ]
+    contents: dict[str, bytes] = {}
+    for number, (content, some) in enumerate(written, len(ready)):
+        path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
+        contents[path], record = manifest_of(table, numbers, path, content, some, layout)
+        table.storage.write(path, contents[path])
+        manifests.append(record)
     manifests, following = _with_first_row_ids(manifests, numbers)
     path = join(metadata_directory(table), f"snap-{numbers.start}.avro")
-    content_of_list = write_manifest_list(
+    contents[path] = write_manifest_list(
         manifests, numbers.snapshot_id, numbers.parent_id, numbers.sequence, numbers.first_row_id
     )
-    table.storage.write(path, content_of_list)
-    return reader_uri(table, path), following
+    table.storage.write(path, contents[path])
+    return contents, following
 
 
 def _entry_of(
@@ -175,16 +183,14 @@ def _with_first_row_ids(
     return assigned, following
 
 
-def _write_manifest(
-    table: HudiTable, numbers: SnapshotNumbers, number: int, content: int, entries: _Entries, layout: Layout
-) -> dict[str, Any]:
-    """Write one manifest; its record for the manifest list."""
+def manifest_of(
+    table: HudiTable, numbers: SnapshotNumbers, path: str, content: int, entries: _Entries, layout: Layout
+) -> tuple[bytes, dict[str, Any]]:
+    """The manifest of these entries at this path, and its record for the manifest list."""
     written = write_manifest(entries, layout.schema, layout.partition, content, numbers.format_version)
-    path = join(metadata_directory(table), f"{numbers.start}-m{number}.avro")
-    table.storage.write(path, written)
     sequence = numbers.sequence
     live = [entry["sequence_number"] or sequence for entry in entries if entry["status"] != DELETED]
-    return {
+    return written, {
         "manifest_path": reader_uri(table, path),
         "manifest_length": len(written),
         "partition_spec_id": 0,
@@ -252,17 +258,25 @@ def _pieces(entries: _Entries, deleted: _Entries, layout: Layout) -> Iterator[_E
     """The entries of manifests of about equal length, by partition; the first has the deleted ones, too."""
 
     def order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-        values = _partition_of(entry, layout)
-        nulls_last = tuple((value is None, "" if value is None else value) for value in values)
-        return *nulls_last, entry["data_file"]["file_path"]
+        return partition_order(_partition_of(entry, layout), entry["data_file"]["file_path"])
 
     if not entries and not deleted:
         return
-    ordered = sorted(entries, key=order)
-    pieces = max(1, math.ceil(len(ordered) / _ENTRIES_OF_A_MANIFEST))
-    for piece in range(pieces):
-        start, end = (len(ordered) * edge // pieces for edge in (piece, piece + 1))
-        yield [*(() if piece else deleted), *ordered[start:end]]
+    pieces = in_pieces(sorted(entries, key=order)) or [[]]
+    for place, piece in enumerate(pieces):
+        yield [*(() if place else deleted), *piece]
+
+
+def partition_order(values: Sequence[object | None], path: str) -> tuple[Any, ...]:
+    """What files are sorted by in manifests: their partitions, nulls last, and paths."""
+    return *((value is None, "" if value is None else value) for value in values), path
+
+
+def in_pieces(ordered: Sequence[_T]) -> list[Sequence[_T]]:
+    """The files or entries of manifests of about equal length."""
+    pieces = math.ceil(len(ordered) / _ENTRIES_OF_A_MANIFEST)
+    edges = [len(ordered) * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    return [ordered[start:end] for start, end in pairwise(edges)]
 
 
 def manifest_counts(entries: _Entries) -> dict[str, int]:

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.iceberg_entry import check_iceberg_name, find_iceberg_entry, sync_iceberg_entry
 from hudisql.catalog.table_entries import main_name
 from hudisql.errors import HudisqlError
 from hudisql.iceberg.publication import Publication, publish
+from hudisql.iceberg.publication_tasks import TaskRunner
+from hudisql.spark.task_runner import run_on_files
 from hudisql.write.transaction.lock import hold_lock
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.console import Console
     from hudisql.table.hudi_table import HudiTable
     from hudisql.write.transaction.concurrency import Concurrency
 
@@ -29,12 +33,17 @@ def publish_table(
     register: bool = False,
     dry_run: bool = False,
     format_version: int | None = None,
+    is_just_committed: bool = False,
+    tasks: TaskRunner | None = None,
 ) -> tuple[Publication, str | None]:
     """Publish the table as it stands under its lock; the publication and the name of its Iceberg entry.
 
-    `format_version` is as for `publish`. The entry follows, if there is one or with `register`; without a
-    `metastore` there is none. Raises the errors of `publish`, TableLockedError, TableExistsError if another
-    table has the entry's name, MetastoreError.
+    `format_version` and `tasks` are as for `publish`. A table that is just committed is published as the
+    commit left it, unless others have committed since.
+
+    The entry follows, if there is one or with `register`; without a `metastore` there is none. Raises the
+    errors of `publish`, TableLockedError, TableExistsError if another table has the entry's name,
+    MetastoreError.
     """
     names = None
     if metastore is not None and entry is not None:
@@ -42,14 +51,24 @@ def publish_table(
         if register:
             check_iceberg_name(metastore, table, *names)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened().listed_once()
-        published = publish(table, dry_run=dry_run, format_version=format_version)
+        is_same = is_just_committed and table.is_current()
+        table = table.with_listing() if is_same else table.reopened().listed_once()
+        published = publish(table, dry_run=dry_run, format_version=format_version, tasks=tasks)
         if metastore is None or names is None or dry_run:
             return published, None
         if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
             return published, None
         followed = sync_iceberg_entry(metastore, table, *names, published.metadata_path)
     return published, followed.full_name
+
+
+def spark_tasks(spark: Callable[[], Any], console: Console) -> TaskRunner:
+    """Tasks of the session that `spark` gives, which is called for the first of them."""
+
+    def run(items: Sequence[Any], work: Callable[[Iterable[Any]], Iterator[Any]], label: str) -> list[Any]:
+        return run_on_files(spark(), items, work, weight=lambda _: 0, label=label, console=console)
+
+    return run
 
 
 def failure_text(label: str, base_path: str, error: Exception) -> str:

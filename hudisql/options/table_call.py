@@ -148,21 +148,30 @@ class TableCall:
             entry, client = self.entry, metastore or self.context.metastore
             sync_registered(client, self.table.reopened(), entry.database, entry.name, incremental=True)
 
-    def publish(self, metastore: MetastoreClient | None = None) -> bool:
+    def publish(self, metastore: MetastoreClient | None = None, *, is_just_committed: bool = False) -> bool:
         """Publish the table as an Iceberg table if the settings say so (`hudisql.iceberg.sync`).
 
-        True if this is done and the table has no Iceberg entry, so that it is needless until the next commit.
+        With `is_just_committed` the table is as a commit of this process has left it a moment ago. True if
+        this is done and the table has no Iceberg entry, so that it is needless until the next commit.
 
         A failure is a warning, also of a setting that is neither true nor false: the commit stands, and the
         next publication brings all up to date.
         """
-        from hudisql.options.iceberg_sync import failure_text, publish_table
+        from hudisql.options.iceberg_sync import failure_text, publish_table, spark_tasks
 
         try:
             if not self.config.get(ICEBERG_SYNC):
                 return True
             client = None if self.entry is None else metastore or self.context.metastore
-            _, followed = publish_table(client, self.table, self.entry, self.concurrency())
+            started, console = self.context.started_spark, self.context.console
+            _, followed = publish_table(
+                client,
+                self.table,
+                self.entry,
+                self.concurrency(),
+                is_just_committed=is_just_committed,
+                tasks=None if started is None else spark_tasks(lambda: self.context.spark, console),
+            )
         except Exception as error:
             label = "" if self.entry is None else self.entry.full_name
             self.context.console.warning(failure_text(label, self.table.base_path, error))

@@ -140,6 +140,10 @@ class HudiTable(TableMetaClient):
         listing = self.listing if is_kept else {}
         return replace(opened, listing=listing, schema_texts=self.schema_texts)
 
+    def is_current(self) -> bool:
+        """True if the timeline is as it was when the table was opened. Raises StorageError."""
+        return load_timeline(self.storage, self.base_path, self.timeline.layout) == self.timeline
+
     def listed_once(self) -> HudiTable:
         """The table with an empty listing, which caches all later listings."""
         return replace(self, listing={})

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.hive import HiveCatalog
 
+from hudisql.bootstrap.migrate_table import convert_table
+from hudisql.bootstrap.migrate_table.migration_state import MigrationNames
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from tests.iceberg.readers import hudisql_rows, publish, sorted_rows
 from tests.oracle.shapes import call_bootstrap
@@ -110,3 +112,33 @@ def test_the_entry_goes_with_managed_tables_and_databases(session: Any) -> None:
     assert len(session.context.metastore.list_tables("iced")) == 4
     session.sql("DROP DATABASE iced CASCADE")
     assert session.context.metastore.get_database("iced") is None
+
+
+@pytest.mark.soak
+def test_the_entry_follows_a_migration_and_its_revert(
+    session: Any, metastore_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, client = "oracle.taken_over", session.context.metastore
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(f"CREATE TABLE {name} USING parquet AS SELECT 1L AS id, 'a' AS name")
+    migrate = f"CALL migrate_table(table => '{name}', record_key => 'id')"
+    with monkeypatch.context() as patched:
+        patched.setattr(convert_table, "exchange_names", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            session.sql(migrate)
+    staged = MigrationNames("oracle", "taken_over").staged
+    assert publish(session, f"oracle.{staged}", ", register => true")["entry"] == f"oracle.{staged}_iceberg"
+    session.sql(migrate)
+    assert client.get_table("oracle", f"{staged}_iceberg") is None
+    session.sql(f"INSERT INTO {name} VALUES (2, 'b')")
+    assert publish(session, name)["entry"] == f"{name}_iceberg"
+    assert _catalog_rows(metastore_uri, f"{name}_iceberg") == hudisql_rows(session, name)
+    session.sql(f"CALL revert_migration(table => '{name}', force => true)")
+    assert session.sql(f"SELECT * FROM {name}").rows == [(1, "a")]
+    left = [each for each in client.list_tables("oracle") if "taken_over" in each]
+    assert left == ["taken_over"]
+    session.sql(f"DROP TABLE {name}")
+
+
+def _killed(*_arguments: object) -> None:
+    raise KeyboardInterrupt

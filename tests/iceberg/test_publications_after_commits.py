@@ -10,6 +10,7 @@ import pytest
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.iceberg import publication, snapshot_manifests
+from hudisql.iceberg.recent_files import forget_contents
 from tests.iceberg.readers import (
     check_history,
     check_shown,
@@ -266,6 +267,7 @@ def test_settings_that_are_no_flag_and_missing_manifests_are_warnings(
     warnings = published_with_warnings(session, monkeypatch, "oracle.wrong")
     for manifest in Path(path_of(session, "wrong"), ".hoodie/iceberg/metadata").glob("*-m0.avro"):
         manifest.unlink()
+    forget_contents()
     session.sql("UPDATE oracle.wrong SET name = 'b'")
     assert "m0.avro of the Iceberg table is missing (delete the table's directory" in warnings.pop()
     entry = session.context.metastore.get_table("oracle", "wrong")

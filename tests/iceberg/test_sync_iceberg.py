@@ -13,6 +13,7 @@ import pytest
 from hudisql.errors import CorruptTableError, HudisqlError, SourceChangedError, UnsupportedTableError
 from hudisql.iceberg import metadata_files, publication, published_files, snapshot_manifests
 from hudisql.iceberg.manifest_files import read_records
+from hudisql.iceberg.recent_files import forget_contents
 from hudisql.read.files import parquet_rows
 from tests.iceberg.readers import (
     check_history,
@@ -122,6 +123,7 @@ def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
     assert read == []
     for name in first:
         (directory / name).write_bytes(b"cut short")
+    forget_contents()
     session.sql("DELETE FROM oracle.kept WHERE seq = 4")
     with pytest.raises(CorruptTableError, match="is not a manifest"):
         publish(session, "oracle.kept")

@@ -28,3 +28,26 @@ def test_a_publication_after_a_change_looks_at_the_changed_partitions(
         assert len(again) < len(sent)
         counts.append(len(sent))
     assert abs(counts[1] - counts[0]) <= A_FEW
+
+
+def test_a_statement_hands_what_it_knows_to_its_publication(small_table: WideTable) -> None:
+    table, row = small_table, f"dt = '{small_table.day(7)}' AND seq % 6 = 0"
+    sent = []
+    table.requests("ALTER TABLE {t} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'true')")
+    try:
+        for number in range(2):
+            sent.append(table.requests(f"UPDATE {{t}} SET price = {number} WHERE {row}")[0])
+    finally:
+        table.requests("ALTER TABLE {t} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'false')")
+    plain, _ = table.requests(f"UPDATE {{t}} SET price = 2 WHERE {row}")
+    published = sent[-1]
+    # The lock is created, checked and released, the timeline listed, the partition's other source file looked
+    # at, and a footer read.
+    assert len(published) - len(plain) == 5 + 6
+    assert [operation for operation, _ in published.below(f"{table.path}/.hoodie/iceberg")] == [
+        *("list_file_names", "write", "write", "create", "write")
+    ]
+    assert len(published.below(f"{table.path}/dt={table.day(7)}", *LISTINGS)) == 1
+    published_later, [result] = table.requests("CALL sync_iceberg(table => '{t}')")
+    assert result[0] == "published"
+    assert len(published_later.below(f"{table.path}/dt={table.day(7)}", *LISTINGS)) == 1

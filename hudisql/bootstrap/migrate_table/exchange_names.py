@@ -20,7 +20,12 @@ from hudisql.bootstrap.migrate_table.migration_state import (
 from hudisql.bootstrap.source.hive_source import protection_for
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
-from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.metastore_table import (
+    ICEBERG_SUFFIX,
+    MetastoreTable,
+    iceberg_base_path,
+    is_hudi_table,
+)
 from hudisql.errors import MetastoreError, NoSuchTableError
 
 if TYPE_CHECKING:
@@ -59,6 +64,7 @@ def unmark_source(metastore: MetastoreClient, names: MigrationNames) -> None:
 def exchange_names(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
     """The plain table becomes `__source`, the Hudi table takes its name. Raises MetastoreError."""
     lock.check_held()
+    _rename_iceberg_entry(metastore, names.database, names.staged, names.name)
     _rename(metastore, names.database, names.name, names.source)
     try:
         _rename(metastore, names.database, names.staged, names.name)
@@ -71,12 +77,14 @@ def exchange_names(metastore: MetastoreClient, names: MigrationNames, lock: Migr
 def complete_exchange(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
     """Do only the second rename, after a kill between the two. Raises MetastoreError."""
     lock.check_held()
+    _rename_iceberg_entry(metastore, names.database, names.staged, names.name)
     _rename(metastore, names.database, names.staged, names.name)
 
 
 def withdraw_hudi_table(metastore: MetastoreClient, names: MigrationNames, lock: MigrationLock) -> None:
     """Rename the Hudi table to its temporary name; the first half of a revert. Raises MetastoreError."""
     lock.check_held()
+    _rename_iceberg_entry(metastore, names.database, names.name, names.staged)
     _rename(metastore, names.database, names.name, names.staged)
 
 
@@ -84,6 +92,17 @@ def restore_source(metastore: MetastoreClient, names: MigrationNames, lock: Migr
     """Give the plain table its name again; the second half of a revert. Raises MetastoreError."""
     lock.check_held()
     _rename(metastore, names.database, names.source, names.name)
+
+
+def _rename_iceberg_entry(metastore: MetastoreClient, database: str, old: str, new: str) -> None:
+    """Rename the Iceberg entry of the Hudi table `old`, if it has one, before the table's own.
+
+    After a kill between the two renames, the next call does the second one.
+    """
+    table, entry = _entry(metastore, database, old), metastore.get_table(database, old + ICEBERG_SUFFIX)
+    location = (table.location or "").rstrip("/")
+    if entry is not None and is_hudi_table(table) and iceberg_base_path(entry) == location:
+        metastore.alter_table(replace(entry, name=new + ICEBERG_SUFFIX), name=entry.name)
 
 
 def _rename(metastore: MetastoreClient, database: str, old: str, new: str) -> None:

@@ -60,7 +60,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
     StorageError.
     """
     from hudisql.iceberg.manifest_files import FORMAT_VERSIONS
-    from hudisql.options.iceberg_sync import publish_table
+    from hudisql.options.iceberg_sync import publish_table, spark_tasks
 
     if arguments.format_version not in (None, *FORMAT_VERSIONS):
         raise InvalidArgumentError(
@@ -78,6 +78,7 @@ def sync_iceberg(context: Context, arguments: SyncIcebergArguments) -> Iterable[
         register=arguments.register,
         dry_run=arguments.dry_run,
         format_version=arguments.format_version,
+        tasks=spark_tasks(lambda: context.spark, context.console),
     )
     verb = "would be published" if arguments.dry_run else "published"
     result = verb if published.is_new else "already published"

@@ -44,10 +44,13 @@ def after_commit(
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     try:
+        has_listing = committed is not None
         committed = committed or replace(table, listing=None).reopened()
         _warn_of_dropped_indexes(context, entry, table, committed)
         call = TableCall(context, committed, entry, settings)
-        is_published = call.publish()
+        is_published = call.publish(is_just_committed=has_listing)
+        # Services and the sync list the table as they find it.
+        committed = replace(committed, listing=None)
         fresh = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(

@@ -15,6 +15,7 @@ from hudisql.format.hfile.bootstrap_index import read_bootstrap_index
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.committed_slices import FILE_SLICES
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.table.partitions.table_directories import take_files
@@ -41,7 +42,7 @@ def load_file_slices(
 
 def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
     """`load_file_slices` of the partitions with these paths, as of now."""
-    by_path = table.list_once("file slices", dict[str, list[FileSlice]])
+    by_path = table.list_once(FILE_SLICES, dict[str, list[FileSlice]])
     missing = [path for path in paths if path not in by_path]
     if missing:
         found: dict[str, list[FileSlice]] = {path: [] for path in missing}

@@ -40,6 +40,7 @@ from hudisql.format.timeline.instant import (
     new_instant_time,
 )
 from hudisql.format.timeline.timeline_layout import METADATA_TABLE_NAME, SCHEMA_NAME
+from hudisql.table.files.committed_slices import listing_after_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.table_configuration import metadata_entry_names, names_metadata_table
@@ -216,8 +217,8 @@ def publish_commit(
     """Complete the instant under the lock; `check` gets the table as it is now and raises to prevent it.
 
     `check` is called again after the completion if other writers have changed the timeline. Returns the table
-    as the completion left it; None if that is unknown. Raises WriteConflictError, TableLockedError,
-    StorageError.
+    as the completion left it, with a `listing` of what the commit has changed; None if that is unknown.
+    Raises WriteConflictError, TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
@@ -252,7 +253,10 @@ def publish_commit(
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     # Dropping the metadata table, or an index, changes the properties.
-    return None if timeline is None or not is_kept else replace(now, timeline=timeline, listing=None)
+    if timeline is None or not is_kept:
+        return None
+    left = replace(now, timeline=timeline, listing=None)
+    return replace(left, listing=listing_after_commit(table, left, completed, metadata))
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
