@@ -27,6 +27,7 @@ from hudisql.iceberg.publication_problem import (
 )
 from hudisql.iceberg.published_rows import iceberg_columns
 from hudisql.iceberg.published_table import PublishedTable, published_table
+from hudisql.iceberg.recent_files import forget_contents
 from hudisql.iceberg.row_comparison import (
     CompareSlices,
     ComparisonTask,
@@ -99,6 +100,8 @@ def verify_iceberg_table(
     `compare` runs `compare_slices`, here or in tasks. Raises InvalidArgumentError if the table is not
     published, UnsupportedTableError for a reader that cannot be used, CorruptTableError, StorageError.
     """
+    # What is compared are the files as they are now, not as this process has written them.
+    forget_contents()
     try:
         last = latest_metadata(table)
     except UnsupportedTableError as error:
