@@ -193,7 +193,7 @@ class BootstrapBlockedError(SourceError):
 
 
 class VerificationFailedError(HudisqlError):
-    """A bootstrap is committed, but the table does not match its source: the message lists what differs."""
+    """A table does not match its source, or its Iceberg table does not match it: what differs is listed."""
 
 
 class DataTestFailedError(HudisqlError):
