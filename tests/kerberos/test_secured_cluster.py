@@ -68,9 +68,13 @@ def cluster(
         metastore = pool.submit(
             start_secured_metastore, directory / "metastore", realm, hadoop=client_settings()
         )
-    yield hdfs.result(), metastore.result()
-    metastore.result().close()
-    hdfs.result().close()
+    try:
+        yield hdfs.result(), metastore.result()
+    finally:
+        if metastore.exception() is None:
+            metastore.result().close()
+        if hdfs.exception() is None:
+            hdfs.result().close()
 
 
 @pytest.fixture
