@@ -12,7 +12,6 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,7 +87,6 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
 
 _FIRST_PARTITION_FIELD: Final = 1000
-_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -128,22 +126,27 @@ def publish(
     Raises UnsupportedTableError for states that Iceberg readers would misread and if another engine has
     written to the Iceberg table, SourceChangedError, CorruptTableError, StorageError.
     """
-    for _ in range(_ATTEMPTS - 1):
-        # Without a lock another process may publish at the same time: its snapshot is then the last one.
-        with suppress(PathExistsError):
-            return _publish_next(table, format_version, tasks, dry_run=dry_run)
-    return _publish_next(table, format_version, tasks, dry_run=dry_run)
+    try:
+        return _publish_next(table, format_version, tasks, dry_run=dry_run)
+    except PathExistsError:
+        # Without a lock another process may publish at the same time.
+        return _publish_next(table, format_version, tasks, dry_run=dry_run, is_late=True)
 
 
 def _publish_next(
-    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool
+    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool, is_late: bool = False
 ) -> Publication:
-    """`publish` behind the last metadata. Raises PathExistsError if another process was faster."""
+    """`publish` behind the last metadata; if it `is_late`, a state that has all of its commits counts as its.
+
+    Raises PathExistsError if another process was faster.
+    """
     last, now = latest_metadata(table), state_of(table)
+    is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
+    if is_late and is_same:
+        return _publication(table, last.version, last.summary, is_new=False)
     format_version = _format_version(table, last, wanted)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
     is_upgrade = last.document is not None and format_version != last.document["format-version"]
-    is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
     if changed is not None and is_same and not is_upgrade:
         write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)

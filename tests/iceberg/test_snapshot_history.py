@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import PathExistsError
 from hudisql.iceberg import publication, snapshot_manifests
 from hudisql.options.table_call import find_table
 from hudisql.services.clean import clean_action
-from tests.iceberg.readers import check_history, check_shown, hudisql_rows, metadata_of
+from tests.iceberg.readers import check_history, check_shown, hudisql_rows, metadata_of, shown_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -106,7 +105,7 @@ def test_a_table_whose_published_commit_is_archived_is_looked_at_as_a_whole(
 
 
 @pytest.mark.soak
-def test_of_two_publications_at_once_one_succeeds(
+def test_of_two_publications_at_once_one_succeeds_and_the_other_takes_it(
     session: Any, rows: dict[int, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = path_of(session)
@@ -121,8 +120,8 @@ def test_of_two_publications_at_once_one_succeeds(
         return real(*arguments)
 
     monkeypatch.setattr(publication, "write_manifests", after_another)
-    with pytest.raises(PathExistsError):
-        publication.publish(find_table(session.context, NAME).listed_once())
+    late = publication.publish(find_table(session.context, NAME).listed_once())
+    assert (late.is_new, late.metadata_path) == (False, shown_file(path))
     assert check_history(path, rows) == list(rows)
     check_shown(session, NAME, path)
 
