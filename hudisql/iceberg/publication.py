@@ -129,21 +129,17 @@ def publish(
     try:
         return _publish_next(table, format_version, tasks, dry_run=dry_run)
     except PathExistsError:
-        # Without a lock another process may publish at the same time.
-        return _publish_next(table, format_version, tasks, dry_run=dry_run, is_late=True)
+        # Without a lock another process may publish at the same time, by a newer or an older state.
+        now = table.reopened().listed_once()
+        return _publish_next(now, format_version, tasks, dry_run=dry_run)
 
 
 def _publish_next(
-    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool, is_late: bool = False
+    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool
 ) -> Publication:
-    """`publish` behind the last metadata; if it `is_late`, a state that has all of its commits counts as its.
-
-    Raises PathExistsError if another process was faster.
-    """
+    """`publish` behind the last metadata. Raises PathExistsError if another process was faster."""
     last, now = latest_metadata(table), state_of(table)
     is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
-    if is_late and is_same:
-        return _publication(table, last.version, last.summary, is_new=False)
     format_version = _format_version(table, last, wanted)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
     is_upgrade = last.document is not None and format_version != last.document["format-version"]
@@ -262,7 +258,7 @@ def _plan_snapshot(
         ready,
         [reader_uri(table, file.path) for file in new] if ready else [],
         last.document is None
-        or bool(data_files or gone or ready)
+        or bool(data_files or gone or any(each.record is not None for each in ready))
         or now.instant != last.summary[INSTANT]
         or last.state is None
         or not set(now.completed) <= set(last.state.completed)
@@ -273,17 +269,27 @@ def _plan_snapshot(
 def _numbers(
     table: HudiTable, last: LastMetadata, now: PublishedState, format_version: int
 ) -> tuple[SnapshotNumbers, str]:
-    """The numbers of the snapshot, and the hash of the state that its id follows from."""
+    """The numbers of the snapshot, and the hash of its state.
+
+    The id, and so the names of its files, are those of one Iceberg table alone: after its directory was
+    deleted, another process may publish the same state in other files.
+    """
     version = last.version + 1
-    digest = hashlib.sha256(f"{table.base_path} {version} {now.to_text()}".encode()).hexdigest()
+    table_uuid = str(uuid.uuid4()) if last.document is None else last.document["table-uuid"]
+    digest = _hash_of(f"{table.base_path} {version} {now.to_text()}")
     numbers = SnapshotNumbers(
-        snapshot_id=int(digest[:15], 16),
+        table_uuid,
+        snapshot_id=int(_hash_of(f"{table_uuid} {format_version} {digest}")[:15], 16),
         parent_id=None if last.document is None else last.document["current-snapshot-id"],
         sequence=(last.document["last-sequence-number"] if last.document else 0) + 1,
         version=version,
         first_row_id=_next_row_id(last) if format_version == WITH_ROW_IDS else None,
     )
     return numbers, digest
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _merged(
@@ -460,7 +466,7 @@ def _metadata_document(
     history = {"snapshots": [], "snapshot-log": []} if previous is None else history_of(previous, kept)
     return {
         "format-version": numbers.format_version,
-        "table-uuid": previous["table-uuid"] if previous else str(uuid.uuid4()),
+        "table-uuid": numbers.table_uuid,
         "location": reader_uri(table, iceberg_location(table)),
         "last-sequence-number": sequence,
         "last-updated-ms": time_ms,

@@ -49,11 +49,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class SnapshotNumbers:
-    """The snapshot's id and its parent's, its sequence number, and the version of its metadata file.
+    """The Iceberg table's id, the snapshot's and its parent's, its sequence number, and the version of its
+    metadata file.
 
     `first_row_id` is the first id of its new rows; None in format version 2, which has no row ids.
     """
 
+    table_uuid: str
     snapshot_id: int
     parent_id: int | None
     sequence: int

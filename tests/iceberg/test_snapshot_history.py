@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from hudisql.iceberg import publication, snapshot_manifests
+from hudisql.iceberg import metadata_files, publication, snapshot_manifests
 from hudisql.options.table_call import find_table
 from hudisql.services.clean import clean_action
-from tests.iceberg.readers import check_history, check_shown, hudisql_rows, metadata_of, shown_file
+from tests.iceberg.readers import (
+    check_history,
+    check_shown,
+    duckdb_rows,
+    hudisql_rows,
+    metadata_of,
+    shown_file,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -124,6 +131,34 @@ def test_of_two_publications_at_once_one_succeeds_and_the_other_takes_it(
     assert (late.is_new, late.metadata_path) == (False, shown_file(path))
     assert check_history(path, rows) == list(rows)
     check_shown(session, NAME, path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("rows")
+def test_a_late_publication_takes_none_that_shows_what_was_rolled_back_meanwhile(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("SET hudisql.iceberg.sync = false")
+    for number in (7, 8):
+        session.sql(f"UPDATE {NAME} SET n = {number} WHERE id = 0")
+    [newest, *_] = session.sql(f"CALL show_commits(table => '{NAME}')").rows
+    real, late = metadata_files.commit_metadata, list[publication.Publication]()
+
+    def commit_of_first(*first: Any) -> Any:
+        def commit_of_second(*second: Any) -> Any:
+            monkeypatch.setattr(publication, "commit_metadata", real)
+            real(*first)
+            return real(*second)
+
+        monkeypatch.setattr(publication, "commit_metadata", commit_of_second)
+        session.sql(f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{newest.commit_time}')")
+        late.append(publication.publish(find_table(session.context, NAME).listed_once()))
+
+    monkeypatch.setattr(publication, "commit_metadata", commit_of_first)
+    publication.publish(find_table(session.context, NAME).listed_once())
+    session.sql("RESET hudisql.iceberg.sync")
+    assert duckdb_rows(late[0].metadata_path) == hudisql_rows(session, NAME)
+    check_shown(session, NAME, path_of(session))
 
 
 @pytest.mark.soak
