@@ -25,8 +25,16 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
-from hudisql.format.timeline.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, InstantState
+from hudisql.format.timeline.instant import (
+    CLUSTERING,
+    COMMIT,
+    COMPACTION,
+    REPLACE_COMMIT,
+    SAVEPOINT,
+    InstantState,
+)
 from hudisql.table.hudi_table import WRITTEN_VERSION
+from hudisql.table.timeline.completion_times import completion_times
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.life.hudi_actor import HudiActor
 from tests.life.model import put
@@ -487,7 +495,23 @@ class RandomLife(RuleBasedStateMachine):
         return self.table.killed(killed, text, refusals=NOT_UNDONE, gone=undone)
 
     def later_than_savepoint(self) -> set[str]:
-        return {each for each in self.table.history.instants if each > self.savepoints[-1]}
+        """What a restore rolls back: with completion times what was complete later, but for compactions."""
+        table, last = self.table.opened, self.savepoints[-1]
+        later = {each for each in self.table.history.instants if each > last}
+        commits = {each.timestamp: each for each in table.timeline.commits}
+        if not table.timeline.layout.has_completion_times or last not in commits:
+            return later
+        times = completion_times(table, table.timeline.commits)
+        [savepoint] = [
+            each for each in table.timeline.instants if (each.action, each.timestamp) == (SAVEPOINT, last)
+        ]
+        made = completion_times(table, [savepoint])[savepoint]
+        for name, commit in commits.items():
+            if not (self.is_mor and COMMIT in (commit.action, commits[last].action)):
+                is_saved = name < last and times[commit] < made
+                is_later = times[commit] > times[commits[last]] and not is_saved
+                later = later | {name} if is_later else later - {name}
+        return later
 
     def pending(self, *actions: str) -> bool:
         """True if such an instant is planned or not complete."""

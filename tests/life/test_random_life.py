@@ -6,19 +6,23 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis.stateful import invariant
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.session import Session
 from hudisql.table.hudi_table import WRITTEN_VERSION
+from tests.iceberg.readers import check_readers, publish
 from tests.life.hudi_actor import HudiActor
 from tests.life.lives import first_seed, run_lives
 from tests.life.machine import MakeTable, RandomLife
 from tests.life.model import Values, put
 from tests.life.statements import DAYS
-from tests.life.steps import StepCounts
+from tests.life.steps import StepCounts, failing
 from tests.life.table import ARROW_TYPES, COLUMNS, LivingTable
 from tests.oracle.client import HudiOracle
 from tests.soak import parameters
@@ -28,6 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 STEPS = int(os.environ.get("HUDISQL_LIFE_STEPS") or 2000)
 STEPS_OF_A_LIFE = 40
+PUBLISHED_STEPS = STEPS // 10
 BOOTSTRAP = "00000000000001"
 FIRST_ROWS: list[Values] = [
     {"id": id_, "note": f"first{id_}", "price": id_ / 2, "ts": id_, "dt": DAYS[id_ % 2]} for id_ in range(8)
@@ -82,14 +87,31 @@ def _write_source(directory: Path) -> None:
         pq.write_table(pa.Table.from_pylist(rows, schema), place / "part-0.parquet")
 
 
+class PublishedLife(RandomLife):
+    """A life in which readers of Iceberg give the rows of queries after each step, if it can be published."""
+
+    @invariant()
+    def iceberg_readers_give_the_rows_of_queries(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        with failing(self):
+            try:
+                check_readers(self.table.session, self.table.name)
+            except UnsupportedTableError:
+                self.counts.checks["refused publications"] += 1
+            else:
+                self.counts.checks["reads as Iceberg"] += 1
+
+
 def _machine(
     number: int,
     make_table: MakeTable,
     counts_: StepCounts,
     oracle: HudiOracle | None,
     version_: int,
+    life: type[RandomLife] = RandomLife,
 ) -> type[RandomLife]:
-    class Life(RandomLife):
+    class Life(life):  # type: ignore[misc, valid-type]
         version = version_
         type_ = ("mor", "cow")[number % 2]
         bootstrapped = number // 2 % 2 == 0
@@ -131,3 +153,27 @@ def test_long_lives(
         length=STEPS_OF_A_LIFE,
         is_enough=lambda: counts.total >= STEPS,
     )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_published_lives(
+    make_table: MakeTable, report: Callable[[str], None], version: int, format_version: int
+) -> None:
+    def make_published(*arguments: Any) -> LivingTable:
+        table = make_table(*arguments)
+        table.session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('hudisql.iceberg.sync' = 'true')")
+        publish(table.session, table.name, f", format_version => {format_version}")
+        return table
+
+    counts = StepCounts()
+    run_lives(
+        lambda number: _machine(number, make_published, counts, None, version, PublishedLife),
+        counts,
+        report,
+        seed_of_first=first_seed(),
+        length=STEPS_OF_A_LIFE,
+        is_enough=lambda: counts.total >= PUBLISHED_STEPS,
+    )
+    assert counts.checks["reads as Iceberg"] > counts.checks["refused publications"]

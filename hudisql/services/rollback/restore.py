@@ -26,6 +26,7 @@ from hudisql.format.timeline.instant import (
     COMMIT,
     RESTORE,
     ROLLBACK,
+    SAVEPOINT,
     WRITE_ACTIONS,
     Instant,
     InstantState,
@@ -113,14 +114,30 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
     # Missing if the deletion of a savepoint was interrupted: its commit is archived.
     kept = next((commit for commit in timeline.commits if commit.timestamp == savepoint_time), None)
 
+    saved = _time_of_savepoint(table, savepoint_time)
+
     def is_later(each: Instant) -> bool:
         if kept is None or each not in completions:
             return each.timestamp > savepoint_time
         if table.is_merge_on_read and COMMIT in (each.action, kept.action):
             return each.timestamp > savepoint_time
+        # A savepoint has the files of earlier requests that were complete when it was made, and cleans have
+        # deleted what these replaced.
+        if each.timestamp < savepoint_time and completions[each] < saved:
+            return False
         return completions[each] > completions[kept]
 
     return [write for write in writes if is_later(write)]
+
+
+def _time_of_savepoint(table: HudiTable, savepoint_time: str) -> str:
+    """When the savepoint was made; "" if it is not there."""
+    savepoints = [
+        each
+        for each in table.timeline.instants
+        if each.action == SAVEPOINT and each.is_completed and each.timestamp == savepoint_time
+    ]
+    return max(completion_times(table, savepoints).values(), default="")
 
 
 def _request(

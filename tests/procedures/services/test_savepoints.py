@@ -80,3 +80,30 @@ def test_what_cannot_be_done_is_one_error(merge_on_read_table: ChangedTable) -> 
     ):
         with pytest.raises(error, match=match):
             _call(table, text)
+
+
+def test_a_savepoint_keeps_what_a_service_that_was_planned_before_its_commit_has_written(
+    session: Any,
+) -> None:
+    """Version 9 orders commits by their completion, but a savepoint's files by requests."""
+    name = "restored.planned"
+    session.sql("CREATE DATABASE IF NOT EXISTS restored")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, dt STRING) USING hudi PARTITIONED BY (dt) "
+        "TBLPROPERTIES (primaryKey = 'id', 'hoodie.write.table.version' = '9')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'a'), (3, 'b')")
+    session.sql(f"CALL run_clustering(op => 'schedule', table => '{name}', order => 'id')")
+    session.sql(f"INSERT INTO {name} VALUES (4, 'c')")
+    saved = session.sql(f"CALL show_commits(table => '{name}')").rows[0].commit_time
+    session.sql(f"CALL run_clustering(op => 'execute', table => '{name}')")
+    session.sql(
+        f"CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', "
+        "file_versions_retained => 1)"
+    )
+    session.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{saved}')")
+    session.sql(f"DELETE FROM {name} WHERE id < 4")
+    session.sql(f"CALL rollback_to_savepoint(table => '{name}')")
+    rows = session.sql(f"SELECT id, dt FROM {name} ORDER BY id").rows
+    assert [tuple(row) for row in rows] == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
+    session.sql("DROP DATABASE restored CASCADE")
