@@ -14,7 +14,7 @@ from hudisql.errors import InvalidArgumentError, NoSuchPathError, UnsupportedTab
 from hudisql.iceberg.file_check import check_files, published_slices
 from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.iceberg_schema import assign_ids
-from hudisql.iceberg.metadata_files import LastMetadata, latest_metadata, metadata_path
+from hudisql.iceberg.metadata_files import INSTANT, LastMetadata, latest_metadata, metadata_path
 from hudisql.iceberg.other_readers import IcebergReader, choose_reader
 from hudisql.iceberg.publication import partition_fields
 from hudisql.iceberg.publication_problem import (
@@ -145,7 +145,7 @@ def _verify(
     scope = IcebergVerification(
         level,
         metadata_file,
-        last.summary["hudi.instant"],
+        last.summary[INSTANT],
         len(contents.files),
         sum(file["record_count"] * (-1 if file["content"] else 1) for file in contents.files),
         0,

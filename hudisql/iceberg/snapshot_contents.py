@@ -30,18 +30,11 @@ from hudisql.iceberg.publication_problem import (
     PublicationProblem,
 )
 from hudisql.iceberg.snapshot_manifests import Layout, manifest_counts, partition_summaries
+from hudisql.iceberg.snapshot_totals import totals_of
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
 _READERS_AT_ONCE: Final = 16
-_TOTALS: Final[Mapping[str, tuple[bool | None, str | None]]] = {
-    "total-data-files": (True, None),
-    "total-delete-files": (False, None),
-    "total-records": (True, "record_count"),
-    "total-position-deletes": (False, "record_count"),
-    "total-files-size": (None, "file_size_in_bytes"),
-}
-"""The totals of a snapshot: of data files, of delete files, or of both; and what is summed, else files."""
 
 _Entries = Sequence[Mapping[str, Any]]
 
@@ -218,10 +211,8 @@ def _entry_problem(entry: Mapping[str, Any], record: Mapping[str, Any]) -> str |
 def _total_problems(
     table: HudiTable, last: LastMetadata, files: Sequence[Mapping[str, Any]]
 ) -> Iterator[PublicationProblem]:
-    for name, (is_data, summed) in _TOTALS.items():
-        counted = [file for file in files if is_data is None or (file["content"] == DATA) == is_data]
-        expected = sum(1 if summed is None else file[summed] for file in counted)
-        if int(last.summary[name]) != expected:
+    for name, expected in totals_of(table, {}, files, []).items():
+        if last.summary[name] != expected:
             detail = f"the snapshot says {name} {last.summary[name]}, its manifests have {expected}"
             yield PublicationProblem(MANIFEST_WRONG, None, metadata_path(table, last.version), detail)
 

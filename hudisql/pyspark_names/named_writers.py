@@ -161,9 +161,9 @@ class ServedStreamWriter(DataStreamWriter):
         context = context_of(self._frame)
         entry = None if context is None else find_named_entry(context, tableName)
         if entry is not None and is_hudi_table(entry):
-            raise UnsupportedStatementError(
-                f"toTable('{tableName}') of a Hudi table is not supported: no query was started",
-                hint=f"writeStream.format('hudi').start('{entry.location}')",
+            raise _unsupported(
+                f"toTable('{tableName}') of a Hudi table",
+                f"writeStream.format('hudi').start('{entry.location}')",
             )
         return super().toTable(tableName, *arguments, **options)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.result import LocalResult
-from hudisql.spark.jvm import metastore_uris, spark_sql
+from hudisql.spark.jvm import metastore_uris, pairs_of, spark_sql
 from hudisql.sql.catalog_names import is_listing, names_in_metastore
 from hudisql.sql.text.database_names import created_database, used_database
 from hudisql.sql_literals import quote_string
@@ -78,15 +78,11 @@ def _create_database(context: Context, name: str, text: str, plan: Any) -> None:
         _make_entry(context, name, {})
         spark_sql(context.spark, text)
         return
-    entries = plan.properties().iterator()
-    given = {}
-    while entries.hasNext():
-        entry = entries.next()
-        given[str(entry._1())] = str(entry._2())
-    _make_entry(context, name, given)
-    location = given.get("location")
+    properties = {str(key): str(value) for key, value in pairs_of(plan.properties())}
+    _make_entry(context, name, properties)
+    location = properties.get("location")
     context.metastore.create_database(
-        name, None if location is None else context.storage.qualify(location), given.get("comment")
+        name, None if location is None else context.storage.qualify(location), properties.get("comment")
     )
 
 

@@ -26,12 +26,11 @@ from hudisql.format.timeline.instant import (
     COMMIT,
     RESTORE,
     ROLLBACK,
-    SAVEPOINT,
     WRITE_ACTIONS,
     Instant,
     InstantState,
 )
-from hudisql.services.rollback.savepoint import choose_savepoint, read_savepoint
+from hudisql.services.rollback.savepoint import choose_savepoint, completed_savepoint, read_savepoint
 from hudisql.storage import join
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
@@ -113,8 +112,8 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
     completions = completion_times(table, timeline.commits)
     # Missing if the deletion of a savepoint was interrupted: its commit is archived.
     kept = next((commit for commit in timeline.commits if commit.timestamp == savepoint_time), None)
-
-    saved = _time_of_savepoint(table, savepoint_time)
+    savepoint = completed_savepoint(table, savepoint_time)
+    saved = completion_times(table, [savepoint])[savepoint]
 
     def is_later(each: Instant) -> bool:
         if kept is None or each not in completions:
@@ -128,16 +127,6 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
         return completions[each] > completions[kept]
 
     return [write for write in writes if is_later(write)]
-
-
-def _time_of_savepoint(table: HudiTable, savepoint_time: str) -> str:
-    """When the savepoint was made; "" if it is not there."""
-    savepoints = [
-        each
-        for each in table.timeline.instants
-        if each.action == SAVEPOINT and each.is_completed and each.timestamp == savepoint_time
-    ]
-    return max(completion_times(table, savepoints).values(), default="")
 
 
 def _request(

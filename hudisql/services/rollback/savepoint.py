@@ -89,7 +89,7 @@ def delete_savepoint(
             instant_time = choose_savepoint(table, instant_time)
             _archive_if_later_ones_are(table, instant_time, held.check)
         inflight = Instant(instant_time, SAVEPOINT, InstantState.INFLIGHT)
-        for each in (_completed(table, instant_time), inflight):
+        for each in (completed_savepoint(table, instant_time), inflight):
             table.storage.delete_file(table.instant_path(each))
     return instant_time
 
@@ -135,11 +135,11 @@ def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:
 
 def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
     """The content of a completed savepoint. Raises CorruptTableError, TimelineChangedError, StorageError."""
-    savepoint = _completed(table, instant_time)
+    savepoint = completed_savepoint(table, instant_time)
     return parse_savepoint_metadata(read_instant(table, savepoint), table.instant_path(savepoint))
 
 
-def _completed(table: HudiTable, instant_time: str) -> Instant:
+def completed_savepoint(table: HudiTable, instant_time: str) -> Instant:
     """The completed savepoint on the timeline, if it exists."""
     found = Instant(instant_time, SAVEPOINT, InstantState.COMPLETED)
     return next((instant for instant in table.timeline.completed if instant == found), found)
