@@ -96,13 +96,15 @@ def _fill(
     deadline = time.monotonic() + _START_SECONDS
     tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=str(started.certificate))
     while True:
+        connection = ldap3.Connection(
+            ldap3.Server(started.url, tls=tls, get_info=ldap3.NONE), f"cn=root,{ROOT}", PASSWORD
+        )
         try:
-            connection = ldap3.Connection(
-                ldap3.Server(started.url, tls=tls, get_info=ldap3.NONE), f"cn=root,{ROOT}", PASSWORD
-            )
             connection.bind()
             break
         except LDAPException:
+            # ldap3 leaves the socket of a failed login open.
+            connection.socket.close()
             if started.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(log.read_text()) from None
             time.sleep(0.05)
