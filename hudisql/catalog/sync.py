@@ -86,7 +86,7 @@ def sync_table(
     these properties.
     """
     options = _following(parameters or {}, options or SyncOptions())
-    table = table.listed_once()
+    table = table.with_listing()
 
     def read_plan_and_run() -> SyncResult:
         existing = read_existing(client, table, database, name, options)
@@ -119,7 +119,7 @@ def sync_registered(
     how to run the sync again.
     """
     again = f"MSCK REPAIR TABLE {database}.{name}"
-    table = table.listed_once()
+    table = table.with_listing()
     try:
         main = main_name(client, table, database, name)
         entries = registered_entries(client, table, database, main)

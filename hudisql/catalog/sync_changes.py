@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.format.timeline.active_timeline import timeline_file_times
 from hudisql.format.timeline.instant import REPLACE_COMMIT, Instant
+from hudisql.table.files.changed_partitions import partitions_of_commits
+from hudisql.table.files.committed_slices import TIMELINE_FILE_TIMES
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
 from hudisql.table.partitions.non_empty_partitions import choose_non_empty
-from hudisql.table.timeline.changed_partitions import partitions_of_commits
 from hudisql.table.timeline.completion_times import instant_time_of_millis
-from hudisql.table.timeline.instant_files import read_commits
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
@@ -77,10 +78,10 @@ def _read_changes(table: HudiTable, entry: MetastoreTable) -> ChangedPartitions:
     commits = sorted(_commits_since(table, entry), key=lambda instant: instant.timestamp)
     written: set[str] = set()
     replaced: set[str] = set()
-    for metadata in read_commits(table, commits):
-        replaced |= set(metadata.partition_to_replace_file_ids or ())
-        replaced -= metadata.partition_to_write_stats.keys()
-        written |= metadata.partition_to_write_stats.keys()
+    for partitions in partitions_of_commits(table, commits):
+        replaced |= partitions.replaced
+        replaced -= partitions.written
+        written |= partitions.written
     in_doubt = [partition_of(table, path) for path in sorted(replaced)]
     filled = {partition.path for partition in choose_non_empty(table, in_doubt)}
     paths = sorted((written - replaced) | filled)
@@ -97,7 +98,8 @@ def partitions_changed_since(table: HudiTable, entry: MetastoreTable) -> frozens
     """
     if not _has_commits_since(table, entry):
         return None
-    return partitions_of_commits(table, _commits_since(table, entry))
+    commits = partitions_of_commits(table, _commits_since(table, entry))
+    return frozenset[str]().union(*(partitions.changed for partitions in commits))
 
 
 def _has_commits_since(table: HudiTable, entry: MetastoreTable) -> bool:
@@ -134,10 +136,11 @@ def _read_completion_times(table: HudiTable) -> dict[Instant, str]:
     layout, commits = table.timeline.layout, table.timeline.commits
     if all(commit.completion_time for commit in commits):
         return {commit: commit.completion_time for commit in commits if commit.completion_time}
-    entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
-    by_name = {entry.name: entry.modification_time_ms for entry in entries}
+    modified_ms = table.list_once(
+        TIMELINE_FILE_TIMES, lambda: timeline_file_times(table.storage, table.base_path, layout)
+    )
     return {
-        commit: commit.completion_time or instant_time_of_millis(table, by_name[layout.file_name(commit)])
+        commit: commit.completion_time or instant_time_of_millis(table, modified_ms[layout.file_name(commit)])
         for commit in commits
-        if layout.file_name(commit) in by_name
+        if layout.file_name(commit) in modified_ms
     }

@@ -14,11 +14,10 @@ from typing import Final
 
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.partition_path import escape_partition_value, split_partition_path
-from hudisql.format.timeline.instant import COMMIT_ACTIONS, Instant
-from hudisql.table.files.committed_slices import CHANGED_PARTITIONS
+from hudisql.format.timeline.instant import COMMIT_ACTIONS
+from hudisql.table.files.changed_partitions import partitions_of_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, reads_escaped
-from hudisql.table.timeline.changed_partitions import partitions_of_commits
 
 # Properties that change while the rows that readers get stay.
 _OF_NO_ROWS: Final = frozenset(
@@ -113,6 +112,4 @@ def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedSta
     if undone or any(instant_time < first for instant_time in set(then.pending) - active):
         return None
     new = [commit for commit in timeline.commits if commit.timestamp not in known]
-    listed = table.list_once(CHANGED_PARTITIONS, dict[Instant, frozenset[str]])
-    unread = partitions_of_commits(table, [commit for commit in new if commit not in listed])
-    return unread.union(*(listed[commit] for commit in new if commit in listed))
+    return frozenset[str]().union(*(each.changed for each in partitions_of_commits(table, new)))

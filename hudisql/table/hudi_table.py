@@ -37,7 +37,7 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline.active_timeline import load_timeline
+from hudisql.format.timeline.active_timeline import Timeline, load_timeline
 from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
 from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import (
@@ -120,14 +120,17 @@ class HudiTable(TableMetaClient):
         """
         return self.schema_as_of(None)
 
-    def reopened(self) -> HudiTable:
-        """The table as it is now, opened with the same options.
+    def reopened(self, timeline: Timeline | None = None) -> HudiTable:
+        """The table as it is now, opened with the same options; a `timeline` that was just listed is taken.
 
         Raises WriteConflictError if the table has another table version by now, NoSuchTableError,
         StorageError.
         """
         opened = open_table(
-            self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
+            self.storage,
+            self.base_path,
+            accepts_changed_sources=self.accepts_changed_sources,
+            timeline=timeline,
         )
         if opened.version != self.version:
             raise WriteConflictError(
@@ -286,8 +289,12 @@ def find_table_root(storage: Storage, path: str) -> str | None:
     return None
 
 
-def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = False) -> HudiTable:
+def open_table(
+    storage: Storage, path: str, *, accepts_changed_sources: bool = False, timeline: Timeline | None = None
+) -> HudiTable:
     """Open the Hudi table at `path`, or the one that has `path` as a partition.
+
+    `timeline` is the table's if it was just listed.
 
     Raises NoSuchTableError if there is no table, UnsupportedTableError for tables that hudisql does not read,
     CorruptTableError for damaged properties, StorageError.
@@ -298,7 +305,8 @@ def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = F
             f"{root} is the metadata table of {parent_of(parent_of(root))}, which is not read on its own"
         )
     layout = check_readable(properties, root)
-    return HudiTable(root, properties, load_timeline(storage, root, layout), storage, accepts_changed_sources)
+    timeline = timeline or load_timeline(storage, root, layout)
+    return HudiTable(root, properties, timeline, storage, accepts_changed_sources)
 
 
 def _read_properties_above(storage: Storage, path: str) -> tuple[str, TableProperties]:

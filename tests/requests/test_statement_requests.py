@@ -14,15 +14,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 DAY = "dt = '2015-01-05'"
 MOST_OF_A_QUERY = 12
-MOST_OF_A_CHANGE = 44
+MOST_OF_A_CHANGE = 40
 """Reading the row: properties, timeline, schema, the table's directory, the partition's, a file or two.
 
-Beginning: the lock (created, read, deleted), properties and timeline again under it, staged files (not on an
-object store), the entries of `.hoodie`, stale markers and heartbeats, the own heartbeat, the requested and
+Beginning: the lock (created, read, deleted), properties, the entries of `.hoodie` with the timeline, staged
+files (not on an object store), column ids, stale markers and heartbeats, the own heartbeat, the requested and
 the inflight instant, and whether its time is taken. Writing a file: its marker, the stored footer and rows,
 the new file, and twice a look whether the commit is still open. Completing: the lock (created, read twice,
-deleted), properties and timeline, markers, the completed instant, and the timeline once more for commits
-beside it; then the markers and the heartbeat go. Sync: the completion times and the commit.
+deleted), properties and timeline, the completed instant, and the timeline once more for commits beside it,
+which also tells the sync when commits were completed; then the markers and the heartbeat go.
 """
 
 MOST_OF_A_METADATA_TABLE = 18

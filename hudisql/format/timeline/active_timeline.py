@@ -121,6 +121,15 @@ def timeline_file_names(storage: Storage, base_path: str, layout: TimelineLayout
     return tuple(storage.list_file_names(layout.timeline_directory(base_path)))
 
 
+def timeline_file_times(storage: Storage, base_path: str, layout: TimelineLayout) -> dict[str, int]:
+    """The modification times (ms since the epoch) of the files in the timeline's directory, by name.
+
+    Raises NoSuchPathError, StorageError.
+    """
+    entries = storage.list_directory(layout.timeline_directory(base_path))
+    return {entry.name: entry.modification_time_ms for entry in entries if not entry.is_directory}
+
+
 @lru_cache(_MOST_TIMELINES)
 def timeline_of_names(names: tuple[str, ...], layout: TimelineLayout) -> Timeline:
     """The timeline whose directory has files with these names, of which it ignores those of no instant."""

@@ -49,31 +49,35 @@ def after_commit(
         _warn_of_dropped_indexes(context, entry, table, committed)
         call = TableCall(context, committed, entry, settings)
         is_published = call.publish(is_just_committed=has_listing)
-        # Services and the sync list the table as they find it.
-        committed = replace(committed, listing=None)
-        fresh = _serviced(context, entry, committed, settings)
+        serviced = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(
             f"{entry.full_name}: committed, but the table cannot be opened for its services and its sync: "
             f"{error.message} (CALL hive_sync runs the sync again)"
         )
         return
-    if fresh is not committed and not (is_published and fresh.timeline.commits == committed.timeline.commits):
+    if serviced is not None and not (
+        is_published and serviced.timeline.commits == committed.timeline.commits
+    ):
         call.publish()
     if syncs:
-        sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
+        left = serviced or committed
+        sync_registered(context.metastore, left, entry.database, entry.name, incremental=True)
 
 
-def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
-    """Run the services that are due; the table afterwards."""
+def _serviced(
+    context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig
+) -> HudiTable | None:
+    """Run the services that are due; the table afterwards, None if none was."""
     services = AutomaticServices(
-        table,
+        # Services list the table as they find it.
+        replace(table, listing=None),
         settings,
         lambda: write_options(context, table, settings),
         context.console.warning,
         entry.full_name,
     )
-    return table.reopened() if services.run(context.spark) else table
+    return table.reopened() if services.run(context.spark) else None
 
 
 @contextmanager

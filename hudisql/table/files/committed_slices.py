@@ -15,24 +15,24 @@ from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.timeline.instant import Instant
 from hudisql.storage import join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.files.changed_partitions import COMMIT_PARTITIONS, partitions_of_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.slicing.latest_slice import in_merge_order
-from hudisql.table.timeline.changed_partitions import partitions_of_commit
 
 FILE_SLICES: Final = "file slices"
-CHANGED_PARTITIONS: Final = "changed partitions"
-"""The names in a table's `listing` of the slices by partition path, and of the paths by commit."""
+TIMELINE_FILE_TIMES: Final = "timeline file times"
+"""The names in a table's `listing` of the slices by partition path, and of `timeline_file_times`."""
 
 
 def listing_after_commit(
     before: HudiTable, after: HudiTable, completed: Instant, metadata: CommitMetadata
 ) -> dict[str, Any]:
-    """The `listing` of the table `after` a commit, whose instant is `completed`: what it has changed.
+    """The `listing` of the table `after` a commit, whose instant is `completed`: with what it has changed.
 
     `before` is the table as it was when the commit began, with what was listed until then.
     """
-    changed = partitions_of_commit(metadata)
-    listing: dict[str, Any] = {CHANGED_PARTITIONS: {completed: changed}}
+    partitions = partitions_of_commit(metadata)
+    listing: dict[str, Any] = {**(after.listing or {}), COMMIT_PARTITIONS: {completed: partitions}}
     others = set(after.timeline.instants) - {completed}
     if before.listing is None or after.lister is not None or others != set(before.timeline.instants):
         return listing
@@ -40,7 +40,7 @@ def listing_after_commit(
         return listing
     known = before.listing.get(FILE_SLICES, {})
     slices = {}
-    for path in changed:
+    for path in partitions.changed:
         if path in known:
             stats = metadata.partition_to_write_stats.get(path, ())
             replaced = (metadata.partition_to_replace_file_ids or {}).get(path, ())

@@ -20,6 +20,7 @@ from hudisql.format.table_properties import (
     read_whole_file,
     render_table_properties,
 )
+from hudisql.format.timeline.active_timeline import timeline_of_names
 from hudisql.format.timeline.instant import (
     CLEAN,
     CLUSTERING,
@@ -56,10 +57,18 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
     storage.delete_file(backup)
 
 
-def metadata_entry_names(table: HudiTable) -> frozenset[str]:
-    """The names of the files and directories in `.hoodie`, by one listing. Raises StorageError."""
-    entries = table.storage.list_directory(join(table.base_path, METADATA_DIRECTORY))
-    return frozenset(entry.name for entry in entries)
+def reopened_with_entries(table: HudiTable) -> tuple[HudiTable, frozenset[str]]:
+    """The table as it is now, and the names of the files and directories in `.hoodie`.
+
+    In layout 1 of the timeline one listing has both. Raises as `HudiTable.reopened`.
+    """
+    directory, layout = join(table.base_path, METADATA_DIRECTORY), table.timeline.layout
+    entries = table.storage.list_directory(directory)
+    names = frozenset(entry.name for entry in entries)
+    if layout.timeline_directory(table.base_path) != directory:
+        return table.reopened(), names
+    files = tuple(entry.name for entry in entries if not entry.is_directory)
+    return table.reopened(timeline_of_names(files, layout)), names
 
 
 def has_metadata_table(table: HudiTable) -> bool:

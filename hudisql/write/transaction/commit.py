@@ -43,7 +43,7 @@ from hudisql.format.timeline.timeline_layout import METADATA_TABLE_NAME, SCHEMA_
 from hudisql.table.files.committed_slices import listing_after_commit
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
-from hudisql.table.properties.table_configuration import metadata_entry_names, names_metadata_table
+from hudisql.table.properties.table_configuration import names_metadata_table, reopened_with_entries
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
@@ -172,13 +172,12 @@ def _prepare_table(
     `opened` is the table as the statement has read it. Returns the table as it is now, and whether a metadata
     table was dropped.
     """
-    table = opened.reopened()
+    # One listing in place of a request for each directory of `.hoodie`, most of which are missing.
+    table, entries = reopened_with_entries(opened)
     check_not_restored(table, table.timeline)
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
     _check_no_conflict(opened, table.timeline, changed, concurrency)
-    # One listing in place of a request for each of these directories, most of which are missing.
-    entries = metadata_entry_names(table)
     tolerance_ms = concurrency.heartbeat_tolerance_ms if concurrency.gives_heartbeats else None
     delete_stale_files(table, tolerance_ms, entries)
     check_not_clustered(table, changed)
@@ -229,7 +228,8 @@ def publish_commit(
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(now := _reopen(commit))
         check_same_ids(table, now, commit.instant_time)
-        delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
+        if commit.has_task_attempts:
+            delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
@@ -238,9 +238,7 @@ def publish_commit(
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         table.keep_schema_text(completed, metadata.extra_metadata)
-        timeline = withdraw_if_in_conflict(
-            now, commit.instant, completed, check, is_locked=held.lock is not None
-        )
+        left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
     latest = table.timeline.latest_commit
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
     # The commit is complete: markers that cannot be deleted are harmless.
@@ -253,9 +251,8 @@ def publish_commit(
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     # Dropping the metadata table, or an index, changes the properties.
-    if timeline is None or not is_kept:
+    if left is None or not is_kept:
         return None
-    left = replace(now, timeline=timeline, listing=None)
     return replace(left, listing=listing_after_commit(table, left, completed, metadata))
 
 

@@ -20,11 +20,12 @@ from hudisql.errors import (
 )
 from hudisql.format.timeline.active_timeline import (
     Timeline,
-    timeline_file_names,
+    timeline_file_times,
     timeline_of,
     timeline_of_names,
 )
 from hudisql.format.timeline.instant import WRITE_ACTIONS, Instant, new_instant_time
+from hudisql.table.files.committed_slices import TIMELINE_FILE_TIMES
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
@@ -35,15 +36,15 @@ Check = Callable[[HudiTable], None]
 
 def withdraw_if_in_conflict(
     seen: HudiTable, instant: Instant, completed: Instant, check: Check, *, is_locked: bool
-) -> Timeline | None:
+) -> HudiTable | None:
     """Delete the completed instant and raise if another writer has committed concurrently.
 
     `seen` is the table as it was when `check` accepted the inflight `instant`. If the timeline has changed,
     `check` is called again with the table without the completed instant. Commits that were requested after
-    the completion are ignored: their writers have seen it. Returns the timeline with the completed instant,
-    None if it could not be listed. Raises WriteConflictError; without a lock also
-    StorageError and CorruptTableError: the commit then stands, since it is unknown whether another one is in
-    conflict with it.
+    the completion are ignored: their writers have seen it. Returns `seen` with the timeline after the
+    completion and TIMELINE_FILE_TIMES as its `listing`, None if these could not be listed. Raises
+    WriteConflictError; without a lock also StorageError and CorruptTableError: the commit then stands, since
+    it is unknown whether another one is in conflict with it.
     """
     # Before the check: writers that request an instant later find the completed instant.
     after_completion = new_instant_time(None, now_on_timeline(seen) + timedelta(seconds=CLOCK_SKEW_SECONDS))
@@ -65,10 +66,10 @@ def withdraw_if_in_conflict(
 
 def _look(
     seen: HudiTable, instant: Instant, completed: Instant, check: Check, after_completion: str
-) -> Timeline:
+) -> HudiTable:
     layout = seen.timeline.layout
-    names = timeline_file_names(seen.storage, seen.base_path, layout)
-    timeline = timeline_of_names(names, layout)
+    modified_ms = timeline_file_times(seen.storage, seen.base_path, layout)
+    timeline = timeline_of_names(tuple(modified_ms), layout)
     being_rolled_back = {rollback.target.timestamp for rollback in pending_rollbacks(seen, timeline)}
     undone = sorted(being_rolled_back & {commit.timestamp for commit in seen.timeline.commits})
     if undone:
@@ -77,7 +78,7 @@ def _look(
             hint="run the statement again: this one had read that commit's rows",
         )
     stands = any(_key(each) == _key(completed) for each in timeline.completed)
-    is_pending_file_there = layout.file_name(instant) in names
+    is_pending_file_there = layout.file_name(instant) in modified_ms
     if instant.timestamp in being_rolled_back or not stands or not is_pending_file_there:
         raise rolled_back_error(seen.base_path, instant.timestamp)
     others = _others(timeline, instant)
@@ -89,7 +90,7 @@ def _look(
         ]
         now = timeline_of([*relevant, instant], timeline.layout)
         check(replace(seen.reopened(), timeline=now, listing=None))
-    return timeline
+    return replace(seen, timeline=timeline, listing={TIMELINE_FILE_TIMES: modified_ms})
 
 
 def _others(timeline: Timeline, own: Instant) -> list[Instant]:

@@ -30,7 +30,7 @@ from hudisql.storage import Storage
 from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.properties.table_configuration import metadata_entry_names
+from hudisql.table.properties.table_configuration import reopened_with_entries
 from hudisql.write.handle.log_file import rollback_block
 from hudisql.write.transaction.commit import (
     OpenCommit,
@@ -264,7 +264,7 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
     calls: list[Callable[[], object]] = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
     if recorded_in == "marker":
         # The failed commit is over: its markers are left.
-        calls.append(lambda: delete_stale_files(table, None, metadata_entry_names(table)))
+        calls.append(lambda: delete_stale_files(table, None, reopened_with_entries(table)[1]))
     for call in calls:
         with pytest.raises(CorruptTableError, match="not a data file of the Hudi table"):
             call()
@@ -291,7 +291,7 @@ def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTabl
     for instant_time in (crashed.timestamp, "20970101000000000"):
         create_marker(STORAGE, table.base_path, instant_time, marker)
     _begin_rollback(table, crashed)
-    delete_stale_files(table, None, metadata_entry_names(table))
+    delete_stale_files(table, None, reopened_with_entries(table)[1])
     assert list_markers(STORAGE, table.base_path, crashed.timestamp) == [marker]
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
 
@@ -302,7 +302,7 @@ def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -
     for each in (old, new):
         each.write_text("half")
     os.utime(old, (0, 0))
-    delete_stale_files(table, None, metadata_entry_names(table))
+    delete_stale_files(table, None, reopened_with_entries(table)[1])
     assert not old.exists()
     assert new.exists()
 

@@ -20,7 +20,7 @@ from hudisql.errors import (
     TimelineChangedError,
     WriteConflictError,
 )
-from hudisql.format.timeline.active_timeline import timeline_file_names
+from hudisql.format.timeline.active_timeline import timeline_file_times
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from hudisql.services.rollback.rollback_action import roll_back_commit
 from hudisql.storage import Storage
@@ -192,11 +192,11 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
     def stopped_before(*arguments: Any) -> tuple[str, ...]:
         if not later:
             build_on_it()
-        return timeline_file_names(*arguments)
+        return timeline_file_times(*arguments)
 
     # As if the writer had been stopped for a second after the completion.
     monkeypatch.setattr(late_conflicts, "CLOCK_SKEW_SECONDS", -1)
-    monkeypatch.setattr(late_conflicts, "timeline_file_names", stopped_before)
+    monkeypatch.setattr(late_conflicts, "timeline_file_times", stopped_before)
     complete_commit(slow, _stat(slow, "f"))
     assert _is_completed(table, slow)
     assert _is_completed(table, later[0])
@@ -215,7 +215,7 @@ def test_a_look_that_fails_withdraws_the_commit_only_if_it_has_seen_a_conflict(
 
     stands = not isinstance(error, WriteConflictError)
     with monkeypatch.context() as patched:
-        patched.setattr(late_conflicts, "timeline_file_names", fail)
+        patched.setattr(late_conflicts, "timeline_file_times", fail)
         if stands and is_locked:
             complete_commit(commit, _stat(commit, "f"))
         else:
