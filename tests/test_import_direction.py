@@ -88,6 +88,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "keys",
         "log_file",
         "timeline",
+        "payload_classes",
         "table_properties",
         "paths",
         "hfile",

@@ -17,6 +17,7 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.log_file.change_log_mode import ChangeLogMode
+from hudisql.format.payload_classes import payload_rule
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
 from hudisql.format.timeline.timeline_layout import (
     DEFAULT_HISTORY_DIRECTORY,
@@ -61,6 +62,10 @@ SEVERAL_BASE_FILE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
 RECORD_MERGE_MODE = "hoodie.record.merge.mode"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
+IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+DELETE_FIELD = "hoodie.payload.delete.field"
+DELETE_MARKER = "hoodie.payload.delete.marker"
 """The prefix of a table's record merger properties in table version 9."""
 ARCHIVE_DIRECTORY = "hoodie.archivelog.folder"
 INDEX_DEFINITIONS_PATH = "hoodie.table.index.defs.path"
@@ -99,10 +104,6 @@ REGISTER_ONLY = "hudisql.bootstrap.register.only"
 COLUMN_LENGTHS = "hudisql.column.lengths"
 """A key of hudisql's own: the lengths of columns that are declared VARCHAR(n), as JSON."""
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
-LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-"""The record payload that keeps the row written last."""
-EVENT_TIME_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
-"""The record payload that compares rows by the ordering column."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 
@@ -188,7 +189,8 @@ class TableProperties:
     def keeps_later_event_times(self) -> bool:
         """True if a stored row stays when an incoming row has a lower ordering value."""
         if self.version < 8:
-            return self.payload_class == EVENT_TIME_PAYLOAD
+            rule = payload_rule(self.payload_class)
+            return rule is not None and rule.by_event_time
         mode = self.record_merge_mode
         return mode == "EVENT_TIME_ORDERING" or (mode is None and bool(self.ordering_fields))
 

@@ -14,6 +14,7 @@ from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.format.timeline.instant import InstantState
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.table_index import TableIndex
+from hudisql.read.merge.merge_mode import merge_mode_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.write.changes import PARTITION, RECORD_KEY
@@ -109,7 +110,8 @@ def newest_of_keys(table: HudiTable, rows: pa.Table) -> pa.Table:
     if table.properties.generates_record_keys:
         return rows
     ordering_fields = table.ordering_fields
-    return precombine_rows(without_deleted(rows, ordering_fields), ordering_fields, last_of_equals=True)
+    rows = without_deleted(rows, ordering_fields)
+    return precombine_rows(rows, ordering_fields, merge_mode_of(table), last_of_equals=True)
 
 
 def without_deleted(rows: pa.Table, ordering_fields: Sequence[str]) -> pa.Table:

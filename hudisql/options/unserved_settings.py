@@ -12,11 +12,10 @@ from typing import Final
 from hudisql.config.config_key import ConfigKey, HudiConfig
 from hudisql.config.hudi_config import HOLLOW_COMMITS
 from hudisql.errors import InvalidArgumentError, SettingsError
+from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD
 from hudisql.format.table_properties import (
     CDC_ENABLED,
     CDC_MODE,
-    EVENT_TIME_PAYLOAD,
-    LATEST_PAYLOAD,
     LEGACY_PAYLOAD_CLASS,
     WRITE_VERSION,
     TableProperties,

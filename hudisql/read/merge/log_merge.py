@@ -16,7 +16,7 @@ from hudisql.format.keys.key_table import KeyTable
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.read.merge.merge_mode import RecordMergeMode
 from hudisql.read.merge.merged_log_scanner import LogRecords
-from hudisql.read.merge.partial_update import fill_from, lacking_columns
+from hudisql.read.merge.partial_update import merge_rows
 from hudisql.read.merge.precombine import come_after
 
 BATCH_ROWS = 64 * 1024
@@ -73,7 +73,8 @@ class LogMerge:
             at, of_keys = pa.array(touched), pa.array(key_numbers)
             base = [batch.column(ordering_field.name).take(at) for ordering_field in mode.ordering_fields]
             others = [ordering_value.take(of_keys) for ordering_value in records.ordering_values]
-            is_newer = come_after(base, others) & records.may_yield[key_numbers]
+            is_newer = ~come_after(others, base) if mode.keeps_equal_rows else come_after(base, others)
+            is_newer &= records.may_yield[key_numbers]
         return touched, self._without_deletes(records.row_of_key[key_numbers]), is_newer
 
     def merge_parts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -88,13 +89,7 @@ class LogMerge:
         lacks = np.zeros((len(places), batch.num_columns), np.bool_)
         if records.lacks is not None:
             lacks = records.lacks[rows[has_row]]
-        replacing = fill_from(own, lacks, base)
-        # A newer base row keeps all its columns, unless the update mode fills some of them.
-        base_lacks = lacking_columns(base, self.mode)
-        staying = base if base_lacks is None else fill_from(base, base_lacks & ~lacks, own)
-        changed = fill_from(
-            replacing, np.repeat(is_newer[has_row, np.newaxis], batch.num_columns, axis=1), staying
-        )
+        changed = merge_rows(base, own, lacks, is_newer[has_row], self.mode)
         order = np.arange(batch.num_rows)
         order[touched[~is_newer & ~has_row]] = -1
         order[places] = batch.num_rows + np.arange(len(places))

@@ -13,22 +13,23 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.table_properties import MERGER_STRATEGY, TableProperties
+from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, PAYLOAD_RULES, payload_rule
+from hudisql.format.table_properties import (
+    DELETE_FIELD,
+    DELETE_MARKER,
+    FILL_UNAVAILABLE,
+    IGNORE_DEFAULTS,
+    MERGER_STRATEGY,
+    TableProperties,
+)
 from hudisql.read.files.conform import find_field
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
 UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
-DELETE_FIELD = "hoodie.payload.delete.field"
-DELETE_MARKER = "hoodie.payload.delete.marker"
 
-_OVERWRITE_WITH_LATEST = "OverwriteWithLatestAvroPayload"
-_EVENT_TIME = "DefaultHoodieRecordPayload"
-_PAYLOAD_PACKAGES = ("org.apache.hudi.common.model.", "org.apache.hudi.", "")
 _STRATEGY_KEYS = (MERGER_STRATEGY, "hoodie.record.merge.strategy.id")
 # Hudi's strategy ids for merging by the payload class: 0.15's default, which 1.x calls event time, and 1.x's
 # own.
@@ -69,21 +70,28 @@ class RecordMergeMode:
 
     Between log records the higher value of `ordering_fields` wins, compared from the first field on; for
     equal values the later record wins. A log record wins against a base row, unless `keeps_newer_base_rows`
-    and the base row's value is higher. A delete block deletes every base row and earlier log row, unless
-    `orders_deletes` (1.x's event time). Rows whose `delete_field` holds `delete_marker` (default: whose
-    `_hoodie_is_deleted` is true) are deletes. With a `partial_update_mode` the winning record takes the
-    columns that it lacks from the other one: those that are null, or have the text `unavailable_value`. With
-    `has_partial_blocks` log blocks may have only some of the columns.
+    and the base row's value is higher. With `keeps_equal_rows` the earlier of two equal rows wins.
+    A delete block deletes every base row and earlier log row, unless `orders_deletes` (1.x's event time).
+    Rows whose `delete_field` holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
+    With a `partial_update_mode` the winning record takes the columns that it lacks from the other one: those
+    that are null, or have the text `unavailable_value`; unless `fills_log_records` from the base row alone.
+    With `has_partial_blocks` log records may have only some of the columns.
     """
 
     ordering_fields: tuple[pa.Field, ...] = ()
     keeps_newer_base_rows: bool = False
+    keeps_equal_rows: bool = False
     orders_deletes: bool = False
     delete_field: str | None = None
     delete_marker: str | None = None
     partial_update_mode: str | None = None
     unavailable_value: str | None = None
+    fills_log_records: bool = True
     has_partial_blocks: bool = False
+
+
+DEFAULT_MERGE_MODE = RecordMergeMode()
+"""The mode that keeps the record written last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +117,21 @@ def log_merge_config_of(
             "its log files cannot be merged",
             hint="compact it with Hudi (run_compaction) and read it again",
         )
-    merge_mode = _mode_of_version_6(table) if properties.version <= 6 else _record_merge_mode(table)
     instant_range = InstantRange(
         committed=frozenset(commit.timestamp for commit in table.timeline.commits),
         active_from=table.timeline.first_active_time,
         as_of=as_of,
         only=only,
     )
-    return LogMergeConfig(instant_range, merge_mode)
+    return LogMergeConfig(instant_range, merge_mode_of(table))
+
+
+def merge_mode_of(table: HudiTable) -> RecordMergeMode:
+    """The rule by which the table's records merge, in log files and when rows are written.
+
+    Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know.
+    """
+    return _mode_of_version_6(table) if table.version <= 6 else _record_merge_mode(table)
 
 
 def log_merge_config_for(table: HudiTable, slices: Iterable[FileSlice]) -> LogMergeConfig | None:
@@ -129,16 +144,29 @@ def log_merge_config_for(table: HudiTable, slices: Iterable[FileSlice]) -> LogMe
 
 def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
     properties = table.properties
-    payload = _payload_of(table)
+    rule = payload_rule(properties.payload_class)
+    if rule is None:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} merges log records by the payload class "
+            f"{properties.payload_class}, which hudisql does not know; it knows "
+            f"{', '.join(name.rpartition('.')[2] for name in PAYLOAD_RULES)}",
+            hint=_COMPACT_OR_READ_BASE_FILES,
+        )
     in_commit_order = _merges_in_commit_order(table)
+    delete_field, delete_marker = rule.delete_mark or (None, None)
+    if rule == PAYLOAD_RULES[EVENT_TIME_PAYLOAD]:
+        delete_field, delete_marker = properties.get(DELETE_FIELD), properties.get(DELETE_MARKER)
     return RecordMergeMode(
         ordering_fields=() if in_commit_order else _ordering_fields(table),
-        keeps_newer_base_rows=payload == _EVENT_TIME and not in_commit_order,
+        keeps_newer_base_rows=rule.by_event_time and not in_commit_order,
+        keeps_equal_rows=rule.keeps_equal_rows,
         # Only tables written by 1.x have a strategy under this key.
-        orders_deletes=payload == _EVENT_TIME
-        and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
-        delete_field=properties.get(DELETE_FIELD) if payload == _EVENT_TIME else None,
-        delete_marker=properties.get(DELETE_MARKER) if payload == _EVENT_TIME else None,
+        orders_deletes=rule.by_event_time and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
+        delete_field=delete_field,
+        delete_marker=delete_marker,
+        partial_update_mode=IGNORE_DEFAULTS if rule.fills_nulls else None,
+        fills_log_records=rule.fills_incoming,
+        has_partial_blocks=rule.fills_nulls,
     )
 
 
@@ -174,19 +202,6 @@ def _record_merge_mode(table: HudiTable) -> RecordMergeMode:
         unavailable_value=properties.merge_property(UNAVAILABLE_VALUE),
         has_partial_blocks=True,
     )
-
-
-def _payload_of(table: HudiTable) -> str:
-    named = table.properties.payload_class or _OVERWRITE_WITH_LATEST
-    package, _, short = named.rpartition(".")
-    known = f"{package}." if package else ""
-    if short not in (_OVERWRITE_WITH_LATEST, _EVENT_TIME) or known not in _PAYLOAD_PACKAGES:
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} merges log records by the payload class {named}, which "
-            f"hudisql does not know; it knows {_OVERWRITE_WITH_LATEST} and {_EVENT_TIME}",
-            hint=_COMPACT_OR_READ_BASE_FILES,
-        )
-    return short
 
 
 def _merges_in_commit_order(table: HudiTable) -> bool:

@@ -124,8 +124,13 @@ def read_log_records(
     kind_of = np.concatenate(kinds)
     key_numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     ranks = _ranks(events, mode)
-    sources = None
-    if any(event.lacks is not None for event in events):
+    if mode.keeps_equal_rows:
+        # Of equal values the earlier row has the higher rank; deletes still hold over rows of their value.
+        later = np.where(kind_of == log_kernels.DATA, np.arange(len(ranks)), 0)
+        ranks = ranks * (len(ranks) + 1) - later
+    sources = base_lacks = None
+    has_parts = any(event.lacks is not None for event in events)
+    if has_parts and mode.fills_log_records:
         latest, sources = log_kernels.latest_columns(
             key_numbers,
             kind_of,
@@ -139,6 +144,8 @@ def read_log_records(
         latest = log_kernels.latest_events(
             key_numbers, kind_of, ranks, len(encoded.dictionary), mode.orders_deletes
         )
+        if has_parts:
+            base_lacks = _lacks_of(events, len(schema))[latest]
     may_yield = kind_of[latest] == log_kernels.DATA
     if mode.orders_deletes:
         may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
@@ -148,6 +155,7 @@ def read_log_records(
         encoded.dictionary,
         numbers[latest],
         None if sources is None else np.where(sources >= 0, numbers[sources], -1),
+        base_lacks,
         events,
         schema,
         ordering_values,
@@ -159,12 +167,16 @@ def _chosen(
     keys: pa.Array,
     row_numbers: npt.NDArray[np.int64],
     sources: npt.NDArray[np.int64] | None,
+    base_lacks: BoolMatrix | None,
     events: Sequence[_Events],
     schema: pa.Schema,
     ordering_values: tuple[pa.Array, ...],
     may_yield: npt.NDArray[np.bool_],
 ) -> LogRecords:
-    """The records of the chosen rows; `sources` has the row of each of their values, -1 for the base row."""
+    """The records of the chosen rows; `sources` has the row of each of their values, -1 for the base row.
+
+    Without `sources` values come from the chosen rows, those that `base_lacks` marks from the base row.
+    """
     held = row_numbers >= 0
     row_of_key = np.full(len(keys), -1, np.int64)
     row_of_key[held] = np.arange(np.count_nonzero(held))
@@ -174,6 +186,7 @@ def _chosen(
     is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
     all_rows, lacks = pa.concat_batches(batches), None
     if sources is None:
+        lacks = None if base_lacks is None else base_lacks[held]
         rows = all_rows.take(pa.array(chosen))
     else:
         lacks = sources[held] < 0
@@ -266,7 +279,7 @@ def _row_events(
         lacks: BoolMatrix | None = columns_outside(batch.schema, stored, batch.num_rows)
     else:
         lacks = lacking_columns(rows, mode)
-    return _Events(keys, ordering, rows, _deleted_rows(batch, mode), lacks=lacks)
+    return _Events(keys, ordering, rows, deleted_rows(batch, mode), lacks=lacks)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -276,7 +289,8 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     return conform_array(batch.column(index), field.type)
 
 
-def _deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[np.bool_]:
+def deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[np.bool_]:
+    """True for rows that stand for deletes."""
     deleted: Any = np.zeros(batch.num_rows, np.bool_)
     if mode.delete_field:
         marks = _column(batch, pa.field(mode.delete_field, pa.string()))

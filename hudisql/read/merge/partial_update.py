@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.schema.meta_columns import META_COLUMNS
+from hudisql.format.table_properties import FILL_UNAVAILABLE, IGNORE_DEFAULTS
 from hudisql.read.files.conform import batch_of, find_field
-from hudisql.read.merge.merge_mode import FILL_UNAVAILABLE, IGNORE_DEFAULTS, RecordMergeMode
+from hudisql.read.merge.merge_mode import RecordMergeMode
 
 BoolMatrix = npt.NDArray[np.bool_]
 
@@ -69,6 +70,43 @@ def fill_from(rows: pa.RecordBatch, lacks: BoolMatrix, others: pa.RecordBatch) -
         for place, column in enumerate(rows.columns)
     ]
     return batch_of(list(columns), rows.schema, count)
+
+
+def merge_rows(
+    stored: pa.RecordBatch,
+    rows: pa.RecordBatch,
+    lacks: BoolMatrix,
+    is_newer: npt.NDArray[np.bool_],
+    mode: RecordMergeMode,
+) -> pa.RecordBatch:
+    """`rows` with the values that they lack taken from `stored`; where a stored row `is_newer`, that row.
+
+    A newer stored row keeps all its columns, unless the update mode fills some of them.
+    """
+    replacing = fill_from(rows, lacks, stored)
+    stored_lacks = lacking_columns(stored, mode)
+    staying = stored if stored_lacks is None else fill_from(stored, stored_lacks & ~lacks, rows)
+    return fill_from(replacing, np.repeat(is_newer[:, np.newaxis], rows.num_columns, axis=1), staying)
+
+
+def fills_rows(mode: RecordMergeMode) -> bool:
+    """True if several log records, or incoming rows, of one key take values from each other."""
+    return mode.partial_update_mode is not None and mode.fills_log_records
+
+
+def fill_groups(rows: pa.Table, starts: npt.NDArray[np.bool_], mode: RecordMergeMode) -> pa.Table:
+    """The first row of each group, which takes the values that it lacks from the next row that has them.
+
+    `starts` marks the first rows of the groups.
+    """
+    first = np.flatnonzero(starts)
+    batch = pa.concat_batches(rows.to_batches())
+    lacks = lacking_columns(batch, mode)
+    assert lacks is not None
+    places = np.where(lacks, rows.num_rows, np.arange(rows.num_rows)[:, np.newaxis])
+    nearest = np.minimum.reduceat(places, first, axis=0)
+    sources = np.where(nearest == rows.num_rows, first[:, np.newaxis], nearest)
+    return pa.Table.from_batches([take_columns(batch, sources)])
 
 
 def _chosen(mask: npt.NDArray[np.bool_], filled: pa.Array, own: pa.Array) -> pa.Array:

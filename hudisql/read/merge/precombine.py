@@ -115,12 +115,13 @@ def keep_newest(
     combined: str,
     only: Column | None = None,
     keeps_ties: bool = False,
+    filled: Sequence[str] = (),
 ) -> DataFrame:
     """The newest row of each key, by the columns `ordering_fields` of `schema`; any row without fields.
 
     If several rows have the highest value, one stays, with `keeps_ties` all. The new column `combined` has
     the number of other rows of the key. Rows for which `only` is false all stay, without a number; `key` must
-    separate them from the others.
+    separate them from the others. In the columns `filled` a NULL becomes the newest value of the other rows.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -128,7 +129,12 @@ def keep_newest(
     of_key = Window.partitionBy(*key)
     order = [each for field in ordering_fields for each in _descending(field, schema)] or [sf.lit(0)]
     rank = sf.rank() if keeps_ties else sf.row_number()
-    ranked = frame.withColumn(_RANK, rank.over(of_key.orderBy(*order)))
+    newest_to_oldest = of_key.orderBy(*order)
+    ranked = frame.withColumn(_RANK, rank.over(newest_to_oldest))
+    if filled:
+        whole = newest_to_oldest.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+        names = {name: sf.first(sf.col(quote_path(name)), ignorenulls=True).over(whole) for name in filled}
+        ranked = ranked.withColumns(names)
     others = sf.count("*").over(of_key) - 1
     is_newest = sf.col(_RANK) == 1
     if only is not None:

@@ -19,6 +19,7 @@ from hudisql.config.hudi_config import ICEBERG_SYNC
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.log_file.change_log_mode import ChangeLogMode
+from hudisql.format.payload_classes import PAYLOAD_RULES, payload_rule
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY
 from hudisql.sql.ddl.generator_options import (
     CUSTOM_GENERATOR,
@@ -30,7 +31,6 @@ from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
 from hudisql.table.properties.new_table import NewTable, key_generator_class
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
-from hudisql.write.transaction.commit import PAYLOADS
 
 _WRITE: Final = "hoodie.datasource.write"
 PROVIDERS: Final = ("hudi", "org.apache.hudi")
@@ -331,10 +331,10 @@ def _is_reserved(name: str) -> bool:
 
 def _payload_of(properties: Mapping[str, str]) -> str | None:
     text = _value(properties, PAYLOAD)
-    if text is not None and text not in PAYLOADS:
+    if text is not None and payload_rule(text) is None:
         raise UnsupportedTableError(
             f"payloadClass = {text} is not supported: it merges rows by rules of its own",
-            hint=f"these are known: {', '.join(PAYLOADS)}",
+            hint=f"these are known: {', '.join(PAYLOAD_RULES)}",
         )
     return text
 

@@ -25,6 +25,8 @@ from hudisql.options.insert_options import (
     overwrite_of_statement,
     overwrites_touched_partitions,
 )
+from hudisql.read.merge.merge_mode import merge_mode_of
+from hudisql.read.merge.partial_update import fills_rows
 from hudisql.read.merge.precombine import keep_newest
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.dml.query_columns import assign_query_columns
@@ -158,7 +160,8 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.key_generator)
-    return keep_newest(rows, key, table.ordering_fields, table.schema, combined=COMBINED)
+    filled = table.schema.names if fills_rows(merge_mode_of(table)) else ()
+    return keep_newest(rows, key, table.ordering_fields, table.schema, combined=COMBINED, filled=filled)
 
 
 def _key_columns(table: HudiTable) -> list[Column]:

@@ -26,7 +26,7 @@ from hudisql.format.schema.internal_schema_changes import (
 )
 from hudisql.format.schema.meta_columns import IS_DELETED, is_meta_column
 from hudisql.format.schema.spark_schema import spark_type_name
-from hudisql.read.merge.merge_mode import DELETE_FIELD
+from hudisql.format.table_properties import DELETE_FIELD
 from hudisql.sql.schema import alterations as al
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable

@@ -14,6 +14,7 @@ from typing import Final
 
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.payload_classes import LATEST_PAYLOAD
 from hudisql.format.timeline.timeline_layout import (
     ARCHIVE_DIRECTORY,
     LAYOUT_V1,
@@ -24,7 +25,7 @@ from hudisql.storage import Storage, is_inside, join
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, open_table
 from hudisql.table.properties.version_properties import KEY_GENERATORS, properties_of_version_9
 
-DEFAULT_PAYLOAD: Final = keys.LATEST_PAYLOAD
+DEFAULT_PAYLOAD: Final = LATEST_PAYLOAD
 _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD, payload_rule
 from hudisql.format.table_properties import TableProperties
 from hudisql.format.timeline.timeline_layout import DEFAULT_HISTORY_DIRECTORY, DEFAULT_TIMELINE_DIRECTORY
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, transforms_partition_values
@@ -48,7 +49,10 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     ordering = changed.pop(keys.PRECOMBINE_FIELD, None)
     if ordering is not None:
         changed[keys.ORDERING_FIELDS] = ordering
-    by_event_time = payload_class in (None, keys.EVENT_TIME_PAYLOAD) and ordering is not None
+    if payload_class is None:
+        by_event_time = ordering is not None
+    else:
+        by_event_time = _by_event_time(payload_class) and ordering is not None
     generator = changed.pop(keys.KEY_GENERATOR_CLASS).rpartition(".")[2]
     if generator not in _GENERATOR_TYPES:
         raise UnsupportedTableError(
@@ -60,6 +64,7 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
     return changed | {
         keys.KEY_GENERATOR_TYPE: _GENERATOR_TYPES[generator],
         keys.RECORD_MERGE_MODE: EVENT_TIME if by_event_time else COMMIT_TIME,
+        **_merge_properties(payload_class),
         keys.VERSION: "9",
         keys.INITIAL_VERSION: "9",
         keys.ARCHIVE_DIRECTORY: DEFAULT_HISTORY_DIRECTORY,
@@ -99,12 +104,13 @@ def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
     _check_upgradable(properties)
     payload = properties.payload_class
     if payload is None and properties.table_type == keys.COPY_ON_WRITE:
-        payload = keys.EVENT_TIME_PAYLOAD
+        payload = EVENT_TIME_PAYLOAD
     return {
         keys.VERSION: "9",
         keys.INITIAL_VERSION: properties.get(keys.INITIAL_VERSION) or str(properties.version),
         keys.RECORD_MERGE_MODE: properties.record_merge_mode
         or _merge_mode_after_upgrade(properties, payload),
+        **_merge_properties(payload),
         keys.MERGE_STRATEGY_ID: None,
         keys.PAYLOAD_CLASS: None,
         keys.LEGACY_PAYLOAD_CLASS: payload,
@@ -117,10 +123,33 @@ def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
 
 
 def _merge_mode_after_upgrade(properties: TableProperties, payload: str | None) -> str:
-    by_event_time = payload == keys.EVENT_TIME_PAYLOAD
-    if properties.table_type == keys.MERGE_ON_READ:
-        by_event_time = by_event_time or bool(properties.ordering_fields)
+    by_event_time = _by_event_time(payload)
+    if payload in (None, LATEST_PAYLOAD) and properties.table_type == keys.MERGE_ON_READ:
+        by_event_time = bool(properties.ordering_fields)
     return EVENT_TIME if by_event_time else COMMIT_TIME
+
+
+def _by_event_time(payload_class: str | None) -> bool:
+    rule = payload_rule(payload_class)
+    return rule is not None and rule.by_event_time
+
+
+def _merge_properties(payload_class: str | None) -> dict[str, str]:
+    """The properties that stand for the rule of a payload class beside the merge mode.
+
+    Raises UnsupportedTableError for a class that Hudi 1.2 does not have.
+    """
+    rule = payload_rule(payload_class)
+    if rule is None or rule.keeps_equal_rows:
+        raise UnsupportedTableError(
+            f"version 9 has no merge mode for the payload class {payload_class}",
+            hint="leave the table in version 6",
+        )
+    properties = {keys.PARTIAL_UPDATE_MODE: keys.IGNORE_DEFAULTS} if rule.fills_nulls else {}
+    if rule.delete_mark is not None:
+        for name, value in zip((keys.DELETE_FIELD, keys.DELETE_MARKER), rule.delete_mark, strict=True):
+            properties[keys.MERGE_PROPERTY_PREFIX + name] = value
+    return properties
 
 
 def _generator_type(properties: TableProperties) -> str | None:
@@ -159,11 +188,17 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
     mode, types = properties.record_merge_mode, {value: key for key, value in _GENERATOR_TYPES.items()}
     payload = properties.payload_class or properties.get(keys.LEGACY_PAYLOAD_CLASS)
     if mode in (COMMIT_TIME, EVENT_TIME):
-        payload = keys.EVENT_TIME_PAYLOAD if mode == EVENT_TIME else keys.LATEST_PAYLOAD
+        payload = EVENT_TIME_PAYLOAD if mode == EVENT_TIME else LATEST_PAYLOAD
     generator = properties.key_generator_class
     if generator is None and properties.key_generator_type in types:
         generator = f"{KEY_GENERATORS}.{types[properties.key_generator_type]}"
-    if generator is None or payload is None or len(properties.ordering_fields) > 1:
+    if (
+        generator is None
+        or payload is None
+        or len(properties.ordering_fields) > 1
+        or properties.partial_update_mode is not None
+        or properties.merge_property(keys.DELETE_FIELD) is not None
+    ):
         raise UnsupportedTableError(
             "table version 6 has no such table: it merges rows by its own rule, orders them by several "
             "columns, or has a key generator that hudisql does not know",

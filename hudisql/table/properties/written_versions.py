@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import IGNORE_DEFAULTS
 from hudisql.format.timeline.instant import CLEAN, CLUSTERING, COMPACTION, RESTORE, ROLLBACK, SAVEPOINT
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
@@ -58,7 +59,7 @@ def unwritten_rule(table: HudiTable) -> str | None:
         return f"it orders rows by several columns, of which some are nested ({', '.join(fields)})"
     if properties.record_merge_mode == "CUSTOM":
         return "it merges rows by its own rules (hoodie.record.merge.mode=CUSTOM)"
-    if properties.partial_update_mode is not None:
+    if properties.partial_update_mode not in (None, IGNORE_DEFAULTS):
         return (
             f"it updates rows partially (hoodie.table.partial.update.mode={properties.partial_update_mode})"
         )

@@ -17,9 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.read.merge.merge_mode import (
+    DEFAULT_MERGE_MODE,
+    RecordMergeMode,
+    log_merge_config_for,
+    merge_mode_of,
+)
+from hudisql.read.merge.merged_log_scanner import deleted_rows
+from hudisql.read.merge.partial_update import fill_groups, fills_rows
 from hudisql.read.merge.precombine import newest_order
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -66,7 +72,8 @@ def upsert_on_driver(
 
     Of rows with equal ordering values the first counts. Memory and errors as `upsert_newest_on_driver`.
     """
-    newest = precombine_rows(rows, commit.table.ordering_fields)
+    table = commit.table
+    newest = precombine_rows(rows, table.ordering_fields, merge_mode_of(table))
     return upsert_newest_on_driver(commit, options, paths, newest, deletes=deletes)
 
 
@@ -150,17 +157,20 @@ def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> l
 
 
 def precombine_rows(
-    rows: pa.Table, ordering_fields: Sequence[str], *, last_of_equals: bool = False
+    rows: pa.Table, ordering_fields: Sequence[str], mode: RecordMergeMode, *, last_of_equals: bool = False
 ) -> pa.Table:
     """One row for each key and partition: the one with the highest ordering values. If values are equal or
-    there are no fields, it is the first, or with `last_of_equals` the last.
+    there are no fields, it is the first, or with `last_of_equals` the last. By a partial update mode it takes
+    values that it lacks from the others.
     """
     if not rows.num_rows:
         return rows
     order, is_first = newest_order(
         rows, (PARTITION, RECORD_KEY), ordering_fields, last_of_equals=last_of_equals
     )
-    return rows.take(order.filter(pa.array(is_first)))
+    if not fills_rows(mode):
+        return rows.take(order.filter(pa.array(is_first)))
+    return fill_groups(rows.take(order), is_first, mode)
 
 
 def tag_few_rows(
@@ -169,18 +179,18 @@ def tag_few_rows(
     """The rows (the table's columns, RECORD_KEY, PARTITION; each key once) as changes of stored rows.
 
     Keys are looked up in those of `slices` that are in the row's partition: known ones are updated, others
-    inserted. Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of
-    their key. Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
+    inserted. Rows that are deletes by the table's merge mode, with `deletes` all of them, delete the stored
+    row of their key. Raises UnsupportedTableError, SourceChangedError, CorruptTableError, StorageError.
     """
     of_path: Mapping[str, list[FileSlice]] = defaultdict(list)
     for each in slices:
         of_path[each.partition_path].append(each)
-    log_merge_config = log_merge_config_for(table, slices)
+    log_merge_config, mode = log_merge_config_for(table, slices), merge_mode_of(table)
     found = [change_schema(table.schema).empty_table()]
     for path in pc.unique(rows.column(PARTITION)).to_pylist():
         incoming = rows.filter(pc.equal(rows.column(PARTITION), path)).combine_chunks()
         keys = incoming.column(RECORD_KEY).combine_chunks()
-        is_deleted = _deleted(incoming, deletes=deletes)
+        is_deleted = _deleted(incoming, mode, deletes=deletes)
         is_known = np.zeros(len(keys), dtype=bool)
         for file_slice in of_path[path]:
             lookup = SliceLookup(file_slice, log_merge_config=log_merge_config)
@@ -209,6 +219,7 @@ def _tag_by_index(
     paths = rows.column(PARTITION).combine_chunks()
     begins = np.flatnonzero(pc.not_equal(paths[1:], paths[:-1]).to_numpy(zero_copy_only=False)) + 1
     bounds = [0, *begins.tolist(), rows.num_rows]
+    mode = merge_mode_of(table)
     for start, stop in pairwise(bounds):
         incoming = rows.slice(start, stop - start)
         if not incoming.num_rows:
@@ -220,7 +231,7 @@ def _tag_by_index(
         is_stored = key_locations.file_ids.is_valid().to_numpy(zero_copy_only=False)
         if key_locations.is_stored is not None:
             is_stored = is_stored & key_locations.is_stored
-        is_deleted = _deleted(incoming, deletes=deletes)
+        is_deleted = _deleted(incoming, mode, deletes=deletes)
         operations = np.where(is_deleted, int(RowOperation.DELETE), int(RowOperation.UPSERT))
         operations[~is_stored] = int(RowOperation.INSERT)
         changes = _changes(incoming, table.schema, operations, key_locations.file_ids)
@@ -229,11 +240,12 @@ def _tag_by_index(
     return tagged, pa.concat_tables(left)
 
 
-def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
-    if deletes or IS_DELETED not in rows.schema.names:
+def _deleted(rows: pa.Table, mode: RecordMergeMode, *, deletes: bool) -> npt.NDArray[np.bool_]:
+    if deletes or not rows.num_rows:
         return np.full(rows.num_rows, deletes)
-    marks = pc.fill_null(rows.column(IS_DELETED), False).combine_chunks()
-    return np.asarray(marks.to_numpy(zero_copy_only=False))
+    batch = pa.concat_batches(rows.to_batches())
+    # Events that are deletes have `_hoodie_is_deleted`, whatever the table's own mark of deletes is.
+    return deleted_rows(batch, mode) | deleted_rows(batch, DEFAULT_MERGE_MODE)
 
 
 def _changes(

@@ -17,7 +17,9 @@ from hudisql.errors import WriteRefusedError
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.format.schema.spark_schema import quote_name
-from hudisql.read.files.conform import conform_batch
+from hudisql.read.files.conform import conform_batch, find_field
+from hudisql.read.merge.merge_mode import merge_mode_of
+from hudisql.read.merge.partial_update import fills_rows
 from hudisql.read.merge.precombine import is_newer_column, keep_newest
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
@@ -73,9 +75,9 @@ def tag_locations(
     The second result is the number of rows replaced by others of their key. Rows stay cached until
     `resources` is closed; few changes of small slices are returned as a table in memory.
 
-    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key. A
-    global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys are
-    generated, and in the tasks for rows without a record key.
+    Rows that are deletes by the table's merge mode, with `deletes` all of them, delete the stored row of
+    their key. A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose
+    record keys are generated, and in the tasks for rows without a record key.
     """
     from pyspark.sql import functions as sf
 
@@ -99,9 +101,7 @@ def tag_locations(
         condition = condition & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
     joined = keyed.join(located, condition, "left")
     known = sf.col(STORED_GROUP).isNotNull()
-    deleted = sf.lit(deletes)
-    if IS_DELETED in table.schema.names:
-        deleted = deleted | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
+    deleted = sf.lit(deletes) | _is_delete(table)
     of_known = _operations(RowOperation.UPSERT)
     if index.is_global and index.moves_rows:
         joined = joined.withColumn(_IS_FIRST, _is_first_of_key())
@@ -181,6 +181,20 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     return operations.otherwise(_operations(RowOperation.MOVE_OUT, RowOperation.MOVE_IN))
 
 
+def _is_delete(table: HudiTable) -> Column:
+    """True for rows that stand for deletes, as `deleted_rows`."""
+    from pyspark.sql import functions as sf
+
+    mode, is_delete = merge_mode_of(table), sf.lit(False)
+    if mode.delete_field is not None and (place := find_field(table.schema, mode.delete_field)) >= 0:
+        mark = sf.col(quote_name(table.schema.names[place])).cast("string")
+        is_delete = mark == sf.lit(mode.delete_marker)
+    is_delete = sf.coalesce(is_delete, sf.lit(False))
+    if IS_DELETED in table.schema.names:
+        is_delete = is_delete | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
+    return is_delete
+
+
 def _is_first_of_key() -> Column:
     """True for one of the stored rows of a key, if possible one in the incoming row's partition."""
     from pyspark.sql import Window
@@ -216,7 +230,7 @@ def _tag_on_driver(
     """`tag_locations` on the driver if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
     rows = pa.Table.from_batches([conform_batch(batch, wanted) for batch in keyed.to_batches()], wanted)
-    newest = precombine_rows(rows, table.ordering_fields)
+    newest = precombine_rows(rows, table.ordering_fields, merge_mode_of(table))
     slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
     if sum(map(stored_bytes, slices)) > options.driver_max_bytes:
         return None
@@ -310,4 +324,5 @@ def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> 
     from pyspark.sql import functions as sf
 
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    return keep_newest(keyed, key, table.ordering_fields, table.schema, combined=COMBINED)
+    filled = table.schema.names if fills_rows(merge_mode_of(table)) else ()
+    return keep_newest(keyed, key, table.ordering_fields, table.schema, combined=COMBINED, filled=filled)

@@ -15,7 +15,13 @@ from hudisql.format.timeline.commit_metadata import LogWriteStat
 from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
-from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
+from hudisql.read.merge.merge_mode import (
+    DEFAULT_MERGE_MODE,
+    LogMergeConfig,
+    RecordMergeMode,
+    log_merge_config_for,
+    merge_mode_of,
+)
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.execution.writer_config import WriteOptions
@@ -56,8 +62,8 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """The values that all tasks of a commit share; see `MergeTask` for `event_time_fields`, `ordering_fields`
-    and `log_merge_config`.
+    """The values that all tasks of a commit share; see `MergeTask` for `event_time_fields`,
+    `ordering_fields`, `log_merge_config` and `merge_mode`.
 
     With `appends` (merge-on-read) changes go to log files if these have the same effect;
     `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
@@ -80,6 +86,7 @@ class WriteContext:
     bytes_per_row: float
     calendars: CalendarSettings
     log_merge_config: LogMergeConfig | None = None
+    merge_mode: RecordMergeMode = DEFAULT_MERGE_MODE
     appends: bool = False
     merges_bootstrapped: bool = False
     log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
@@ -168,6 +175,7 @@ def make_write_context(
         bytes_per_row=options.sizing.bytes_per_row,
         calendars=calendars,
         log_merge_config=log_merge_config_for(table, slices),
+        merge_mode=merge_mode_of(table),
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         log_file_config=options.log_file_config,

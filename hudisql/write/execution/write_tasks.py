@@ -121,6 +121,7 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         ordering_fields=write_context.ordering_fields,
         calendars=write_context.calendars,
         log_merge_config=write_context.log_merge_config,
+        merge_mode=write_context.merge_mode,
         unique_new_keys=write_context.unique_new_keys,
         log_naming=log_naming(write_context.layout),
         change_log=write_context.change_log,

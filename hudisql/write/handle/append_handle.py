@@ -51,16 +51,17 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file has the same effect as a merge.
 
     New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
-    value would lose against an earlier log row, with event-time payloads also against the base row: the slice
-    is then merged. A log record replaces all base rows of its key, so the slice is also merged if a statement
-    selects only some of them. Reads the base file's record keys to check that; raises CorruptTableError,
-    StorageError.
+    value would lose against an earlier log row, with event-time payloads also against the base row, and with
+    partial updates a NULL would be filled from it: the slice is then merged. A log record replaces all base
+    rows of its key, so the slice is also merged if a statement selects only some of them. Reads the base
+    file's record keys to check that; raises CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
         return False
     has_updates = bool((operations == RowOperation.UPDATE).any())
-    if has_updates and (task.event_time_fields or _orders_log_rows(task)):
+    is_partial = task.merge_mode.partial_update_mode is not None
+    if has_updates and (is_partial or task.event_time_fields or _orders_log_rows(task)):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
 

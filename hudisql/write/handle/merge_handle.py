@@ -22,8 +22,9 @@ from hudisql.format.schema import meta_columns
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.files.parquet_rows import read_footer
-from hudisql.read.merge.merge_mode import LogMergeConfig
-from hudisql.read.merge.precombine import comparable, is_newer, newest_first
+from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, LogMergeConfig, RecordMergeMode
+from hudisql.read.merge.partial_update import lacking_columns, merge_rows
+from hudisql.read.merge.precombine import comparable, is_higher, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -50,8 +51,9 @@ class MergeTask:
     `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with higher
     values of `event_time_fields` (none: the incoming row always wins); `ordering_fields` decide between
     several changes of one row. `log_merge_config` is needed for slices with log files,
-    `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
-    rows. With `change_log` the changes are logged beside the new base file.
+    `file_naming.file_id_prefix` is not used. By the partial update mode of `merge_mode` UPSERTs and stored
+    rows take values from each other. With `unique_new_keys` the result names keys of several new rows. With
+    `change_log` the changes are logged beside the new base file.
     """
 
     file_slice: FileSlice
@@ -66,6 +68,7 @@ class MergeTask:
     ordering_fields: tuple[str, ...] = ()
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
+    merge_mode: RecordMergeMode = DEFAULT_MERGE_MODE
     unique_new_keys: bool = False
     log_naming: LogNaming = LOG_NAMING_V1
     change_log: ChangeLogConfig | None = None
@@ -356,12 +359,17 @@ def _merge_batch(
     operations = changes.operations[change]
     removed = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     late_arriving = _late_arriving(task, batch, changes, at, change, operations)
+    incoming = changes.rows.take(pa.array(change))
+    if task.merge_mode.partial_update_mode is not None:
+        is_upsert = operations == RowOperation.UPSERT
+        stored_rows = batch.select(task.schema.names).take(pa.array(at))
+        incoming, late_arriving = _fill(task.merge_mode, stored_rows, incoming, is_upsert, late_arriving)
     counts.deleted += int((operations == RowOperation.DELETE).sum())
     counts.moved += int((operations == RowOperation.MOVE_OUT).sum())
     counts.late_arriving += int(late_arriving.sum())
     replaced = ~removed & ~late_arriving
     counts.updated += int(replaced.sum())
-    rows = changes.rows.take(pa.array(change[replaced]))
+    rows = incoming.filter(pa.array(replaced))
     updated_keys = keys.take(pa.array(at[replaced]))
     if log is not None:
         stored = pa.Table.from_batches([batch])
@@ -394,8 +402,30 @@ def _late_arriving(
     ]
     rows = changes.rows.select(list(task.event_time_fields)).combine_chunks().take(pa.array(change))
     incoming = [column.combine_chunks() for column in rows.columns]
-    is_late_arriving: npt.NDArray[np.bool_] = is_newer(stored, incoming) & is_upsert
+    if task.merge_mode.keeps_equal_rows:
+        stays = ~is_higher(incoming[0], stored[0], null_is_lowest=True)
+    else:
+        stays = is_newer(stored, incoming)
+    is_late_arriving: npt.NDArray[np.bool_] = stays & is_upsert
     return is_late_arriving
+
+
+def _fill(
+    mode: RecordMergeMode,
+    stored: pa.RecordBatch,
+    rows: pa.Table,
+    is_upsert: npt.NDArray[np.bool_],
+    late_arriving: npt.NDArray[np.bool_],
+) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+    """The rows after a partial update, and the late-arriving ones that change nothing."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    incoming = pa.record_batch(columns, schema=stored.schema)
+    lacks, stored_lacks = lacking_columns(incoming, mode), lacking_columns(stored, mode)
+    assert lacks is not None
+    assert stored_lacks is not None
+    merged = merge_rows(stored, incoming, lacks & is_upsert[:, np.newaxis], late_arriving, mode)
+    fills_stored = (stored_lacks & ~lacks).any(axis=1)
+    return pa.Table.from_batches([merged]), late_arriving & ~fills_stored
 
 
 def _with_file_name(rows: pa.Table, file_name: str) -> pa.Table:

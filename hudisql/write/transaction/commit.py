@@ -25,8 +25,9 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.payload_classes import payload_rule
 from hudisql.format.schema.avro_schema import arrow_from_avro
-from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
+from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import Timeline, timeline_file_names
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.instant import (
@@ -91,9 +92,6 @@ _ATTEMPTS: Final = 100
 _MOST_SECONDS_APART: Final = 0.02
 # A failing writer retries the lock only a few times: the next writer can roll its commit back.
 _ROLLBACK_LOCK_RETRIES: Final = 2
-_PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
-PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
-"""The supported record payloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +396,7 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
         reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
-    elif properties.payload_class not in (None, *PAYLOADS):
+    elif payload_rule(properties.payload_class) is None:
         reason = f"its payload class {properties.payload_class} merges rows by its own rules"
     elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
         reason = "it is partitioned by a timestamp"

@@ -438,7 +438,7 @@ def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
 
 
 def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
-    payload = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+    payload = "org.example.OwnPayload"
     with pytest.raises(UnsupportedTableError, match=payload):
         log_merge_config_of(_with_properties(trips, hoodie_compaction_payload_class=payload))
     with pytest.raises(UnsupportedTableError, match="0c1d2e3f"):

@@ -8,6 +8,7 @@ import pytest
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD
 from hudisql.format.table_properties import TableProperties
 from hudisql.table.properties.new_table import NewTable, new_table_properties
 from hudisql.table.properties.version_properties import (
@@ -30,8 +31,8 @@ def _changed(values: dict[str, str], changes: dict[str, str | None]) -> dict[str
     [
         (NEW, "EVENT_TIME_ORDERING"),
         (replace(NEW, precombine=None), "COMMIT_TIME_ORDERING"),
-        (replace(NEW, payload_class=keys.LATEST_PAYLOAD), "COMMIT_TIME_ORDERING"),
-        (replace(NEW, payload_class=keys.EVENT_TIME_PAYLOAD), "EVENT_TIME_ORDERING"),
+        (replace(NEW, payload_class=LATEST_PAYLOAD), "COMMIT_TIME_ORDERING"),
+        (replace(NEW, payload_class=EVENT_TIME_PAYLOAD), "EVENT_TIME_ORDERING"),
     ],
 )
 def test_new_tables_name_a_merge_mode_and_no_payload(table: NewTable, mode: str) -> None:
@@ -78,10 +79,10 @@ def test_keys_stay_as_they_are_in_an_upgraded_table() -> None:
     [
         (keys.COPY_ON_WRITE, None, "seq", "EVENT_TIME_ORDERING"),
         (keys.COPY_ON_WRITE, None, None, "EVENT_TIME_ORDERING"),
-        (keys.COPY_ON_WRITE, keys.LATEST_PAYLOAD, "seq", "COMMIT_TIME_ORDERING"),
-        (keys.MERGE_ON_READ, keys.LATEST_PAYLOAD, "seq", "EVENT_TIME_ORDERING"),
-        (keys.MERGE_ON_READ, keys.LATEST_PAYLOAD, None, "COMMIT_TIME_ORDERING"),
-        (keys.MERGE_ON_READ, keys.EVENT_TIME_PAYLOAD, None, "EVENT_TIME_ORDERING"),
+        (keys.COPY_ON_WRITE, LATEST_PAYLOAD, "seq", "COMMIT_TIME_ORDERING"),
+        (keys.MERGE_ON_READ, LATEST_PAYLOAD, "seq", "EVENT_TIME_ORDERING"),
+        (keys.MERGE_ON_READ, LATEST_PAYLOAD, None, "COMMIT_TIME_ORDERING"),
+        (keys.MERGE_ON_READ, EVENT_TIME_PAYLOAD, None, "EVENT_TIME_ORDERING"),
     ],
 )
 def test_an_upgrade_chooses_the_merge_mode_as_hudi_does(
@@ -95,7 +96,7 @@ def test_an_upgrade_chooses_the_merge_mode_as_hudi_does(
     assert upgraded[keys.INITIAL_VERSION] == "6"
     downgraded = TableProperties(_changed(upgraded, changes_to_version_6(found)))
     by_event_time = mode == "EVENT_TIME_ORDERING"
-    assert downgraded.payload_class == (keys.EVENT_TIME_PAYLOAD if by_event_time else keys.LATEST_PAYLOAD)
+    assert downgraded.payload_class == (EVENT_TIME_PAYLOAD if by_event_time else LATEST_PAYLOAD)
     assert (downgraded.version, downgraded.timeline_layout_version) == (6, 1)
     assert (downgraded.precombine_field, downgraded.key_generator_class) == (
         ordering,
