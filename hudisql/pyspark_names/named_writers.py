@@ -47,9 +47,11 @@ class ServedWriter(DataFrameWriter):
 
     def mode(self, saveMode: str | None) -> DataFrameWriter:  # noqa: N803
         """As Spark's."""
+        # Spark refuses what is not a mode.
+        writer = super().mode(saveMode)
         if saveMode:
             self._mode = saveMode.lower()
-        return super().mode(saveMode)
+        return writer
 
     def format(self, source: str) -> DataFrameWriter:
         """As Spark's."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.catalog import Catalog
 from pyspark.sql.functions import lit
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter, DataFrameWriterV2
 from pyspark.sql.sql_formatter import SQLStringFormatter
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedStatementError
 from hudisql.pyspark_names.named_writers import ServedStreamWriter, ServedWriter, ServedWriterV2
+from hudisql.pyspark_names.served_catalog import ServedCatalog
 from hudisql.pyspark_names.serving import Serving, context_of, note_options, serving_of
 from hudisql.session import Session, connect
 from hudisql.spark.versions import dataframe_class, sql_of_column
@@ -93,6 +95,11 @@ class ServedSession(SparkSession):
         named = named_frame(self, tableName, {})
         rows: DataFrame = self._hudisql_serving.plain.table(self, tableName) if named is None else named
         return rows
+
+    @property
+    def catalog(self) -> Catalog:
+        """As Spark's."""
+        return ServedCatalog(self)
 
     @property
     def read(self) -> DataFrameReader:

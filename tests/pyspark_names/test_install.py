@@ -219,6 +219,13 @@ spark.range(1).write.saveAsTable("lake.plain")
 listed = lambda text: sorted(row[-1] if len(row) == 1 else row.tableName for row in spark.sql(text).collect())
 answers["databases"] = listed("SHOW DATABASES")
 answers["tables"] = [listed("SHOW TABLES IN lake"), listed("SHOW TABLES IN lake LIKE 'u'")]
+catalog = spark.catalog
+names = ("t", "plain", "lake.u", "lake.no_table", "no_database.t")
+answers["exist"] = [catalog.tableExists(name) for name in names] + [catalog.tableExists("u", "lake")]
+answers["listed"] = [
+    [(table.name, table.tableType) for table in catalog.listTables(*arguments)]
+    for arguments in ((), ("lake",), ("lake", "u*"), ("lake", "no*"))
+]
 for name, line in {
     "exists": lambda: spark.sql("CREATE DATABASE lake"),
     "not empty": lambda: spark.sql("DROP DATABASE lake"),
@@ -273,6 +280,13 @@ def test_a_session_without_hive_has_its_databases_and_ends_with_spark(tmp_path: 
         "plain": 1,
         "databases": ["default", "lake"],
         "tables": [["plain", "u"], ["u"]],
+        "exist": [True, True, True, False, False, True],
+        "listed": [
+            [["plain", "MANAGED"], ["t", "MANAGED"]],
+            [["plain", "MANAGED"], ["u", "MANAGED"]],
+            [["u", "MANAGED"]],
+            [],
+        ],
         "class": "SparkSession",
         "again": ["SparkSession", 1],
         "rows again": 2,

@@ -170,6 +170,14 @@ def test_statements_without_hudi_tables_are_spark_s_own(installed: Any) -> None:
     assert {"plain", "trips"} <= {table.name for table in installed.catalog.listTables("names")}
 
 
+def test_a_mode_of_another_type_is_refused_as_by_spark(installed: Any) -> None:
+    rows = installed.range(1)
+    with pytest.raises(Exception, match="mode") as own:
+        type(rows.write).__mro__[1](rows).mode(5)
+    with pytest.raises(type(own.value), match="mode"):
+        rows.write.mode(5)
+
+
 def test_views_over_hudi_tables_and_frames_of_them(installed: Any) -> None:
     installed.table("names.trips").where("city = 'rome'").createOrReplaceTempView("of_frame")
     installed.sql("CREATE OR REPLACE TEMPORARY VIEW of_text AS SELECT id, fare FROM names.trips")
