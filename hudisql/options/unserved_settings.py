@@ -16,6 +16,7 @@ from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD
 from hudisql.format.table_properties import (
     CDC_ENABLED,
     CDC_MODE,
+    DROP_PARTITION_COLUMNS,
     LEGACY_PAYLOAD_CLASS,
     WRITE_VERSION,
     TableProperties,
@@ -38,7 +39,7 @@ _INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, INCREMENTAL_FORMAT
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.combine.before.upsert": ("true",),
     "hoodie.merge.allow.duplicate.on.inserts": ("true",),
-    "hoodie.datasource.write.drop.partition.columns": ("false",),
+    DROP_PARTITION_COLUMNS: ("false",),
     "hoodie.populate.meta.fields": ("true",),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
     "hoodie.datasource.write.keygenerator.type": (
@@ -74,8 +75,8 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
         )
     for key, harmless in _WRITES.items():
         text = config.lookup(key, harmless[0]).lower()
-        if text not in harmless:
-            is_of_table = properties.values.get(key, "").lower() == text
+        is_of_table = properties.values.get(key, "").lower() == text
+        if text not in harmless and not (is_of_table and key == DROP_PARTITION_COLUMNS):
             raise SettingsError(
                 f"{key} = {text} is not supported: hudisql writes with {harmless[0]}",
                 hint="it is a property of the table: write to it with Apache Hudi"

@@ -107,6 +107,7 @@ def write_options_by(
             max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
             bloom_entries=config.get(BLOOM_ENTRIES) or None,
             bloom_fpp=config.get(BLOOM_FPP),
+            dropped_columns=table.dropped_columns,
         ),
         sizing=FileSizing(
             small_file_bytes=config.get(SMALL_FILE_LIMIT),

@@ -218,6 +218,15 @@ class HudiTable(TableMetaClient):
         found = [each for each in self.schema.names if each.lower() == name.lower()]
         return found[0] if len(found) == 1 else name
 
+    def in_files(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of `schema` that the table's files have: partition columns may be dropped."""
+        return without_columns(schema, self.dropped_columns)
+
+    @property
+    def dropped_columns(self) -> tuple[str, ...]:
+        """The partition columns that are in directory names alone."""
+        return self.properties.partition_fields if self.properties.drop_partition_columns else ()
+
     def schema_as_of(self, as_of: str | None) -> pa.Schema:
         """Data and partition columns as of an instant time; the newest for None.
 
@@ -277,6 +286,12 @@ class HudiTable(TableMetaClient):
     @property
     def _partition_values_in_path(self) -> bool:
         return not transforms_partition_values(self.properties)
+
+
+def without_columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """The schema without the columns of these names, in any case."""
+    dropped = {name.lower() for name in names}
+    return pa.schema([field for field in schema if field.name.lower() not in dropped])
 
 
 def find_table_root(storage: Storage, path: str) -> str | None:

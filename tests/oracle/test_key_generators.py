@@ -162,3 +162,58 @@ def test_hudi_015_goes_on_with_a_table_that_hudisql_made(
     partitions = session.context.metastore.list_partitions(*table.split("."))
     assert _PARTITIONS[generator] in {each.values for each in partitions}
     assert len(session.sql(f"SHOW PARTITIONS {table}").rows) == len(partitions)
+
+
+@pytest.mark.parametrize(
+    ("version", "generator", "key"),
+    parameters(
+        [
+            (version, generator, key)
+            for version in (6, 9)
+            for generator, key in (
+                ("ComplexAvroKeyGenerator", "id,k"),
+                ("ComplexKeyGenerator", "id"),
+                ("SimpleAvroKeyGenerator", "id"),
+                ("NonpartitionedAvroKeyGenerator", "id"),
+            )
+        ],
+        in_ci=[(6, "ComplexAvroKeyGenerator", "id,k")],
+    ),
+)
+def test_generators_of_the_same_keys_by_other_names(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int, generator: str, key: str
+) -> None:
+    oracle = request.getfixturevalue("oracle_015" if version == 6 else "oracle_120")
+    name, path = f"names_{generator}_{version}".lower(), str(tmp_path / "table")
+    partitions = "" if generator.startswith("Non") else "PARTITIONED BY (dt)"
+    session.sql(
+        f"CREATE TABLE {name} (id INT, k STRING, v INT, dt STRING) USING hudi {partitions} LOCATION '{path}' "
+        f"TBLPROPERTIES (primaryKey = '{key}', preCombineField = 'v', 'hoodie.write.table.version' = "
+        f"'{version}', 'hoodie.table.keygenerator.class' = 'org.apache.hudi.keygen.{generator}')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 'a', 1, 'd1'), (2, 'b', 1, 'd2'), (3, 'c', 1, 'd2')")
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.recordkey.field": key,
+        "hoodie.datasource.write.precombine.field": "v",
+        "hoodie.datasource.write.partitionpath.field": "dt" if partitions else "",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": str(bool(partitions)).lower(),
+        "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}",
+    }
+    rows = {"id": [2, 4], "k": ["b", "d"], "v": [2, 1], "dt": ["d2", "d1"]}
+    given = pa.table(rows).cast(
+        pa.schema([("id", pa.int32()), ("k", pa.string()), ("v", pa.int32()), ("dt", pa.string())])
+    )
+    oracle.upsert(given, path, options)
+    session.sql(f"INSERT INTO {name} VALUES (2, 'b', 3, 'd2'), (4, 'd', 2, 'd1')")
+    theirs = oracle.read(path)
+    ours = session.sql(f"SELECT * FROM {name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=["id"])
+    assert sorted(zip(ours["id"].to_pylist(), ours["v"].to_pylist(), strict=True)) == [
+        (1, 1),
+        (2, 3),
+        (3, 1),
+        (4, 2),
+    ]

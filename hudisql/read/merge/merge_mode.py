@@ -75,6 +75,7 @@ class RecordMergeMode:
     Rows whose `delete_field` holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
     With a `partial_update_mode` the winning record takes the columns that it lacks from the other one: those
     that are null, or have the text `unavailable_value`; unless `fills_log_records` from the base row alone.
+    Of incoming rows of one key the newest takes values from the others with `fills_incoming`.
     With `has_partial_blocks` log records may have only some of the columns.
     """
 
@@ -87,6 +88,7 @@ class RecordMergeMode:
     partial_update_mode: str | None = None
     unavailable_value: str | None = None
     fills_log_records: bool = True
+    fills_incoming: bool = True
     has_partial_blocks: bool = False
 
 
@@ -152,7 +154,10 @@ def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
             f"{', '.join(name.rpartition('.')[2] for name in PAYLOAD_RULES)}",
             hint=_COMPACT_OR_READ_BASE_FILES,
         )
-    in_commit_order = _merges_in_commit_order(table)
+    # Only tables written by 1.x have a strategy under this key. It merges log records as it merges base rows.
+    strategy = _text(properties, _STRATEGY_KEYS[1])
+    merges_logs_as_rows = strategy == _PAYLOAD_STRATEGIES[1] and not rule.by_event_time
+    in_commit_order = _merges_in_commit_order(table) or merges_logs_as_rows
     delete_field, delete_marker = rule.delete_mark or (None, None)
     if rule == PAYLOAD_RULES[EVENT_TIME_PAYLOAD]:
         delete_field, delete_marker = properties.get(DELETE_FIELD), properties.get(DELETE_MARKER)
@@ -160,12 +165,12 @@ def _mode_of_version_6(table: HudiTable) -> RecordMergeMode:
         ordering_fields=() if in_commit_order else _ordering_fields(table),
         keeps_newer_base_rows=rule.by_event_time and not in_commit_order,
         keeps_equal_rows=rule.keeps_equal_rows,
-        # Only tables written by 1.x have a strategy under this key.
-        orders_deletes=rule.by_event_time and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
+        orders_deletes=rule.by_event_time and strategy == _PAYLOAD_STRATEGIES[0],
         delete_field=delete_field,
         delete_marker=delete_marker,
         partial_update_mode=IGNORE_DEFAULTS if rule.fills_nulls else None,
-        fills_log_records=rule.fills_incoming,
+        fills_log_records=rule.fills_incoming or merges_logs_as_rows,
+        fills_incoming=rule.fills_incoming,
         has_partial_blocks=rule.fills_nulls,
     )
 

@@ -90,8 +90,8 @@ def merge_rows(
 
 
 def fills_rows(mode: RecordMergeMode) -> bool:
-    """True if several log records, or incoming rows, of one key take values from each other."""
-    return mode.partial_update_mode is not None and mode.fills_log_records
+    """True if several incoming rows of one key take values from each other."""
+    return mode.partial_update_mode is not None and mode.fills_incoming
 
 
 def fill_groups(rows: pa.Table, starts: npt.NDArray[np.bool_], mode: RecordMergeMode) -> pa.Table:

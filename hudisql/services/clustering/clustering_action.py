@@ -315,7 +315,7 @@ def _metadata(commit: OpenCommit, plan: ClusteringPlan, files: Sequence[WrittenF
     ordered = sorted(files, key=lambda file: (file.partition_path, file.file_id))
     return new_commit_metadata(
         [write_stat(table.base_path, written_file) for written_file in ordered],
-        avro_from_arrow(table.schema, table.name),
+        avro_from_arrow(table.in_files(table.schema), table.name),
         OPERATION_TYPE,
         {partition: tuple(file_ids) for partition, file_ids in replaced.items()},
     )

@@ -173,4 +173,6 @@ def _canonical(name: str, value: str) -> str:
         return TABLE_TYPES.get(text, text)
     if name in PARTITIONS:
         return ",".join(part.partition(":")[0] for part in text.split(","))
-    return text.rpartition(".")[2] if name in (*KEY_GENERATOR, *PAYLOAD) else text
+    if name in KEY_GENERATOR:
+        return text.rpartition(".")[2].replace("avrokeygenerator", "keygenerator")
+    return text.rpartition(".")[2] if name in PAYLOAD else text

@@ -34,6 +34,11 @@ _OF_TABLE: Final = tuple(prefix + name for prefix in KEY_GENERATOR_PREFIXES for 
 _OF_ENTRY: Final = tuple(prefix + "timestamp.type" for prefix in KEY_GENERATOR_PREFIXES)
 
 
+def plain_generator(name: str) -> str:
+    """The name of the key generator that makes the same keys and paths as the one for Avro records."""
+    return name.replace("AvroKeyGenerator", "KeyGenerator")
+
+
 class _Settings(Protocol):
     """The settings of a session or a writer."""
 

@@ -26,6 +26,7 @@ from hudisql.sql.ddl.generator_options import (
     KEY_GENERATOR,
     TIMESTAMP_GENERATOR,
     kept_generator_settings,
+    plain_generator,
 )
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable
@@ -345,14 +346,21 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
     name = (text or "").strip().rsplit(".", 1)[-1]
     if f"{_CLASSES}.{name}" in _TRANSFORMING:
         return _transforming_generator(definition, record_key, name)
-    if text is not None and text.rsplit(".", 1)[-1] != fitting.rsplit(".", 1)[-1]:
+    if not name:
+        return fitting
+    if not _makes_same_paths(plain_generator(name), fitting.rpartition(".")[2]):
         raise UnsupportedTableError(
             f"the key generator {text} is not supported for a table with the record key "
             f"{','.join(record_key) or '(generated)'} and {len(definition.partition_columns)} partition "
             "columns",
             hint=f"it is {fitting}; leave the property out",
         )
-    return fitting
+    return f"{_CLASSES}.{name}"
+
+
+def _makes_same_paths(name: str, fitting: str) -> bool:
+    """True if the key generator makes the partition paths of the `fitting` one."""
+    return name == fitting or (name == "ComplexKeyGenerator" and fitting == "SimpleKeyGenerator")
 
 
 def _transforming_generator(definition: TableDefinition, record_key: tuple[str, ...], name: str) -> str:

@@ -26,6 +26,9 @@ _GENERATOR_TYPES: Final = {
     "SimpleKeyGenerator": "SIMPLE",
     "ComplexKeyGenerator": "COMPLEX",
     "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "SimpleAvroKeyGenerator": "SIMPLE_AVRO",
+    "ComplexAvroKeyGenerator": "COMPLEX_AVRO",
+    "NonpartitionedAvroKeyGenerator": "NON_PARTITION_AVRO",
 }
 _BOOTSTRAP_INDEX: Final = "HFILE"
 _LAYOUT_2: Final = {

@@ -148,7 +148,7 @@ def _metadata(
     checkpoint = {} if commit.checkpoint is None else commit.checkpoint.extra_metadata
     return new_commit_metadata(
         (write_stat(table.base_path, file) for file in ordered),
-        avro_from_arrow(schema, table.name),
+        avro_from_arrow(table.in_files(schema), table.name),
         commit.operation_type,
         replaced,
         {**extra_metadata, **checkpoint},

@@ -166,7 +166,7 @@ def make_write_context(
         instant=commit.instant,
         layout=table.timeline.layout,
         schema=schema,
-        avro_schema=base_file_avro_schema(schema, table.name),
+        avro_schema=base_file_avro_schema(table.in_files(schema), table.name),
         base_file_config=options.base_file_config,
         record_key_fields=table.properties.record_key_fields,
         complex_keys=options.complex_keys,

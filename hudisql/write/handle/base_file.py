@@ -22,6 +22,7 @@ from hudisql.format.schema import meta_columns
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.read.files.conform import with_dictionaries
 from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import without_columns
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import (
     META_ARRAY_SCHEMA,
@@ -41,7 +42,8 @@ class BaseFileConfig:
     """How base files are written.
 
     `codec` is gzip, zstd, snappy or none; `bloom_entries` None sizes a file's filter to its rows. With
-    `keeps_snappy` the next base file of a file group whose data is in snappy is in snappy, too.
+    `keeps_snappy` the next base file of a file group whose data is in snappy is in snappy, too. Files do not
+    have the `dropped_columns`.
     """
 
     codec: str = CODEC.default_value
@@ -49,6 +51,11 @@ class BaseFileConfig:
     bloom_entries: int | None = None
     bloom_fpp: float = BLOOM_FPP.default_value
     keeps_snappy: bool = False
+    dropped_columns: tuple[str, ...] = ()
+
+    def in_files(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of `schema` that files have."""
+        return without_columns(schema, self.dropped_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,7 @@ class BaseFileWriter:
         self._config = config
         self._expected_rows = expected_rows
         self._bytes_per_row = max(bytes_per_row, 0.01)
-        self._dictionary_columns = dictionary_columns(self._schema)
+        self._dictionary_columns = dictionary_columns(config.in_files(self._schema))
         self._create_marker = create_marker
         self._keeps_meta_columns = keeps_meta_columns
         self._buffered: list[tuple[pa.StringArray, pa.RecordBatch]] = []
@@ -209,7 +216,7 @@ class BaseFileWriter:
         return OpenBaseFile(
             self._storage,
             join(self._file_naming.directory, name),
-            self._schema,
+            self._config.in_files(self._schema),
             self._dictionary_columns,
             KeyFooter(self._bloom_entries(), self._config.bloom_fpp),
             self._config.codec,

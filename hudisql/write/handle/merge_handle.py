@@ -151,14 +151,15 @@ def merge_slice(
     if create_marker is not None:
         create_marker(task.file_name)
     schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
+    file_schema = task.base_file_config.in_files(schema)
     footer = _stored_footer(storage, task)
     stored_rows = 0 if footer is None else footer.num_rows
     entries = task.base_file_config.bloom_entries or max(1, stored_rows + prepared.new_rows.num_rows)
     file = OpenBaseFile(
         storage,
         path,
-        schema,
-        dictionary_columns(schema),
+        file_schema,
+        dictionary_columns(file_schema),
         KeyFooter(entries, task.base_file_config.bloom_fpp),
         _codec(storage, task, footer),
     )

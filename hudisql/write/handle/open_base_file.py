@@ -56,7 +56,9 @@ class OpenBaseFile:
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
-        """Write one row group. Raises StorageError."""
+        """Write one row group; columns that the schema lacks are left out. Raises StorageError."""
+        if table.num_columns > len(self._schema):
+            table = table.select(self._schema.names)
         with _storage_errors(self.path):
             if self._writer is None:
                 self._writer = self._open_writer(table.schema, _mostly_distinct(table), table.nbytes)

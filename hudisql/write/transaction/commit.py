@@ -392,8 +392,13 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
         reason = "its rows carry no meta columns (hoodie.populate.meta.fields=false)"
     elif properties.change_log_mode is not None and table.is_bootstrapped:
         reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"
-    elif properties.drop_partition_columns:
-        reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
+    elif properties.drop_partition_columns and (
+        table.is_bootstrapped or table.is_merge_on_read or properties.cdc_enabled
+    ):
+        reason = (
+            "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true), and "
+            "it is merge-on-read, bootstrapped or logs changes"
+        )
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
     elif payload_rule(properties.payload_class) is None:

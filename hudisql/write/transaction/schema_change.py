@@ -98,7 +98,7 @@ def _complete(
     ids = {} if internal_schema is None else {LATEST_SCHEMA_KEY: internal_schema.to_json()}
     metadata = CommitMetadata(
         partition_to_write_stats={},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, commit.table.name), **ids},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(commit.table.in_files(schema), commit.table.name), **ids},
         operation_type=commit.operation_type,
         partition_to_replace_file_ids=replaced,
     )
