@@ -437,6 +437,18 @@ def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
     assert log_merge_config_of(replace(table, properties=by_1x)).merge_mode.orders_deletes
 
 
+def test_payloads_that_fill_nulls_follow_the_version_of_hudi(trips: HudiTable) -> None:
+    payload = "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload"
+    table = _with_properties(trips, hoodie_compaction_payload_class=payload)
+    mode = log_merge_config_of(table).merge_mode
+    assert (mode.partial_update_mode, mode.fills_log_records) == ("IGNORE_DEFAULTS", False)
+    assert mode.ordering_fields
+    strategy = {"hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000"}
+    by_1x = replace(table.properties, values={**table.properties.values, **strategy})
+    mode = log_merge_config_of(replace(table, properties=by_1x)).merge_mode
+    assert (mode.ordering_fields, mode.fills_log_records, mode.fills_incoming) == ((), True, False)
+
+
 def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
     payload = "org.example.OwnPayload"
     with pytest.raises(UnsupportedTableError, match=payload):
@@ -515,6 +527,33 @@ def test_defaults_are_filled_from_the_row_that_is_beaten(tmp_path: Path, by_even
     assert _in_two_parts(file_slice, base, config) == found
     # By event time the base row of b is the newer one, and takes what it lacks from the late row.
     assert found == [("a", 7, "base"), ("b", 5 if by_event_time else 3, "late"), ("c", 7, "x")]
+
+
+def test_defaults_are_filled_from_the_base_row_alone(tmp_path: Path) -> None:
+    mode = replace(EVENT_TIME, keeps_newer_base_rows=False, orders_deletes=False)
+    mode = replace(mode, partial_update_mode="IGNORE_DEFAULTS", fills_log_records=False)
+    base = [("a", 5, "base"), ("b", 9, "base"), ("c", 5, "base")]
+    blocks = [
+        _data_block(_rows([("a", 7, "log"), ("b", 3, None), ("c", 8, "log")], _instant(1)), _instant(1)),
+        _data_block(_rows([("a", 8, None), ("c", 7, None)], _instant(2)), _instant(2)),
+    ]
+    file_slice, config = _slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)
+    found = _as_rows(_read(file_slice, config))
+    assert _in_two_parts(file_slice, base, config) == found
+    assert found == [("a", 8, "base"), ("b", 3, "base"), ("c", 8, "log")]
+
+
+def test_the_earlier_of_equal_rows_wins(tmp_path: Path) -> None:
+    mode = replace(EVENT_TIME, keeps_equal_rows=True, orders_deletes=False)
+    base = [("a", 5, "base"), ("b", 5, "base"), ("c", 5, "base")]
+    blocks = [
+        _data_block(_rows([("a", 5, "x"), ("b", 6, "x"), ("d", 1, "x")], _instant(1)), _instant(1)),
+        _data_block(_rows([("b", 6, "y"), ("c", 4, "y"), ("d", 2, "y")], _instant(2)), _instant(2)),
+    ]
+    file_slice, config = _slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)
+    found = _as_rows(_read(file_slice, config))
+    assert _in_two_parts(file_slice, base, config) == found
+    assert found == [("a", 5, "base"), ("b", 6, "x"), ("c", 5, "base"), ("d", 2, "y")]
 
 
 def test_unavailable_values_are_filled_from_the_row_that_is_beaten(tmp_path: Path) -> None:

@@ -46,6 +46,24 @@ def test_new_tables_name_a_merge_mode_and_no_payload(table: NewTable, mode: str)
     assert keys.PRECOMBINE_FIELD not in values
 
 
+def test_payload_classes_become_merge_properties() -> None:
+    package = "org.apache.hudi.common.model."
+    partial = TableProperties(
+        new_table_properties(replace(NEW, payload_class=f"{package}PartialUpdateAvroPayload"))
+    )
+    assert (partial.record_merge_mode, partial.partial_update_mode) == (
+        "EVENT_TIME_ORDERING",
+        "IGNORE_DEFAULTS",
+    )
+    with pytest.raises(UnsupportedTableError, match="version 6 has no such table"):
+        changes_to_version_6(partial)
+    dms = TableProperties(new_table_properties(replace(NEW, payload_class=f"{package}AWSDmsAvroPayload")))
+    assert (dms.record_merge_mode, dms.partial_update_mode) == ("COMMIT_TIME_ORDERING", None)
+    assert (dms.merge_property(keys.DELETE_FIELD), dms.merge_property(keys.DELETE_MARKER)) == ("Op", "D")
+    with pytest.raises(UnsupportedTableError, match=r"no merge mode for .*FirstValueAvroPayload"):
+        new_table_properties(replace(NEW, payload_class=f"{package}FirstValueAvroPayload"))
+
+
 def test_a_generator_that_makes_directory_names_is_refused() -> None:
     with pytest.raises(UnsupportedTableError, match="CustomKeyGenerator"):
         new_table_properties(replace(NEW, key_generator_class=f"{PACKAGE}.CustomKeyGenerator"))
