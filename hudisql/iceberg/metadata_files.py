@@ -148,13 +148,13 @@ def hint_path(table: HudiTable) -> str:
 
 
 def commit_metadata(
-    table: HudiTable, last: LastMetadata, document: Mapping[str, Any], written: Collection[str] = ()
+    table: HudiTable, last: LastMetadata, document: Mapping[str, Any], written: Collection[str] | None = ()
 ) -> int:
     """Create the metadata file that follows the last one, and point to it; its version.
 
     Then outdated metadata files go, and what a killed publication of this version has left: `written` are the
-    names of the files of slices of this one. Raises PathExistsError if another process was faster,
-    StorageError.
+    names of the files of slices of this one, None if no publication was killed. Raises PathExistsError if
+    another process was faster, StorageError.
     """
     version = last.version + 1
     log: list[Mapping[str, Any]] = []
@@ -172,7 +172,7 @@ def commit_metadata(
     kept = _KEPT_VERSIONS if last.document is not None else 1
     outdated = [name for name in last.names if _is_outdated(name, version, current, kept)]
     delete_unneeded(table, [join(metadata_directory(table), name) for name in outdated])
-    if table.is_merge_on_read:
+    if table.is_merge_on_read and written is not None:
         directory = data_directory(table) if kept == 1 else version_data_directory(table, version)
         left: list[str] = []
         with suppress(StorageError):

@@ -8,10 +8,9 @@ look for files of the table.
 from __future__ import annotations
 
 import hashlib
-import json
-import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,18 +32,14 @@ from hudisql.iceberg.iceberg_location import (
     metadata_directory,
     reader_uri,
 )
-from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, name_mapping, primitive_name
+from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, primitive_name
 from hudisql.iceberg.manifest_files import FORMAT_VERSION, WITH_ROW_IDS, PartitionField
 from hudisql.iceberg.manifest_tasks import NewManifest, write_in_tasks
 from hudisql.iceberg.merged_slices import WrittenFile, merge_slices, slice_name_of
 from hudisql.iceberg.metadata_files import (
-    CLEAN_PROPERTY,
-    IDS_PROPERTY,
     INSTANT,
     STATE,
-    STATE_PROPERTY,
     LastMetadata,
-    commit_metadata,
     latest_metadata,
     metadata_path,
     version_data_directory,
@@ -53,6 +48,7 @@ from hudisql.iceberg.metadata_files import (
 from hudisql.iceberg.publication_tasks import TaskRunner
 from hudisql.iceberg.published_files import (
     FileKind,
+    LogSlice,
     PublishedFile,
     TableFiles,
     read_checked_footers,
@@ -64,14 +60,11 @@ from hudisql.iceberg.published_state import (
     state_of,
     tell_apart_by_values,
 )
-from hudisql.iceberg.recent_files import keep_content
-from hudisql.iceberg.snapshot_history import delete_expired, history_of, kept_snapshots, latest_clean
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
     SnapshotNumbers,
     data_file_of,
     is_small,
-    write_manifests,
 )
 from hudisql.iceberg.snapshot_totals import (
     DATA_FILES,
@@ -83,10 +76,24 @@ from hudisql.iceberg.snapshot_totals import (
     totals_of,
     with_totals,
 )
+from hudisql.iceberg.snapshot_write import FIRST_PARTITION_FIELD, Snapshot, write_snapshot
+from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
 
-_FIRST_PARTITION_FIELD: Final = 1000
+
+@dataclass(frozen=True)
+class _Limit:
+    """The most that a publication looks at: changed partitions, source and base files in them, and bytes of
+    slices that it merges.
+    """
+
+    partitions: int
+    files: int
+    merged_bytes: int
+
+
+_SHORT: Final = _Limit(partitions=16, files=1_000, merged_bytes=64 << 20)
 
 
 @dataclass(frozen=True)
@@ -127,17 +134,37 @@ def publish(
     written to the Iceberg table, SourceChangedError, CorruptTableError, StorageError.
     """
     try:
-        return _publish_next(table, format_version, tasks, dry_run=dry_run)
+        published = _publish_next(table, format_version, tasks, dry_run=dry_run)
     except PathExistsError:
         # Without a lock another process may publish at the same time, by a newer or an older state.
         now = table.reopened().listed_once()
-        return _publish_next(now, format_version, tasks, dry_run=dry_run)
+        published = _publish_next(now, format_version, tasks, dry_run=dry_run)
+    assert published is not None  # there is no limit
+    return published
+
+
+def publish_small_change(table: HudiTable) -> Publication | None:
+    """`publish`, if that is short: None for a first publication, for changes of more than a few partitions,
+    files or log files, and if another process publishes at the same time.
+
+    So a commit's lock can be held meanwhile. Raises the errors of `publish`.
+    """
+    with suppress(PathExistsError):
+        return _publish_next(table, None, None, dry_run=False, limit=_SHORT)
+    return None
 
 
 def _publish_next(
-    table: HudiTable, wanted: int | None, tasks: TaskRunner | None, *, dry_run: bool
-) -> Publication:
-    """`publish` behind the last metadata. Raises PathExistsError if another process was faster."""
+    table: HudiTable,
+    wanted: int | None,
+    tasks: TaskRunner | None,
+    *,
+    dry_run: bool,
+    limit: _Limit | None = None,
+) -> Publication | None:
+    """`publish` behind the last metadata; None beyond the limit. Raises PathExistsError if another process
+    was faster.
+    """
     last, now = latest_metadata(table), state_of(table)
     is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
     format_version = _format_version(table, last, wanted)
@@ -149,15 +176,20 @@ def _publish_next(
     partitions = None if changed is None else [partition_of(table, path) for path in sorted(changed)]
     if partitions is None or not tell_apart_by_values(table, partitions):
         partitions = None
-        if not tell_apart_by_values(table, list_partitions(table)):
-            now = now.of_same_values()
-    snapshot = _plan_snapshot(table, last, now, partitions, format_version, tasks, dry_run=dry_run)
+    if limit is not None and (partitions is None or is_upgrade or len(partitions) > limit.partitions):
+        return None
+    if partitions is None and not tell_apart_by_values(table, list_partitions(table)):
+        now = now.of_same_values()
+    snapshot = _plan_snapshot(table, last, now, partitions, format_version, tasks, limit, dry_run=dry_run)
+    if snapshot is None:
+        return None
     if not snapshot.is_new and not is_upgrade:
         if not dry_run:
             write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
     if not dry_run:
-        _write(table, snapshot, last, now)
+        is_next = last.state is not None and len(set(now.completed) - set(last.state.completed)) == 1
+        write_snapshot(table, snapshot, last, now, follows_failure=limit is None or not is_next)
     return _publication(table, snapshot.numbers.version, snapshot.summary, is_new=True)
 
 
@@ -193,24 +225,6 @@ def _publication(table: HudiTable, version: int, summary: Mapping[str, str], *, 
     )
 
 
-@dataclass(frozen=True)
-class _Snapshot:
-    """What one publication writes: `earlier` are the manifests of the last one, `added` are new files as
-    manifests have them, `slice_files` the names of those that were written for slices. `ready` are the
-    manifests of the new files `ready_paths`, if tasks have written them.
-    """
-
-    numbers: SnapshotNumbers
-    layout: Layout
-    earlier: Sequence[EarlierManifest]
-    added: Sequence[Mapping[str, Any]]
-    summary: Mapping[str, str]
-    slice_files: Sequence[str]
-    ready: Sequence[NewManifest]
-    ready_paths: Sequence[str]
-    is_new: bool
-
-
 def _plan_snapshot(
     table: HudiTable,
     last: LastMetadata,
@@ -218,18 +232,25 @@ def _plan_snapshot(
     partitions: Sequence[TablePartition] | None,
     format_version: int,
     tasks: TaskRunner | None,
+    limit: _Limit | None,
     *,
     dry_run: bool,
-) -> _Snapshot:
-    """The snapshot, in which these partitions or all may have changed.
+) -> Snapshot | None:
+    """The snapshot, in which these partitions or all may have changed; None beyond the limit.
 
     The files of slices with log files and the manifests of tasks are written, but for a dry run.
     """
     files = table_files(table, partitions)
+    if limit is not None and len(files.files) > limit.files:
+        return None
     earlier = _earlier_manifests(table, last, files, partitions)
     kept = [entry["data_file"] for manifest in earlier for entry in manifest.kept]
     known = {data_file["file_path"] for data_file in kept}
     new = [file for file in files.files if reader_uri(table, file.path) not in known]
+    merged = {slice_name_of(path) for path in known}
+    log_slices = [log_slice for log_slice in files.log_slices if log_slice.name not in merged]
+    if limit is not None and sum(_length(log_slice) for log_slice in log_slices) > limit.merged_bytes:
+        return None
     numbers, digest = _numbers(table, last, now, format_version)
     gone = [entry["data_file"] for manifest in earlier for entry in manifest.removed]
     ready: list[NewManifest] = []
@@ -237,7 +258,7 @@ def _plan_snapshot(
     if tasks is not None and is_large and not _keep_row_ids(table, new, gone, numbers):
         ready = write_in_tasks(tasks, table, new, numbers, _layout(table, last, []), dry_run=dry_run)
     added = [] if ready else [*map(WrittenFile, new, read_checked_footers(table, new))]
-    added += _merged(table, files, known, numbers, tasks, dry_run=dry_run)
+    added += _merged(table, log_slices, files.log_merge_config, numbers, tasks, dry_run=dry_run)
     schemas = [
         each.footer.schema
         for each in added
@@ -248,7 +269,7 @@ def _plan_snapshot(
     counted = [*kept, *data_files] if partitions is None else data_files
     removed, before = ([], {}) if partitions is None else (gone, last.summary)
     totals = with_totals(totals_of(table, before, counted, removed), [each.totals for each in ready])
-    return _Snapshot(
+    return Snapshot(
         numbers,
         layout,
         earlier,
@@ -294,28 +315,32 @@ def _hash_of(text: str) -> str:
 
 def _merged(
     table: HudiTable,
-    files: TableFiles,
-    known: Collection[str],
+    log_slices: Sequence[LogSlice],
+    config: LogMergeConfig | None,
     numbers: SnapshotNumbers,
     tasks: TaskRunner | None,
     *,
     dry_run: bool,
 ) -> list[WrittenFile]:
-    """The files of the slices with log files that no file is `known` of."""
-    merged = {slice_name_of(path) for path in known}
-    log_slices = [log_slice for log_slice in files.log_slices if log_slice.name not in merged]
+    """The files of the slices with log files that are not published yet."""
     if not log_slices:
         return []
-    assert files.log_merge_config is not None  # there are log files
+    assert config is not None  # there are log files
     return merge_slices(
         tasks,
         table,
         log_slices,
-        files.log_merge_config,
+        config,
         version_data_directory(table, numbers.version),
         has_vectors=numbers.format_version == WITH_ROW_IDS,
         dry_run=dry_run,
     )
+
+
+def _length(log_slice: LogSlice) -> int:
+    """The bytes that its merge reads, at most."""
+    base = 0 if log_slice.file is None else log_slice.file.length
+    return base + sum(file.length for file in log_slice.file_slice.log_files)
 
 
 def _keep_row_ids(
@@ -397,35 +422,11 @@ def partition_fields(table: HudiTable, ids: Mapping[str, int]) -> list[Partition
         PartitionField(
             column.name,
             ids[column.name],
-            _FIRST_PARTITION_FIELD + place,
+            FIRST_PARTITION_FIELD + place,
             primitive_name(column.type) or "string",
         )
         for place, column in enumerate(table.partition_columns)
     ]
-
-
-def _write(table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: PublishedState) -> None:
-    """Manifests, then their list, then the metadata, whose creation is the commit."""
-    contents, following = write_manifests(
-        table,
-        snapshot.numbers,
-        snapshot.earlier,
-        snapshot.added,
-        snapshot.layout,
-        [manifest.record for manifest in snapshot.ready],
-        snapshot.ready_paths,
-    )
-    document = _metadata_document(table, snapshot, last, now, reader_uri(table, list(contents)[-1]))
-    first_row_id = snapshot.numbers.first_row_id
-    if first_row_id is not None:
-        rows = {"first-row-id": first_row_id, "added-rows": following - first_row_id}
-        document["snapshots"][-1] |= rows
-        document["next-row-id"] = following
-    commit_metadata(table, last, document, snapshot.slice_files)
-    for path, content in contents.items():
-        keep_content(path, content)
-    snapshots = [*last.snapshots, document["snapshots"][-1]]
-    delete_expired(table, snapshots, document["snapshots"])
 
 
 def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -435,58 +436,3 @@ def _schema_document(fields: list[dict[str, Any]], previous: Mapping[str, Any] |
         if schema["fields"] == fields:
             return dict(schema)
     return {"type": "struct", "schema-id": len(schemas), "fields": fields}
-
-
-def _metadata_document(
-    table: HudiTable, snapshot: _Snapshot, last: LastMetadata, now: PublishedState, list_path: str
-) -> dict[str, Any]:
-    """The metadata with this snapshot, and those before whose commits are on the active timeline."""
-    numbers, layout, previous = snapshot.numbers, snapshot.layout, last.document
-    ids, schema, sequence = layout.ids, layout.schema, numbers.sequence
-    time_ms = time.time_ns() // 1_000_000
-    if previous is not None:
-        time_ms = max(time_ms, previous["last-updated-ms"] + 1)
-    schemas = previous["schemas"] if previous else []
-    if schema not in schemas:
-        schemas = [*schemas, schema]
-    spec = {"spec-id": 0, "fields": [field.document() for field in layout.partition]}
-    entry = {
-        "snapshot-id": numbers.snapshot_id,
-        "sequence-number": sequence,
-        "timestamp-ms": time_ms,
-        "manifest-list": list_path,
-        "schema-id": schema["schema-id"],
-        "summary": {"operation": "overwrite", **snapshot.summary},
-    }
-    if numbers.parent_id is not None:
-        entry["parent-snapshot-id"] = numbers.parent_id
-    log = {"snapshot-id": numbers.snapshot_id, "timestamp-ms": time_ms}
-    removed = [entry["data_file"]["file_path"] for manifest in snapshot.earlier for entry in manifest.removed]
-    kept = kept_snapshots(table, last, removed, now.completed)
-    history = {"snapshots": [], "snapshot-log": []} if previous is None else history_of(previous, kept)
-    return {
-        "format-version": numbers.format_version,
-        "table-uuid": numbers.table_uuid,
-        "location": reader_uri(table, iceberg_location(table)),
-        "last-sequence-number": sequence,
-        "last-updated-ms": time_ms,
-        "last-column-id": max(ids.values()),
-        "current-schema-id": schema["schema-id"],
-        "schemas": schemas,
-        "default-spec-id": 0,
-        "partition-specs": [spec],
-        "last-partition-id": _FIRST_PARTITION_FIELD - 1 + len(layout.partition),
-        "default-sort-order-id": 0,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "properties": {
-            "gc.enabled": "false",
-            "schema.name-mapping.default": json.dumps(name_mapping(ids)),
-            IDS_PROPERTY: json.dumps(ids),
-            STATE_PROPERTY: now.to_text(),
-            CLEAN_PROPERTY: latest_clean(table),
-        },
-        "current-snapshot-id": numbers.snapshot_id,
-        "refs": {"main": {"snapshot-id": numbers.snapshot_id, "type": "branch"}},
-        "snapshots": [*history["snapshots"], entry],
-        "snapshot-log": [*history["snapshot-log"], log],
-    }

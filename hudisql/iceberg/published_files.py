@@ -25,6 +25,7 @@ from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.read.slice.slice_reader import check_external_files
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.committed_slices import UNCHANGED_SOURCES
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
@@ -106,7 +107,9 @@ def table_files(table: HudiTable, partitions: Sequence[TablePartition] | None = 
     slices = load_file_slices(table, partitions)
     for file_slice in slices:
         _check_slice(table, file_slice)
-    if changed := check_external_files(table.storage, slices):
+    unchanged = table.list_once(UNCHANGED_SOURCES, set[str])
+    unknown = [each for each in slices if each.external_file and each.external_file.path not in unchanged]
+    if changed := check_external_files(table.storage, unknown):
         raise SourceChangedError(
             f"the source file {changed[0]} was modified after the bootstrap, which Iceberg readers do not "
             "notice",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.iceberg_entry import check_iceberg_name, find_iceberg_entry, sync_iceberg_entry
 from hudisql.catalog.table_entries import main_name
 from hudisql.errors import HudisqlError
-from hudisql.iceberg.publication import Publication, publish
+from hudisql.iceberg.publication import Publication, publish, publish_small_change
 from hudisql.iceberg.publication_tasks import TaskRunner
 from hudisql.spark.task_runner import run_on_files
 from hudisql.write.transaction.lock import hold_lock
@@ -56,10 +56,35 @@ def publish_table(
         published = publish(table, dry_run=dry_run, format_version=format_version, tasks=tasks)
         if metastore is None or names is None or dry_run:
             return published, None
-        if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
-            return published, None
-        followed = sync_iceberg_entry(metastore, table, *names, published.metadata_path)
-    return published, followed.full_name
+        return published, _sync_entry(metastore, table, names, published, register=register)
+
+
+def publish_held_table(
+    metastore: MetastoreClient | None, table: HudiTable, entry: MetastoreTable | None
+) -> tuple[Publication, str | None] | None:
+    """`publish_table` for the holder of the table's lock, whose commit has just left the table so.
+
+    None if others would have to wait long for the lock (`publish_small_change`).
+    """
+    published = publish_small_change(table.with_listing())
+    if published is None or metastore is None or entry is None:
+        return None if published is None else (published, None)
+    names = entry.database, main_name(metastore, table, entry.database, entry.name)
+    return published, _sync_entry(metastore, table, names, published, register=False)
+
+
+def _sync_entry(
+    metastore: MetastoreClient,
+    table: HudiTable,
+    names: tuple[str, str],
+    published: Publication,
+    *,
+    register: bool,
+) -> str | None:
+    """Let the Iceberg entry of the table show the publication; its name, None if it has and gets none."""
+    if not register and find_iceberg_entry(metastore, table.storage, table.base_path, *names) is None:
+        return None
+    return sync_iceberg_entry(metastore, table, *names, published.metadata_path).full_name
 
 
 def spark_tasks(spark: Callable[[], Any], console: Console) -> TaskRunner:

@@ -157,7 +157,7 @@ class TableCall:
         A failure is a warning, also of a setting that is neither true nor false: the commit stands, and the
         next publication brings all up to date.
         """
-        from hudisql.options.iceberg_sync import failure_text, publish_table, spark_tasks
+        from hudisql.options.iceberg_sync import publish_table, spark_tasks
 
         try:
             if not self.config.get(ICEBERG_SYNC):
@@ -173,10 +173,30 @@ class TableCall:
                 tasks=None if started is None else spark_tasks(lambda: self.context.spark, console),
             )
         except Exception as error:
-            label = "" if self.entry is None else self.entry.full_name
-            self.context.console.warning(failure_text(label, self.table.base_path, error))
+            self._warn_of_failed(error)
             return False
         return followed is None
+
+    def publish_held(self) -> bool | None:
+        """`publish` by the holder of the table's lock, whose commit has just left the table so.
+
+        None if that would take long: then `publish` does it once the lock is released.
+        """
+        from hudisql.options.iceberg_sync import publish_held_table
+
+        try:
+            client = None if self.entry is None else self.context.metastore
+            published = publish_held_table(client, self.table, self.entry)
+        except Exception as error:
+            self._warn_of_failed(error)
+            return False
+        return None if published is None else published[1] is None
+
+    def _warn_of_failed(self, error: Exception) -> None:
+        from hudisql.options.iceberg_sync import failure_text
+
+        label = "" if self.entry is None else self.entry.full_name
+        self.context.console.warning(failure_text(label, self.table.base_path, error))
 
 
 def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> TableCall:

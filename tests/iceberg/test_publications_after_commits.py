@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.iceberg import publication, snapshot_manifests
+from hudisql.iceberg import snapshot_manifests, snapshot_write
 from hudisql.iceberg.recent_files import forget_contents
+from tests.fault_injection import run_with_fault
 from tests.iceberg.readers import (
     check_history,
     check_shown,
@@ -171,7 +173,7 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
             def fail(*_arguments: object, error: BaseException = error) -> None:
                 raise error
 
-            patched.setattr(publication, "_metadata_document", fail)
+            patched.setattr(snapshot_write, "_metadata_document", fail)
             if isinstance(error, KeyboardInterrupt):
                 with pytest.raises(KeyboardInterrupt):
                     session.sql("INSERT INTO oracle.fails VALUES (3, 'c')")
@@ -185,6 +187,42 @@ def test_a_failed_publication_is_a_warning_and_the_next_one_catches_up(
     check_shown(session, "oracle.fails", path)
     assert publish(session, "oracle.fails")["rows"] == 3
     session.sql("DROP TABLE oracle.fails")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_statement_killed_at_any_step_is_published_with_the_next(
+    session: Any, spark: Any, metastore_uri: str, table_type: str
+) -> None:
+    name = "oracle.killed"
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(
+        f"CREATE TABLE {name} USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{table_type}', "
+        "'hudisql.iceberg.sync' = 'true') AS SELECT id, 0 AS n FROM range(3)"
+    )
+    path = path_of(session, "killed")
+    states, is_killed, step = list[tuple[bool, bool]](), True, 0
+    while is_killed:
+        before, shown = hudisql_rows(session, name), duckdb_rows(shown_file(path))
+        ended = run_with_fault(
+            spark,
+            metastore_uri,
+            statement=f"UPDATE {name} SET n = n + 1 WHERE id = 1",
+            target=path,
+            process="driver",
+            step=step,
+        )
+        is_killed = ended.returncode != 0
+        assert not is_killed or ended.returncode == -signal.SIGKILL, ended.stderr
+        now = hudisql_rows(session, name)
+        assert duckdb_rows(shown_file(path)) in (before, now)
+        states.append((now != before, duckdb_rows(shown_file(path)) != shown))
+        session.sql(f"UPDATE {name} SET n = n + 1 WHERE id = 2")
+        check_shown(session, name, path)
+        step += 1
+    # Killed before the commit, between it and its publication, and after that.
+    assert list(dict.fromkeys(states)) == [(False, False), (True, False), (True, True)]
+    session.sql(f"DROP TABLE {name}")
 
 
 @pytest.mark.soak

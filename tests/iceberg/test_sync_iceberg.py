@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError, HudisqlError, SourceChangedError, UnsupportedTableError
-from hudisql.iceberg import metadata_files, publication, published_files, snapshot_manifests
+from hudisql.iceberg import metadata_files, published_files, snapshot_manifests, snapshot_write
 from hudisql.iceberg.manifest_files import read_records
 from hudisql.iceberg.recent_files import forget_contents
 from hudisql.read.files import parquet_rows
@@ -300,7 +300,7 @@ def test_a_publication_that_fails_before_its_commit_leaves_the_state_before(
     before = duckdb_rows(first["metadata_file"])
     session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
     with monkeypatch.context() as patched:
-        patched.setattr(publication, "_metadata_document", _fail)
+        patched.setattr(snapshot_write, "_metadata_document", _fail)
         with pytest.raises(KeyboardInterrupt):
             publish(session, name)
     assert duckdb_rows(first["metadata_file"]) == before

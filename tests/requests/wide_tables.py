@@ -64,13 +64,15 @@ def write_wide_source(source: Path, partitions: int) -> None:
 
 
 @contextmanager
-def wide_table(session: Session, name: str, directory: Path, partitions: int) -> Iterator[WideTable]:
+def wide_table(
+    session: Session, name: str, directory: Path, partitions: int, table_type: str = "COPY_ON_WRITE"
+) -> Iterator[WideTable]:
     """The bootstrapped table, dropped at the end."""
     source, path = directory / f"{name}_source", directory / name
     write_wide_source(source, partitions)
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => 'id',"
-        f" precombine => 'seq', target_path => '{path}')"
+        f" precombine => 'seq', table_type => '{table_type}', target_path => '{path}')"
     )
     try:
         yield WideTable(session, name, str(path), str(source), partitions)

@@ -45,6 +45,7 @@ from hudisql.read.slice.slice_reader import (
 )
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.files.committed_slices import UNCHANGED_SOURCES
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.history.past_state import check_past_state
 from hudisql.table.hudi_table import HudiTable
@@ -58,6 +59,7 @@ from hudisql.table.partitions.registered_partitions import (
 
 _DEFAULT_PARALLELISM = 8
 _MOST_ON_DRIVER = 64
+_MOST_KEPT_SOURCES = 1_000
 _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
@@ -238,7 +240,7 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     pruned = _without_skipped_partitions(possible, skipping)
     unpruned = tuple(each for each in pruning.slices_of(pruned) if not _is_pruned(each[0], request))
     slices = _without_skipped_slices(unpruned, skipping)
-    warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
+    _check_sources(table, [file_slice for file_slice, _ in slices])
     plan = ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
@@ -264,6 +266,14 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     plan = _with_reader(plan, request)
     plan = replace(plan, tasks=_split(plan.slices, plan, request))
     return _with_totals(plan, pruning) if request.count_all else plan
+
+
+def _check_sources(table: HudiTable, slices: Sequence[FileSlice]) -> None:
+    changed = check_external_files(table.storage, slices)
+    warn_of_changed_sources(changed)
+    if len(slices) <= _MOST_KEPT_SOURCES:
+        paths = {each.external_file.path for each in slices if each.external_file}
+        table.list_once(UNCHANGED_SOURCES, set[str]).update(paths.difference(changed))
 
 
 def _columns_read(request: ScanRequest) -> pa.Schema:

@@ -44,11 +44,11 @@ from hudisql.write.metadata_table.metadata_commit import write_clean
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import (
     check_writable,
-    complete_interrupted_undoings,
     request_instant,
     roll_back_failed_writes,
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.instant_rollback import complete_interrupted_undoings
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
 from hudisql.write.transaction.timeline_files import completed_instant, timeline_files

@@ -6,19 +6,21 @@ The only place where statements run table services. It also warns of a dropped m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.config.config_key import HudiConfig
+from hudisql.config.hudi_config import ICEBERG_SYNC
 from hudisql.errors import HudisqlError
 from hudisql.options.table_call import TableCall, open_session_table
 from hudisql.options.writer_settings import write_options
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import has_metadata_table
+from hudisql.write.transaction.following_step import followed_by
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -33,13 +35,15 @@ def after_commit(
     syncs: bool,
     dropped_metadata_table: bool,
     committed: HudiTable | None = None,
+    is_published: bool | None = None,
 ) -> None:
     """Warn if the metadata table is gone, publish, run services, and sync the entries if `syncs`.
 
     `table` may be the one from before the commit, `committed` is as it left it; without it the table is
     opened again. `settings` are those of its writes. It is published as an Iceberg table before the services,
-    since a clean may delete files that the last publication names. A failed service or publication is a
-    warning, and so is a table that can no longer be opened. Raises SyncFailedError (the commit stands).
+    since a clean may delete files that the last publication names; `is_published` is the outcome of
+    HeldPublication, if there was one. A failed service or publication is a warning, and so is a table that
+    can no longer be opened. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
@@ -48,7 +52,8 @@ def after_commit(
         committed = committed or replace(table, listing=None).reopened()
         _warn_of_dropped_indexes(context, entry, table, committed)
         call = TableCall(context, committed, entry, settings)
-        is_published = call.publish(is_just_committed=has_listing)
+        if is_published is None:
+            is_published = call.publish(is_just_committed=has_listing)
         serviced = _serviced(context, entry, committed, settings)
     except HudisqlError as error:
         context.console.warning(
@@ -63,6 +68,30 @@ def after_commit(
     if syncs:
         left = serviced or committed
         sync_registered(context.metastore, left, entry.database, entry.name, incremental=True)
+
+
+@dataclass
+class HeldPublication:
+    """Publishes what a statement commits while the commit's lock is held, if that is short.
+
+    `is_published` is the outcome of `TableCall.publish_held`, None if it was not called.
+    """
+
+    context: Context
+    entry: MetastoreTable
+    settings: HudiConfig
+    is_published: bool | None = None
+
+    def follow(self) -> AbstractContextManager[None]:
+        """Publish the commits of the block, if the settings say so."""
+        with suppress(HudisqlError):  # `TableCall.publish` warns of a wrong setting
+            if self.settings.get(ICEBERG_SYNC):
+                return followed_by(self._publish)
+        return nullcontext()
+
+    def _publish(self, committed: HudiTable) -> None:
+        call = TableCall(self.context, committed, self.entry, self.settings)
+        self.is_published = call.publish_held()
 
 
 def _serviced(

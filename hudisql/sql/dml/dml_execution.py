@@ -16,7 +16,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RepeatedKeysError
 from hudisql.result import LocalResult, Result
 from hudisql.spark.cached_rows import cache_rows
-from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
+from hudisql.sql.dml.after_commit import HeldPublication, after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.conflict_retries import retry_on_conflict
 from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, RowChanges, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
@@ -77,7 +77,9 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     if touched := touched_register_only(plan):
         raise register_only_error(plan.table, touched)
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
-        result = _commit(plan)
+        publication = HeldPublication(scope.context, scope.entry, scope.settings)
+        with publication.follow():
+            result = _commit(plan)
         if result.instant_time is not None:
             after_commit(
                 scope.context,
@@ -87,6 +89,7 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
                 syncs=syncs,
                 dropped_metadata_table=result.dropped_metadata_table,
                 committed=result.table,
+                is_published=publication.is_published,
             )
     return result
 

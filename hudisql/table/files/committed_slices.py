@@ -21,7 +21,10 @@ from hudisql.table.slicing.latest_slice import in_merge_order
 
 FILE_SLICES: Final = "file slices"
 TIMELINE_FILE_TIMES: Final = "timeline file times"
-"""The names in a table's `listing` of the slices by partition path, and of `timeline_file_times`."""
+UNCHANGED_SOURCES: Final = "unchanged sources"
+"""The names in a table's `listing` of the slices by partition path, of `timeline_file_times`, and of the
+paths of source files that the statement has found unchanged.
+"""
 
 
 def listing_after_commit(
@@ -38,6 +41,7 @@ def listing_after_commit(
         return listing
     if before.properties != after.properties:
         return listing
+    listing[UNCHANGED_SOURCES] = before.listing.get(UNCHANGED_SOURCES, set())
     known = before.listing.get(FILE_SLICES, {})
     slices = {}
     for path in partitions.changed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -59,6 +59,7 @@ from hudisql.write.transaction.conflicts import (
     touched_file_groups,
 )
 from hudisql.write.transaction.dead_writers import delete_stale_files
+from hudisql.write.transaction.following_step import following_step
 from hudisql.write.transaction.heartbeat import (
     Heartbeat,
     delete_heartbeat,
@@ -72,7 +73,6 @@ from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import (
     check_not_restored,
-    commits_being_undone,
     pending_rollbacks,
     rollbacks_of_failed_writes,
 )
@@ -86,7 +86,11 @@ from hudisql.write.transaction.schema_versions import (
 )
 from hudisql.write.transaction.timeline_files import completed_path, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
-from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
+from hudisql.write.transaction.uncommitted_files import (
+    delete_late_files,
+    delete_unnamed_files,
+    named_files,
+)
 
 _ATTEMPTS: Final = 100
 _MOST_SECONDS_APART: Final = 0.02
@@ -213,7 +217,8 @@ def publish_commit(
 ) -> HudiTable | None:
     """Complete the instant under the lock; `check` gets the table as it is now and raises to prevent it.
 
-    `check` is called again after the completion if other writers have changed the timeline. Returns the table
+    `check` is called again after the completion if other writers have changed the timeline. The step of
+    `followed_by` gets the table that is returned, before the lock is released. Returns the table
     as the completion left it, with a `listing` of what the commit has changed; None if that is unknown.
     Raises WriteConflictError, TableLockedError, StorageError.
     """
@@ -223,7 +228,9 @@ def publish_commit(
     content = files.commit_content(metadata)
     named = named_files(table.base_path, metadata)
     prepared = prepare_commit(table, metadata, commit.instant_time)
-    with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
+    step = following_step()
+    with ExitStack() as locked:
+        held = locked.enter_context(hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy))
         check(now := _reopen(commit))
         check_same_ids(table, now, commit.instant_time)
         if commit.has_task_attempts:
@@ -236,22 +243,31 @@ def publish_commit(
         awaits_clocks = commit.concurrency.names_lock
         completed = files.complete(table, commit.instant, content, awaits_clocks=awaits_clocks)
         table.keep_schema_text(completed, metadata.extra_metadata)
-        left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=held.lock is not None)
+        is_locked = held.lock is not None
+        left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=is_locked)
+        # Dropping the metadata table, or an index, changes the properties.
+        left = left if is_kept else None
+        if left is not None:
+            left = replace(left, listing=listing_after_commit(table, left, completed, metadata))
+        if step is None:
+            locked.close()
+        _end_completed(commit, named)
+        if step is not None and left is not None:
+            step(left)
+    return left
+
+
+def _end_completed(commit: OpenCommit, named: Collection[str]) -> None:
+    """Record the completed commit and delete its markers; those that cannot be deleted are harmless."""
+    table, instant_time = commit.table, commit.instant_time
     latest = table.timeline.latest_commit
-    record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
-    # The commit is complete: markers that cannot be deleted are harmless.
+    record_commit(table.base_path, None if latest is None else latest.timestamp, instant_time)
     with suppress(StorageError, CorruptTableError):
-        # A task attempt may have started a file since the last check. If its writer dies before its own
-        # check, the next commit finds the file by its marker.
-        if not commit.has_task_attempts or delete_unnamed_files(
-            storage, table.base_path, commit.instant_time, named, table.timeline.layout
-        ):
-            delete_markers(storage, table.base_path, commit.instant_time)
+        if commit.has_task_attempts:
+            delete_late_files(table.storage, table.base_path, instant_time, named, table.timeline.layout)
+        else:
+            delete_markers(table.storage, table.base_path, instant_time)
     _stop_heartbeat(commit.heartbeat)
-    # Dropping the metadata table, or an index, changes the properties.
-    if left is None or not is_kept:
-        return None
-    return replace(left, listing=listing_after_commit(table, left, completed, metadata))
 
 
 def _reopen(commit: OpenCommit) -> HudiTable:
@@ -334,21 +350,6 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
         roll_back_instant(table, instant)
         delete_heartbeat(table.storage, table.base_path, instant_time)
     return bool(failed)
-
-
-def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) -> bool:
-    """Complete the interrupted rollbacks of completed commits, newest first; True if there were some.
-
-    Failed writes are skipped. Raises UnsupportedTableError, CorruptTableError, StorageError.
-    """
-    undone = commits_being_undone(table)
-    if not undone:
-        return False
-    _, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
-    chosen = {each.timestamp: each for each in interrupted if each.timestamp in undone}
-    for _, instant in sorted(chosen.items(), reverse=True):
-        roll_back_instant(table, instant)
-    return bool(chosen)
 
 
 def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:

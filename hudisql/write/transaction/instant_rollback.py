@@ -33,8 +33,14 @@ from hudisql.table.properties.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
+from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.markers import delete_markers, marked_files
-from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
+from hudisql.write.transaction.pending_rollbacks import (
+    PendingRollback,
+    commits_being_undone,
+    pending_rollbacks,
+    rollbacks_of_failed_writes,
+)
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
 from hudisql.write.transaction.timeline_files import completed_path, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
@@ -199,3 +205,18 @@ def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -
     is_deleted = log_naming(table.timeline.layout).is_new_file
     logs = {path for path in late if is_log_file(path) and not is_deleted}
     return InstantFiles(files.deleted | (late - logs), files.truncated | logs, files.shared)
+
+
+def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) -> bool:
+    """Complete the interrupted rollbacks of completed commits, newest first; True if there were some.
+
+    Failed writes are skipped. Raises UnsupportedTableError, CorruptTableError, StorageError.
+    """
+    undone = commits_being_undone(table)
+    if not undone:
+        return False
+    _, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
+    chosen = {each.timestamp: each for each in interrupted if each.timestamp in undone}
+    for _, instant in sorted(chosen.items(), reverse=True):
+        roll_back_instant(table, instant)
+    return bool(chosen)

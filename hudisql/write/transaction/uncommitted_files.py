@@ -16,7 +16,7 @@ from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import Storage, join
 from hudisql.write.handle.log_naming import log_naming
-from hudisql.write.transaction.markers import delete_some_markers, marked_files
+from hudisql.write.transaction.markers import delete_markers, delete_some_markers, marked_files
 
 
 def delete_uncommitted_files(storage: Storage, paths: Collection[str], layout: TimelineLayout) -> None:
@@ -45,6 +45,18 @@ def delete_unnamed_files(
     )
     delete_some_markers(storage, base_path, instant_time, [marked[path] for path in found])
     return len(found) == len(unnamed)
+
+
+def delete_late_files(
+    storage: Storage, base_path: str, instant_time: str, named: Collection[str], layout: TimelineLayout
+) -> None:
+    """`delete_unnamed_files` once more after the completion, then all markers if no file can come later.
+
+    A task attempt may have started a file since the last check. If its writer dies before its own check, the
+    next commit finds the file by its marker.
+    """
+    if delete_unnamed_files(storage, base_path, instant_time, named, layout):
+        delete_markers(storage, base_path, instant_time)
 
 
 def named_files(base_path: str, metadata: CommitMetadata) -> set[str]:
