@@ -109,7 +109,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     ),
     "iceberg": (
         *("iceberg_location", "iceberg_schema", "data_file", "stored_entries", "manifest_files"),
-        *("deletion_vectors", "recent_files", "earlier_manifests", "publication_tasks"),
+        *("deletion_vectors", "recent_files", "parallel_reads", "earlier_manifests", "publication_tasks"),
         *("published_state", "published_files", "merged_slices", "snapshot_manifests", "snapshot_totals"),
         *("metadata_files", "manifest_tasks", "snapshot_history", "snapshot_write", "publication"),
         *("publication_problem", "row_sums", "snapshot_contents"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from hudisql.iceberg.data_file import footer_of, misread
 from hudisql.iceberg.iceberg_location import data_directory, reader_uri
 from hudisql.iceberg.manifest_files import DATA
 from hudisql.iceberg.merged_slices import slice_name_of
+from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.iceberg.publication_problem import (
     DELETES_WRONG,
     FILE_CHANGED,
@@ -40,7 +40,6 @@ from hudisql.storage import FileInfo
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 
-_READERS_AT_ONCE: Final = 16
 _MAPS: Final = {
     "column_sizes": "sizes of columns",
     "value_counts": "counts of values",
@@ -152,8 +151,7 @@ def check_files(
         problems += _slice_problems(table, each, infos)
     stored = [list(_stored_problems(table, each, file, infos)) for each, file in of_slices]
     to_open = [pair for pair, found in zip(of_slices, stored, strict=True) if not found]
-    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        opened = list(pool.map(lambda pair: _footer_problem(table, layout, *pair), to_open))
+    opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open)
     problems += [problem for found in stored for problem in found]
     problems += [problem for problem in opened if problem is not None]
     unreadable = {id(each) for (each, _), found in zip(of_slices, stored, strict=True) if found} | {
@@ -222,8 +220,7 @@ def _slice_problems(
 def _not_published(table: HudiTable, slices: Sequence[PublishedSlice]) -> Iterator[PublicationProblem]:
     """Base and source files with rows that are in no manifest."""
     stored = [each for each in slices if each.file_slice.external_file or each.file_slice.base_file]
-    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        rows = list(pool.map(lambda each: _row_count(table, each.path), stored))
+    rows = read_in_parallel(lambda each: _row_count(table, each.path), stored)
     for each, count in zip(stored, rows, strict=True):
         if count != 0:
             detail = "it has rows" if count else "it cannot be read"

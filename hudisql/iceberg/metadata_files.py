@@ -21,6 +21,7 @@ from hudisql.iceberg.iceberg_location import (
     metadata_directory,
     reader_uri,
 )
+from hudisql.iceberg.manifest_files import FORMAT_VERSION
 from hudisql.iceberg.published_state import PublishedState, state_from
 from hudisql.iceberg.recent_files import keep_content, recent_content
 from hudisql.storage import join
@@ -44,12 +45,14 @@ _SNAPSHOT_FILE: Final = re.compile(r"(?:snap-)?(\d+)-v(\d+)(?:-m\d+)?\.avro")
 class LastMetadata:
     """The newest metadata and its version, 0 and None if there is none; `names` are all metadata files.
 
-    Metadata of the place from which the table was moved or copied counts as none: it names files there.
+    Metadata of the place from which the table was moved or copied counts as none, since it names files there,
+    but for its `format_version`.
     """
 
     version: int = 0
     document: Mapping[str, Any] | None = None
     names: Sequence[str] = ()
+    format_version: int = FORMAT_VERSION
 
     @property
     def ids(self) -> Mapping[str, int]:
@@ -107,7 +110,7 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
         metadata = _recent_metadata(path, names) or json.loads(table.storage.read(path))
         current, snapshots = metadata["current-snapshot-id"], metadata["snapshots"]
         marks = [snapshot["snapshot-id"] for snapshot in snapshots if STATE in snapshot["summary"]]
-        location = metadata["location"]
+        location, format_version = metadata["location"], int(metadata["format-version"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(
             f"{path} is not the metadata of an Iceberg table: {error!r}",
@@ -116,7 +119,7 @@ def latest_metadata(table: HudiTable) -> LastMetadata:
     if len(marks) < len(snapshots) or not marks or marks[-1] != current:
         raise _written_by_others(table, path)
     is_here = location == reader_uri(table, iceberg_location(table))
-    return LastMetadata(max(versions), metadata if is_here else None, names)
+    return LastMetadata(max(versions), metadata if is_here else None, names, format_version)
 
 
 def _recent_metadata(path: str, names: Collection[str]) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ from hudisql.iceberg.iceberg_location import (
     reader_uri,
 )
 from hudisql.iceberg.iceberg_schema import assign_ids, iceberg_fields, primitive_name
-from hudisql.iceberg.manifest_files import FORMAT_VERSION, WITH_ROW_IDS, PartitionField
+from hudisql.iceberg.manifest_files import WITH_ROW_IDS, PartitionField
 from hudisql.iceberg.manifest_tasks import NewManifest, write_in_tasks
 from hudisql.iceberg.merged_slices import WrittenFile, merge_slices, slice_name_of
 from hudisql.iceberg.metadata_files import (
@@ -169,7 +169,7 @@ def _publish_next(
     is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
     format_version = _format_version(table, last, wanted)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
-    is_upgrade = last.document is not None and format_version != last.document["format-version"]
+    is_upgrade = last.document is not None and format_version != last.format_version
     if changed is not None and is_same and not is_upgrade:
         write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
@@ -195,9 +195,9 @@ def _publish_next(
 
 def _format_version(table: HudiTable, last: LastMetadata, wanted: int | None) -> int:
     """The format version of the next publication. Raises UnsupportedTableError if it is before the last's."""
+    version = last.format_version
     if last.document is None:
-        return FORMAT_VERSION if wanted is None else wanted
-    version = int(last.document["format-version"])
+        return version if wanted is None else wanted
     if wanted is not None and wanted < version:
         raise UnsupportedTableError(
             f"the Iceberg table of {table.base_path} has format version {version}, which cannot become "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NoReturn
@@ -20,6 +19,7 @@ from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTab
 from hudisql.format.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK
 from hudisql.iceberg.data_file import Footer, footer_of, has_only, misread
 from hudisql.iceberg.iceberg_schema import assign_ids, children, iceberg_fields, primitive_name
+from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.read.slice.slice_reader import check_external_files
@@ -32,7 +32,6 @@ from hudisql.table.partitions.listed_partitions import TablePartition, list_part
 from hudisql.table.partitions.registered_partitions import registered_partitions
 
 PARTITION_TYPES: Final = frozenset({"string", "int", "long", "date", "boolean"})
-_READERS_AT_ONCE: Final = 16
 _LOG_WRITERS: Final = frozenset({DELTA_COMMIT, ROLLBACK, RESTORE})
 _CLUSTER: Final = "rewrite its rows, for instance by CALL run_clustering"
 _REWRITE: Final = "CALL rewrite_bootstrap_files rewrites just the partitions of such files"
@@ -198,8 +197,7 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
 
 def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Footer]:
     """The footers of the files, read in parallel. Raises CorruptTableError, StorageError."""
-    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _footer(storage, file), files))
+    return read_in_parallel(lambda file: _footer(storage, file), files)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, StorageError
 from hudisql.iceberg.earlier_manifests import (
@@ -23,6 +22,7 @@ from hudisql.iceberg.iceberg_location import metadata_directory, reader_uri
 from hudisql.iceberg.iceberg_schema import iceberg_fields, name_mapping
 from hudisql.iceberg.manifest_files import ADDED, DATA, DELETED, EXISTING, PartitionField
 from hudisql.iceberg.metadata_files import LastMetadata, hint_path, metadata_path
+from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.iceberg.publication_problem import (
     MANIFEST_MISSING,
     MANIFEST_WRONG,
@@ -33,8 +33,6 @@ from hudisql.iceberg.snapshot_manifests import Layout, manifest_counts, partitio
 from hudisql.iceberg.snapshot_totals import totals_of
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-
-_READERS_AT_ONCE: Final = 16
 
 _Entries = Sequence[Mapping[str, Any]]
 
@@ -59,8 +57,7 @@ def read_snapshot(table: HudiTable, last: LastMetadata, fields: Sequence[Partiti
         records = read_manifest_records(table.storage, join(directory, manifest_list_name(current)))
     except CorruptTableError as error:
         return SnapshotContents((), (_unreadable(table, manifest_list_name(current), error),), False)
-    with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
-        read = list(pool.map(lambda record: _entries_of(table, record), records))
+    read = read_in_parallel(lambda record: _entries_of(table, record), records)
     lengths = {info.name: info.length for info in table.storage.list_directory(directory)}
     problems: list[PublicationProblem] = []
     files: list[Mapping[str, Any]] = []

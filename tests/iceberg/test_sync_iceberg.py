@@ -22,6 +22,7 @@ from tests.iceberg.readers import (
     hudisql_rows,
     metadata_of,
     publish,
+    shown_file,
 )
 from tests.oracle.shapes import Shape, bootstrap_shape, call_bootstrap
 from tests.sources import orders
@@ -131,13 +132,24 @@ def test_a_publication_reads_the_footers_of_new_files_and_keeps_manifests(
 
 def test_the_files_of_a_killed_publication_go_with_the_next(session: Any, tmp_path: Path) -> None:
     name = _bootstrap(session, tmp_path, orders())
-    check_readers(session, name)
     directory = tmp_path / "t/.hoodie/iceberg/metadata"
-    for stray in ("snap-77-v2.avro", "77-v2-m0.avro"):
-        (directory / stray).write_bytes(b"")
-    session.sql(f"UPDATE {name} SET amount = 0 WHERE seq < 3")
-    check_readers(session, name)
-    assert not list(directory.glob("*77-v2*"))
+    directory.mkdir(parents=True)
+    for version in (1, 2):
+        for stray in (f"snap-77-v{version}.avro", f"77-v{version}-m0.avro"):
+            (directory / stray).write_bytes(b"")
+        session.sql(f"UPDATE {name} SET amount = {version} WHERE seq < 3")
+        check_readers(session, name)
+        assert not list(directory.glob("*77-v*"))
+
+
+def test_a_copied_table_keeps_its_format_version(session: Any, tmp_path: Path) -> None:
+    name = _bootstrap(session, tmp_path, orders())
+    publish(session, name, ", format_version => 3")
+    shutil.copytree(tmp_path / "t", tmp_path / "copy")
+    session.sql(f"CALL sync_iceberg(path => '{tmp_path}/copy')")
+    copied = metadata_of(str(tmp_path / "copy"))
+    assert (copied["format-version"], len(copied["snapshots"])) == (3, 1)
+    assert duckdb_rows(shown_file(str(tmp_path / "copy"))) == hudisql_rows(session, name)
 
 
 def _bootstrap(session: Any, directory: Path, rows: pa.Table, **more: str) -> str:
