@@ -6,7 +6,7 @@ The only place where statements run table services. It also warns of a dropped m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from hudisql.options.writer_settings import write_options
 from hudisql.services.schedule.automatic import AutomaticServices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.table_configuration import has_metadata_table
-from hudisql.write.transaction.following_step import followed_by
+from hudisql.write.execution.writer_config import WriteOptions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -82,12 +82,13 @@ class HeldPublication:
     settings: HudiConfig
     is_published: bool | None = None
 
-    def follow(self) -> AbstractContextManager[None]:
-        """Publish the commits of the block, if the settings say so."""
+    def follow(self, options: WriteOptions) -> WriteOptions:
+        """The options, with which commits are published if the settings say so."""
         with suppress(HudisqlError):  # `TableCall.publish` warns of a wrong setting
             if self.settings.get(ICEBERG_SYNC):
-                return followed_by(self._publish)
-        return nullcontext()
+                concurrency = replace(options.concurrency, after_completion=self._publish)
+                return replace(options, concurrency=concurrency)
+        return options
 
     def _publish(self, committed: HudiTable) -> None:
         call = TableCall(self.context, committed, self.entry, self.settings)

@@ -78,8 +78,7 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
         raise register_only_error(plan.table, touched)
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
         publication = HeldPublication(scope.context, scope.entry, scope.settings)
-        with publication.follow():
-            result = _commit(plan)
+        result = _commit(replace(plan, options=publication.follow(plan.options)))
         if result.instant_time is not None:
             after_commit(
                 scope.context,

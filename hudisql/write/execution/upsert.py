@@ -7,7 +7,7 @@ rows with one key the one with the highest ordering value is kept (`HoodieRecord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -243,7 +243,8 @@ def _tag_on_driver(
 def _keyed_rows(table: HudiTable, few: pa.Table, options: WriteOptions) -> pa.Table:
     """Few rows with keys and paths."""
     paths = PartitionPaths(table, options.key_generator)
-    batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
+    fields, complex_keys = table.properties.record_key_fields, options.complex_keys
+    batches = [_keyed_batch(batch, fields, paths, complex_keys=complex_keys) for batch in few.to_batches()]
     schema = pa.schema([*_KEY_FIELDS, *table.schema])
     return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
@@ -285,11 +286,12 @@ def with_record_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -
     from pyspark.sql.types import StructType
 
     paths = PartitionPaths(table, options.key_generator)
+    fields, complex_keys = table.properties.record_key_fields, options.complex_keys
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             try:
-                yield _keyed_batch(batch, table, options, paths)
+                yield _keyed_batch(batch, fields, paths, complex_keys=complex_keys)
             except WriteRefusedError as error:
                 raise encode_error(error) from None
 
@@ -304,11 +306,10 @@ def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:
 
 
 def _keyed_batch(
-    batch: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
+    batch: pa.RecordBatch, fields: Sequence[str], paths: PartitionPaths, *, complex_keys: bool
 ) -> pa.RecordBatch:
     """The rows with keys and paths, rendered as the tasks that write them do."""
-    fields = table.properties.record_key_fields
-    rendered = render_record_keys(batch, fields, complex_keys=options.complex_keys)
+    rendered = render_record_keys(batch, fields, complex_keys=complex_keys)
     if rendered.null_keys.count:
         raise WriteRefusedError(
             f"{rendered.null_keys.count} row(s) have no record key: {', '.join(fields)} is null or empty",

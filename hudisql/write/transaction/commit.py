@@ -59,7 +59,6 @@ from hudisql.write.transaction.conflicts import (
     touched_file_groups,
 )
 from hudisql.write.transaction.dead_writers import delete_stale_files
-from hudisql.write.transaction.following_step import following_step
 from hudisql.write.transaction.heartbeat import (
     Heartbeat,
     delete_heartbeat,
@@ -217,10 +216,10 @@ def publish_commit(
 ) -> HudiTable | None:
     """Complete the instant under the lock; `check` gets the table as it is now and raises to prevent it.
 
-    `check` is called again after the completion if other writers have changed the timeline. The step of
-    `followed_by` gets the table that is returned, before the lock is released. Returns the table
+    `check` is called again after the completion if other writers have changed the timeline. Returns the table
     as the completion left it, with a `listing` of what the commit has changed; None if that is unknown.
-    Raises WriteConflictError, TableLockedError, StorageError.
+    `Concurrency.after_completion` gets it before the lock is released. Raises WriteConflictError,
+    TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     files = timeline_files(table.timeline.layout)
@@ -228,7 +227,7 @@ def publish_commit(
     content = files.commit_content(metadata)
     named = named_files(table.base_path, metadata)
     prepared = prepare_commit(table, metadata, commit.instant_time)
-    step = following_step()
+    after_completion = commit.concurrency.after_completion
     with ExitStack() as locked:
         held = locked.enter_context(hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy))
         check(now := _reopen(commit))
@@ -245,15 +244,16 @@ def publish_commit(
         table.keep_schema_text(completed, metadata.extra_metadata)
         is_locked = held.lock is not None
         left = withdraw_if_in_conflict(now, commit.instant, completed, check, is_locked=is_locked)
-        # Dropping the metadata table, or an index, changes the properties.
-        left = left if is_kept else None
+        if not is_kept:
+            # Dropping the metadata table, or an index, changes the properties.
+            left = None
         if left is not None:
             left = replace(left, listing=listing_after_commit(table, left, completed, metadata))
-        if step is None:
+        if after_completion is None:
             locked.close()
         _end_completed(commit, named)
-        if step is not None and left is not None:
-            step(left)
+        if after_completion is not None and left is not None:
+            after_completion(left)
     return left
 
 

@@ -34,6 +34,7 @@ from hudisql.config.hudi_config import (
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.format.timeline.timeline_layout import metadata_directory
 from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.lock import (
     FileSystemLock,
     InProcessLock,
@@ -79,6 +80,8 @@ class Concurrency:
 
     With `optimistic` concurrent commits to other file groups are allowed. `conflict_retries` is how often a
     statement is retried after a conflict. `has_heartbeats` is false for writes by several processes.
+    `after_completion` gets the table as a commit has left it, with a `listing` of what has changed, while the
+    commit's lock is still held. It must be short, since other writers wait, and raise no HudisqlError.
     """
 
     optimistic: bool = False
@@ -89,6 +92,7 @@ class Concurrency:
     tolerable_misses: int = HEARTBEAT_MISSES.default_value
     conflict_retries: int = CONFLICT_RETRIES.default_value
     has_heartbeats: bool = True
+    after_completion: Callable[[HudiTable], None] | None = None
 
     @property
     def names_lock(self) -> bool:
