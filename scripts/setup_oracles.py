@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ HUDI_RS_PACKAGES = (f"hudi=={HUDI_RS_VERSION}", "pyarrow>=18")
 DBT_SPARK_VERSION = "1.10.3"
 DBT_PACKAGES = ("dbt-core==1.10.23", f"dbt-spark[PyHive]=={DBT_SPARK_VERSION}")
 ICEBERG_VERSION = "1.9.2"
+TRINO_VERSION = "476"
+TRINO_JAVA = 24
 HIVE_VERSION = "2.3.10"
 # Hive's reader of bootstrapped slices needs an unshaded kryo, which neither Hive nor the bundle brings.
 HIVE_AUXILIARY_JARS = (
@@ -97,6 +101,15 @@ class HiveInstallation:
 
     libraries: Path
     auxiliary: Path
+
+
+@dataclass(frozen=True)
+class TrinoInstallation:
+    """The directories of a Trino server's jars and of its plugins, and the Java that runs it."""
+
+    libraries: Path
+    plugins: Path
+    java: Path
 
 
 @dataclass(frozen=True)
@@ -178,6 +191,51 @@ def install_iceberg() -> Path:
             artifact = f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{ICEBERG_VERSION}"
             _copy_artifacts([artifact], directory)
     return jar
+
+
+def install_trino() -> TrinoInstallation:
+    """Return a Trino server with its Iceberg connector; fetch it with Maven if absent (540 MB).
+
+    Raises SetupError without a Java that is new enough for it.
+    """
+    directory = cache_directory() / f"trino-{TRINO_VERSION}"
+    complete = directory / "complete"
+    java = _newer_java(TRINO_JAVA)
+    with _installing(directory.name):
+        if not complete.exists():
+            with tempfile.TemporaryDirectory() as fetched:
+                for artifact in ("trino-server-core:{}:tar.gz", "trino-iceberg:{}:zip"):
+                    name = f"-Dartifact=io.trino:{artifact.format(TRINO_VERSION)}"
+                    _run([_maven(), "-q", "-B", "dependency:copy", name, f"-DoutputDirectory={fetched}"])
+                _extract_trino(Path(fetched), directory)
+            complete.touch()
+    return TrinoInstallation(directory / "lib", directory / "plugin", java)
+
+
+def _extract_trino(fetched: Path, directory: Path) -> None:
+    """The server's jars, and the connector as the only plugin."""
+    server, connector = f"trino-server-core-{TRINO_VERSION}", f"trino-iceberg-{TRINO_VERSION}"
+    with tarfile.open(fetched / f"{server}.tar.gz") as archive:
+        for member in archive:
+            name = member.name.partition("/")[2]
+            if name.startswith("lib/"):
+                archive.extract(member.replace(name=name), directory, filter="tar")
+    with zipfile.ZipFile(fetched / f"{connector}.zip") as plugin:
+        plugin.extractall(directory / "plugin")
+    (directory / "plugin" / connector).replace(directory / "plugin" / "iceberg")
+
+
+def _newer_java(least: int) -> Path:
+    """The `java` of the newest Java below `/usr/lib/jvm`, if it is of this version or newer."""
+    found = []
+    for release in Path("/usr/lib/jvm").glob("*/release"):
+        version = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)
+        if version is not None:
+            found.append((int(version[1]), release.parent / "bin" / "java"))
+    version_found, java = max(found, default=(0, Path()))
+    if version_found < least:
+        raise SetupError(f"no Java {least} or newer is below /usr/lib/jvm, as Trino {TRINO_VERSION} needs")
+    return java
 
 
 def install_hive() -> HiveInstallation:
