@@ -21,6 +21,8 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.files.conform import conform_batch
+from hudisql.read.merge.merge_mode import merge_mode_of
+from hudisql.read.merge.partial_update import fills_rows
 from hudisql.spark.python_worker import complete_input
 from hudisql.storage import Storage
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
@@ -154,9 +156,13 @@ class HudiUpsertWriter(CommittingWriter):
         return SentRows(sent)
 
     def _newest(self, rows: pa.Table) -> pa.Table:
-        """The newest row of each key. Raises WriteRefusedError for several if no column orders them."""
+        """The newest row of each key; all rows if they take values from each other, also of other tasks.
+
+        Raises WriteRefusedError for several rows of a key if no column orders them.
+        """
         table, prepared = self._commit.table, self._prepared
-        newest = precombine_rows(rows, table.ordering_fields)
+        mode = merge_mode_of(table)
+        newest = precombine_rows(rows, table.ordering_fields, mode)
         if len(newest) < len(rows) and not table.ordering_fields and prepared.operation != "delete":
             raise WriteRefusedError(
                 f"{len(rows) - len(newest)} of the rows for {table.base_path} have the record key of another "
@@ -164,7 +170,7 @@ class HudiUpsertWriter(CommittingWriter):
                 hint="drop them first (df.dropDuplicates), or make the table with "
                 "hoodie.datasource.write.precombine.field",
             )
-        return newest
+        return rows if fills_rows(mode) else newest
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         table, prepared = self._commit.table, self._prepared
