@@ -56,7 +56,7 @@ def read_earlier_manifests(
     records = read_manifest_records(storage, join(directory, list_name))
     chosen = [record for record in records if is_chosen(record)]
     names = [join(directory, manifest_name(record)) for record in chosen]
-    contents = read_in_parallel(lambda name: _read(storage, name, read_entries), names)
+    contents = read_in_parallel(lambda name: _read(storage, name, read_entries), names, directory)
     opened = {
         manifest_name(record): _opened(record, entries, stays)
         for record, entries in zip(chosen, contents, strict=True)

@@ -151,7 +151,7 @@ def check_files(
         problems += _slice_problems(table, each, infos)
     stored = [list(_stored_problems(table, each, file, infos)) for each, file in of_slices]
     to_open = [pair for pair, found in zip(of_slices, stored, strict=True) if not found]
-    opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open)
+    opened = read_in_parallel(lambda pair: _footer_problem(table, layout, *pair), to_open, table.base_path)
     problems += [problem for found in stored for problem in found]
     problems += [problem for problem in opened if problem is not None]
     unreadable = {id(each) for (each, _), found in zip(of_slices, stored, strict=True) if found} | {
@@ -220,7 +220,7 @@ def _slice_problems(
 def _not_published(table: HudiTable, slices: Sequence[PublishedSlice]) -> Iterator[PublicationProblem]:
     """Base and source files with rows that are in no manifest."""
     stored = [each for each in slices if each.file_slice.external_file or each.file_slice.base_file]
-    rows = read_in_parallel(lambda each: _row_count(table, each.path), stored)
+    rows = read_in_parallel(lambda each: _row_count(table, each.path), stored, table.base_path)
     for each, count in zip(stored, rows, strict=True):
         if count != 0:
             detail = "it has rows" if count else "it cannot be read"

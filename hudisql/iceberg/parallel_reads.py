@@ -11,7 +11,13 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def read_in_parallel(read: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """The outcomes of `read` in the order of the items. Raises its first error."""
+def read_in_parallel(read: Callable[[_T], _R], items: Iterable[_T], path: str) -> list[_R]:
+    """The outcomes of `read` in the order of the items. Raises its first error.
+
+    `path` is that of one of the files, or of their table. Local files are read one after the other: threads
+    take three times the CPU time, and are not faster.
+    """
+    if path.startswith("/"):
+        return [read(item) for item in items]
     with ThreadPoolExecutor(_READERS_AT_ONCE) as pool:
         return list(pool.map(read, items))

@@ -170,7 +170,8 @@ def _check_table(table: HudiTable) -> None:
 
 def _check_slice(table: HudiTable, file_slice: FileSlice) -> None:
     where = f"partition '{file_slice.partition_path}' of {table.base_path}"
-    if not _same_names(file_slice.columns_in_base(table.schema), table.schema):
+    stored = file_slice.columns_in_base(table.schema)
+    if stored is not table.schema and not _same_names(stored, table.schema):
         name = file_slice.base_file.path if file_slice.base_file else file_slice.file_id
         raise UnsupportedTableError(
             f"{where} is not published as Iceberg: {name} was written before columns were renamed or dropped",
@@ -197,7 +198,7 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
 
 def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Footer]:
     """The footers of the files, read in parallel. Raises CorruptTableError, StorageError."""
-    return read_in_parallel(lambda file: _footer(storage, file), files)
+    return read_in_parallel(lambda file: _footer(storage, file), files, files[0].path if files else "")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def read_snapshot(table: HudiTable, last: LastMetadata, fields: Sequence[Partiti
         records = read_manifest_records(table.storage, join(directory, manifest_list_name(current)))
     except CorruptTableError as error:
         return SnapshotContents((), (_unreadable(table, manifest_list_name(current), error),), False)
-    read = read_in_parallel(lambda record: _entries_of(table, record), records)
+    read = read_in_parallel(lambda record: _entries_of(table, record), records, directory)
     lengths = {info.name: info.length for info in table.storage.list_directory(directory)}
     problems: list[PublicationProblem] = []
     files: list[Mapping[str, Any]] = []

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.storage import Storage
 from scripts.setup_oracles import install_iceberg, install_oracle_python
 from tests.iceberg.readers import publish
+from tests.storage.servers import hdfs_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle, pytest.mark.soak]
 
@@ -100,3 +102,32 @@ def test_spark_with_iceberg_reads_what_hudisql_reads(
         iceberg_rows(metastore_uri, [query.format(t=f"ice.{name}_iceberg") for query in queries]) == expected
     )
     session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_table_on_hdfs_is_published_with_each_commit(
+    session: Any, metastore_uri: str, tmp_path: Path, table_type: str
+) -> None:
+    name = f"oracle.hdfs_iceberg_{table_type}"
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    write_source(tmp_path / "source")
+    kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
+    with hdfs_cluster(tmp_path) as uri:
+        for file in (tmp_path / "source").rglob("*.parquet"):
+            Storage().write(f"{uri}/{file.relative_to(tmp_path)}", file.read_bytes())
+        session.sql(
+            f"CALL bootstrap_table(table => '{name}', source => '{uri}/source', record_key => 'id', "
+            f"precombine => 'at', target_path => '{uri}/t', table_type => '{kind}', iceberg_sync => true)"
+        )
+        for change in CHANGES:
+            session.sql(change.format(t=name))
+        published = publish(session, name, ", register => true")
+        assert published["result"] == "already published"
+        assert published["metadata_file"].startswith(f"{uri}/t/.hoodie/iceberg/metadata/v")
+        rows = session.sql(f"SELECT {COLUMNS} FROM {name}").rows
+        expected = sorted([str(value) for value in row] for row in rows)
+        query = f"SELECT {COLUMNS} FROM ice.{name}_iceberg"
+        assert iceberg_rows(metastore_uri, [query]) == [expected]
+        # An error of the verification fails the call.
+        session.sql(f"CALL verify_iceberg(table => '{name}', level => 'full')")
+        session.sql(f"DROP TABLE {name}")
