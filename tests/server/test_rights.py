@@ -263,6 +263,23 @@ def test_a_comment_in_a_call_makes_no_query_of_an_argument(run: Run, query: str)
     assert run("ada", "SELECT 1 FROM hudi_filesystem_view('shop.items' -- all\n, '*' /* )' */)") == [(1,)]
 
 
+def test_a_comment_that_goes_on_behind_a_backslash_is_no_code(run: Run) -> None:
+    run("bo", "CREATE TABLE lab.notes (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    secret = "(SELECT max(word) FROM vault.plain)"
+    run("bo", f"INSERT INTO lab.notes --\\\n SELECT 2, {secret} UNION ALL\n SELECT 1, 'a'")
+    source = "(SELECT 1 AS id, 'b' AS name) s"
+    run(
+        "bo",
+        f"MERGE INTO lab.notes t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 1 --\\\n"
+        f", name = {secret}",
+    )
+    run("bo", f"UPDATE lab.notes SET id = 1 --\\\n, name = {secret}\n WHERE id = 1")
+    assert run("bo", "SELECT id, name FROM lab.notes") == [(1, "a")]
+    call = f"hudi_filesystem_view('lab.notes' --\\\n /* */, raise_error({secret})\n)"
+    assert run("bo", f"SELECT count(*) > 0 FROM {call}") == [(True,)]
+    run("bo", "DROP TABLE lab.notes")
+
+
 def test_names_in_a_temporary_view_are_those_of_its_database(run: Run) -> None:
     for database, word in (("shop", "xyzzy"), ("lab", "mine")):
         run("root", f"CREATE TABLE {database}.ledger USING parquet AS SELECT '{word}' AS word")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.server.rights.harmless import (
     PROVIDERS,
+    harmless_functions,
     is_harmless_option,
     is_harmless_property,
     is_harmless_setting,
@@ -156,6 +157,13 @@ def _reset(command: Command) -> None:
         raise command.rights.refuse(f"reset {name or 'all settings'}")
 
 
+def _describe_function(command: Command) -> None:
+    """The text of a function that was created names tables, or a class."""
+    name = [str(part) for part in items_of(command.plan.child().multipartIdentifier())]
+    if len(name) != 1 or name[0].lower() not in harmless_functions():
+        raise command.rights.refuse(f"describe the function {'.'.join(name)}")
+
+
 def _see_database(command: Command) -> None:
     for database in command.databases():
         command.rights.require_sight_of(database)
@@ -202,7 +210,7 @@ COMMANDS: Final[Mapping[str, Callable[[Command], None]]] = {
     **dict.fromkeys(("UpdateTable", "DeleteFromTable", "MergeIntoTable", "InsertIntoStatement"), _nothing),
     **dict.fromkeys(("CacheTable", "CacheTableAsSelect", "UncacheTable"), _nothing),
     **dict.fromkeys(("CreateVariable", "SetVariable", "DropVariable"), _nothing),
-    **dict.fromkeys(("ShowCurrentNamespaceCommand", "ShowCatalogsCommand", "DescribeFunction"), _nothing),
+    **dict.fromkeys(("ShowCurrentNamespaceCommand", "ShowCatalogsCommand"), _nothing),
     **dict.fromkeys(("DescribeRelation", "DescribeColumn", "DescribeTablePartition", "ShowColumns"), _read),
     **dict.fromkeys(("ShowCreateTable", "ShowPartitions", "ShowTableProperties", "RefreshTable"), _read),
     **dict.fromkeys(("TruncateTable", "TruncatePartition", "AddColumns", "ReplaceColumns"), _write),
@@ -214,6 +222,7 @@ COMMANDS: Final[Mapping[str, Callable[[Command], None]]] = {
     **dict.fromkeys(("SetTableProperties", "SetViewProperties"), _set_properties),
     **dict.fromkeys(("UnsetTableProperties", "UnsetViewProperties"), _unset_properties),
     "AddPartitions": _add_partitions,
+    "DescribeFunction": _describe_function,
     **dict.fromkeys(("CreateTable", "CreateTableAsSelect"), _create_table),
     **dict.fromkeys(("ReplaceTable", "ReplaceTableAsSelect"), _create_table),
     **dict.fromkeys(("CreateTableLike", "CreateTableLikeCommand"), _create_table_like),

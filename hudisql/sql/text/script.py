@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError, UndefinedVariableError
-from hudisql.sql.text.tokens import STRINGS, end_of_comment
+from hudisql.sql.text.tokens import LINE_COMMENT, STRINGS, end_of_comment
 
 PieceKind = Literal["code", "string", "name", "comment", "semicolon"]
 _VARIABLE = re.compile(r"\$\{(?:(?P<namespace>\w+):)?(?P<name>[^{}$]+)\}")
@@ -203,7 +203,9 @@ def _definition_hint(namespace: str | None, name: str) -> str:
 
 # One token a match: the alternatives are tried in this order, `code` matches everything else.
 _TOKEN = re.compile(
-    r"""(?P<line_comment>--[^\r\n]*)
+    r"""(?P<line_comment>"""
+    + LINE_COMMENT
+    + r""")
       | (?P<block_comment>/\*)
       | """
     + STRINGS

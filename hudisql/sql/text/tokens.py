@@ -1,7 +1,7 @@
 """The words and marks of a SQL text with their places, for code that edits spans of it.
 
-Follows the lexical rules of Spark's SqlBaseLexer (strings, raw strings, backticked names, nested comments);
-hints (`/*+ … */`) are code, as they are for Spark. Knows no grammar.
+Follows the lexical rules of Spark's SqlBaseLexer (strings, raw strings, backticked names, nested comments,
+line comments that a backslash continues); hints (`/*+ … */`) are code, as they are for Spark. Knows no grammar.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ TokenKind = Literal["word", "quoted", "string", "mark"]
 STRINGS: Final = r"""(?P<raw>(?<![\w`])[rR](?:'[^']*'|"[^"]*"))
       | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 """The groups of a verbose pattern that take a raw string and a string."""
+LINE_COMMENT: Final = r"--(?:\\\n|[^\r\n])*"
+"""The pattern of a line comment: a backslash at the end of a line continues it."""
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\r\n]*)
+    r"""(?P<space>\s+|"""
+    + LINE_COMMENT
+    + r""")
       | (?P<hint>/\*\+|\*/)
       | (?P<comment>/\*)
       | """
@@ -29,7 +33,8 @@ _TOKEN = re.compile(
       | (?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
+# Of comments within comments Spark does not count what begins as a hint.
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,8 @@ def with_quoted_names(tokens: Sequence[Token]) -> list[Token]:
 
 def end_of_comment(text: str, start: int) -> int | None:
     """The end of the comment (`/*` at `start`), including nested ones; None if it is not closed."""
-    depth = 0
-    for edge in _COMMENT_EDGE.finditer(text, start):
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, start + 2):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
