@@ -1,7 +1,8 @@
 """The words and marks of a SQL text with their places, for code that edits spans of it.
 
 Follows the lexical rules of Spark's SqlBaseLexer (strings, raw strings, backticked names, nested comments,
-line comments that a backslash continues); hints (`/*+ … */`) are code, as they are for Spark. Knows no grammar.
+line comments that a backslash continues); hints (`/*+ … */`) are code, as they are for Spark. Knows no
+grammar.
 """
 
 from __future__ import annotations
