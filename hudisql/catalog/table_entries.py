@@ -34,7 +34,7 @@ def main_name(client: MetastoreClient, table: HudiTable, database: str, name: st
 
     A table whose own name has such an ending keeps it. Raises MetastoreError.
     """
-    suffix = next((each for each in FURTHER_SUFFIXES if name.endswith(each)), None)
+    suffix = next((suffix for suffix in FURTHER_SUFFIXES if name.endswith(suffix)), None)
     if suffix is None or name == suffix or not table.is_merge_on_read:
         return name
     stem = name.removesuffix(suffix)

@@ -69,10 +69,10 @@ def _find_names(paths: list[Path]) -> list[ScriptFinding]:
     from hudisql.migrations.scripts import migration_directories, name_problems
 
     return [
-        ScriptFinding(str(each.path), 1, 1, SCRIPT_NAME, each.error.message, each.error.hint)
+        ScriptFinding(str(problem.path), 1, 1, SCRIPT_NAME, problem.error.message, problem.error.hint)
         for path in paths
         for directory in migration_directories(path)
-        for each in name_problems(directory)
+        for problem in name_problems(directory)
     ]
 
 

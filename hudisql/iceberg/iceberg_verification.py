@@ -160,7 +160,7 @@ def _verify(
         detail = f"the Hudi table no longer has the published state: {why}"
         problems.append(PublicationProblem(NOT_COMPARED, None, table.base_path, detail))
         checked = check_files(then, layout, [], contents.files, is_complete=False)
-        missing = [each for each in checked.problems if each.kind != FILE_NOT_IN_TABLE]
+        missing = [problem for problem in checked.problems if problem.kind != FILE_NOT_IN_TABLE]
         return scope.with_problems([*problems, *missing])
     values = {partition.path: partition.values for partition in list_partitions(then)}
     slices, others = published_slices(then, published.slices, values, contents.files)

@@ -393,7 +393,7 @@ def _stays(
     slices = {log_slice.name for log_slice in files.log_slices}
     own, names = (
         reader_uri(table, data_directory(table)) + "/",
-        [each.name for each in table.partition_columns],
+        [partition_column.name for partition_column in table.partition_columns],
     )
 
     def stays(data_file: Mapping[str, Any]) -> bool:

@@ -112,4 +112,4 @@ def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedSta
     if undone or any(instant_time < first for instant_time in set(then.pending) - active):
         return None
     new = [commit for commit in timeline.commits if commit.timestamp not in known]
-    return frozenset[str]().union(*(each.changed for each in partitions_of_commits(table, new)))
+    return frozenset[str]().union(*(partition.changed for partition in partitions_of_commits(table, new)))

@@ -108,8 +108,10 @@ class OwnershipBySource:
         """The tables of both. Raises HudisqlError."""
         if tables is not self._tables:
             self._tables = tables
-            self._of_pushes = {name: each for name, each in tables.items() if each.declaration.source == PUSH}
-            self._of_topics = {name: each for name, each in tables.items() if name not in self._of_pushes}
+            self._of_pushes = {
+                name: table for name, table in tables.items() if table.declaration.source == PUSH
+            }
+            self._of_topics = {name: table for name, table in tables.items() if name not in self._of_pushes}
         owned = self._pushed.owned(self._of_pushes)
         if self._of_topics and self._group is None and time.monotonic() >= self._not_before:
             self._join()

@@ -55,7 +55,7 @@ def lineage_picture(lineage: Lineage, table: str | None, page_of: Callable[[str]
 
 def _shown(lineage: Lineage, table: str | None) -> set[str]:
     if table is None:
-        return set(lineage.reads) | {each for names in lineage.reads.values() for each in names}
+        return set(lineage.reads) | {name for names in lineage.reads.values() for name in names}
     models = {table} | lineage.above([table])
     below = ({table} | lineage.below(table)) if table in lineage.reads else {table}
     return models | below | {read for name in below & set(lineage.reads) for read in lineage.reads[name]}

@@ -178,8 +178,8 @@ def migration_directories(path: Path) -> Iterator[Path]:
     """
     if not path.is_dir() or not _holds_migrations(path):
         return
-    own = [each for each in path.iterdir() if each.is_file() and each.suffix.lower() == ".sql"]
-    below = [each for each in sorted(path.iterdir()) if each.is_dir() and _sql_files(each)]
+    own = [entry for entry in path.iterdir() if entry.is_file() and entry.suffix.lower() == ".sql"]
+    below = [entry for entry in sorted(path.iterdir()) if entry.is_dir() and _sql_files(entry)]
     if any(_LIKE_NAME.match(each.name) for each in own) or (not own and all(map(_holds_migrations, below))):
         yield path
         return

@@ -43,5 +43,5 @@ def syncs_after_commit(config: HudiConfig) -> bool:
 
 def _generator_setting(key: str) -> str | None:
     """The name of a key generator's setting, with any of Hudi's prefixes."""
-    prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
+    prefix = next((prefix for prefix in KEY_GENERATOR_PREFIXES if key.startswith(prefix)), None)
     return None if prefix is None else key.removeprefix(prefix)

@@ -47,7 +47,9 @@ def bind_arguments(
                 f"{procedure.name}: the argument '{named_parameter.name}' is given twice"
             )
         given[named_parameter.name] = convert_argument(procedure.name, named_parameter, value)
-    missing = [each.name for each in parameters if each.required and given.get(each.name) is None]
+    missing = [
+        parameter.name for parameter in parameters if parameter.required and given.get(parameter.name) is None
+    ]
     if missing:
         raise InvalidArgumentError(
             f"{procedure.name}: required and not given: {', '.join(missing)}", hint=_usage_hint(procedure)

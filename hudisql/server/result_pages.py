@@ -126,7 +126,7 @@ def pages_of_table(columns: Sequence[ResultColumn], rows: Sequence[Sequence[obje
 def batch_of(columns: Sequence[ResultColumn], rows: Sequence[Sequence[object]] = ()) -> pa.RecordBatch:
     """A page of rows that the server itself produced."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    arrays = [pa.array(each, column.wire.value[2]) for each, column in zip(values, columns, strict=True)]
+    arrays = [pa.array(value, column.wire.value[2]) for value, column in zip(values, columns, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])
 
 

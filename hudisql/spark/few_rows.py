@@ -148,8 +148,10 @@ def _with_sizes_of(schema: StructType, rows: pa.Table) -> pa.Table:
     from pyspark.sql.pandas.types import to_arrow_type
 
     fields = [
-        pa.field(each.name, to_arrow_type(wanted.dataType) if pa.types.is_integer(each.type) else each.type)
-        for each, wanted in zip(rows.schema, schema, strict=True)
+        pa.field(
+            field.name, to_arrow_type(wanted.dataType) if pa.types.is_integer(field.type) else field.type
+        )
+        for field, wanted in zip(rows.schema, schema, strict=True)
     ]
     return rows.cast(pa.schema(fields))
 

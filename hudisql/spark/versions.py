@@ -438,7 +438,7 @@ def _pandas_column(
     schema = pa.schema(list(fields))
 
     def of_series(*columns: Any) -> Any:
-        arrays = [_from_pandas(each, field.type) for each, field in zip(columns, schema, strict=True)]
+        arrays = [_from_pandas(column, field.type) for column, field in zip(columns, schema, strict=True)]
         made = function(pa.RecordBatch.from_arrays(arrays, names=schema.names))
         return made.to_pandas() if made.null_count == 0 else pd.Series(made.to_pylist(), dtype=object)
 

@@ -50,7 +50,7 @@ def find_token_by_name(authority: str) -> None:
             return
         addresses = {each[4][0] for each in socket.getaddrinfo(host, int(port))}
         services = {f"{address}:{port}".encode() for address in addresses}
-        found = next((each for each in tokens if each.kind == _KIND and each.service in services), None)
+        found = next((token for token in tokens if token.kind == _KIND and token.service in services), None)
         if found is not None:
             named = replace(found, alias=authority.encode(), service=authority.encode())
             os.environ[_VARIABLE] = _write([*tokens, named], rest)

@@ -131,7 +131,9 @@ class Storage:
         listings = [
             sorted(directory, key=lambda entry: entry.path) for directory in store.list_directories(paths)
         ]
-        empty = [] if missing_ok else [path for path, each in zip(paths, listings, strict=True) if not each]
+        empty = (
+            [] if missing_ok else [path for path, listing in zip(paths, listings, strict=True) if not listing]
+        )
         # Raises for those that are missing.
         self._map(self.list_directory, empty, few_local=8)
         return listings

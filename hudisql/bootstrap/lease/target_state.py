@@ -140,7 +140,7 @@ def _files_of_timelines(storage: Storage, base_path: str) -> list[FileInfo]:
     directory = TimelineLayoutV2().timeline_directory(base_path)
     directories = [metadata_directory(base_path), *([directory] if storage.exists(directory) else [])]
     return [
-        each for infos in storage.list_directories(directories) for each in infos if not each.is_directory
+        info for infos in storage.list_directories(directories) for info in infos if not info.is_directory
     ]
 
 

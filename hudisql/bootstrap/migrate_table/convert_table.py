@@ -261,7 +261,9 @@ def _taken_names(context: Context, names: MigrationNames, request: BootstrapRequ
     if not request.is_merge_on_read:
         return []
     target = context.storage.qualify(request.target_path or "")
-    entries = context.metastore.get_tables(names.database, [names.name + each for each in FURTHER_SUFFIXES])
+    entries = context.metastore.get_tables(
+        names.database, [names.name + suffix for suffix in FURTHER_SUFFIXES]
+    )
     return [
         blocker(
             f"the metastore has a table {entry.full_name} already, a name that the merge-on-read table"

@@ -330,7 +330,7 @@ def check_keys_in_files(
             continue
         found = {file_schema: resolve_column(path, _stored_schema(file_schema)) for file_schema in files}
         lacking = [
-            each for file_schema, paths in files.items() if found[file_schema] is None for each in paths
+            path for file_schema, paths in files.items() if found[file_schema] is None for path in paths
         ]
         if not any(found.values()):
             yield blocker(f"record key column {path} is in no file: every key would be null")

@@ -91,7 +91,7 @@ def partitions_where(
         for partition in partitions
     ]
     taken = filter_partitions(context.spark, where, columns, texts, parameter=parameter)
-    return [each for each, is_taken in zip(partitions, taken, strict=True) if is_taken]
+    return [partition for partition, is_taken in zip(partitions, taken, strict=True) if is_taken]
 
 
 def _check_columns(table: HudiTable, columns: Sequence[str]) -> None:

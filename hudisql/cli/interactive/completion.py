@@ -126,7 +126,7 @@ def _possible(
     word: str, tokens: list[str], tables: Sequence[tuple[str, str]], names: CatalogNames
 ) -> Iterator[Candidate]:
     if not tokens:
-        yield from (Candidate(each, "command") for each in _COMMANDS if word.startswith("\\"))
+        yield from (Candidate(command, "command") for command in _COMMANDS if word.startswith("\\"))
         yield from (Candidate(each, "keyword") for each in _FIRST_WORDS.split())
         return
     last = tokens[-1].upper()
@@ -155,7 +155,7 @@ def _tables(word: str, names: CatalogNames) -> Iterator[Candidate]:
         yield from (Candidate(f"{database}.{table}", "table") for table in names.tables(database.strip("`")))
         return
     yield from (Candidate(table, "table") for table in names.tables(names.current_database))
-    yield from (Candidate(f"{each}.", "database") for each in names.databases())
+    yield from (Candidate(f"{database}.", "database") for database in names.databases())
 
 
 def _columns(word: str, tables: Sequence[tuple[str, str]], names: CatalogNames) -> Iterator[Candidate]:

@@ -100,7 +100,7 @@ class KafkaSource:
         self._metadata.poll(0)
         with self._translated("list the topics"):
             topics = self._metadata.list_topics(timeout=_TIMEOUT).topics
-        return {name: tuple(each.partitions) for name, each in topics.items() if each.error is None}
+        return {name: tuple(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def start(
         self, table: str, declaration: IngestDeclaration, committed: Mapping[SourcePartition, int]
@@ -178,7 +178,7 @@ class KafkaSource:
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
         """Also read these partitions, from these offsets on. Raises KafkaError."""
-        self.unassign([each for each in offsets if each in self._assigned])
+        self.unassign([offset for offset in offsets if offset in self._assigned])
         wanted = [TopicPartition(*each, offset) for each, offset in offsets.items()]
         if wanted:
             with self._translated("read partitions"):

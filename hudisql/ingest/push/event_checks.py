@@ -68,7 +68,7 @@ class RowCheck:
         bad = self._bad_rows(rows)
         if not bad:
             return CheckedRows(len(rows))
-        numbers = [number for number, each in enumerate(lines, start=1) if each.strip()]
+        numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
         named = tuple(
             (numbers[bad_record.position], bad_record.reason) for bad_record in bad[:NAMED_BAD_ROWS]
         )

@@ -86,6 +86,6 @@ def _joined(
     if all(mark is None for mark in marks):
         return None
     found = [
-        np.zeros(count, np.bool_) if each is None else each for each, count in zip(marks, counts, strict=True)
+        np.zeros(count, np.bool_) if mark is None else mark for mark, count in zip(marks, counts, strict=True)
     ]
     return np.concatenate(found)

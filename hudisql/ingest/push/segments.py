@@ -132,9 +132,9 @@ class SegmentDirectory:
         with self._lock:
             last = max(self.segments, default=0)
             released = [
-                each
-                for each in self.segments.values()
-                if not each.frames and each.sealed and each.number < last
+                segment
+                for segment in self.segments.values()
+                if not segment.frames and segment.sealed and segment.number < last
             ]
             if not released:
                 return

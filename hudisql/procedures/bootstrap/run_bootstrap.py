@@ -126,7 +126,7 @@ def _refuse_what_only_hudi_does(arguments: RunBootstrapArguments) -> None:
     }
     for name, values in allowed.items():
         value = getattr(arguments, name)
-        if value.upper() not in [each.upper() for each in values]:
+        if value.upper() not in [value.upper() for value in values]:
             hint = f"it can be {values[0]}" if values[0] else "leave it out: the files give the schema"
             raise InvalidArgumentError(f"run_bootstrap: {name} '{value}' is not supported", hint=hint)
     if arguments.bootstrap_overwrite:

@@ -128,7 +128,9 @@ def _find_index(table: HudiTable, name: str) -> str | None:
 
     wanted = name.lower()
     names = {wanted, *(f"{prefix}{wanted}" for prefix in NAMED_PREFIXES)}
-    return next((each for each in table.properties.metadata_partitions if each.lower() in names), None)
+    return next(
+        (partition for partition in table.properties.metadata_partitions if partition.lower() in names), None
+    )
 
 
 def _no_such_index(table: HudiTable, name: str, arguments: IndexArguments) -> InvalidArgumentError:
@@ -142,7 +144,7 @@ def _no_such_index(table: HudiTable, name: str, arguments: IndexArguments) -> In
 def _check_is_record_index(table: HudiTable, name: str, arguments: CreateIndexArguments) -> None:
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 
-    known = {each.name.lower() for each in table.schema}
+    known = {field.name.lower() for field in table.schema}
     unknown = [column for column in arguments.indexed_columns if column.lower() not in known]
     if unknown:
         raise InvalidArgumentError(f"the Hudi table {name} has no column {unknown[0]}")

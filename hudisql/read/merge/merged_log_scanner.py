@@ -312,7 +312,7 @@ def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
         if values is None:
             none = tuple(pa.nulls(count, field.type) for field in fields)
             return _Events(deletes.record_keys, none, always=np.ones(count, np.bool_))
-        found = [_values_of(each, field.type, mode) for each, field in zip(values, fields, strict=True)]
+        found = [_values_of(value, field.type, mode) for value, field in zip(values, fields, strict=True)]
         always = np.any([is_always for _, is_always in found], axis=0)
         return _Events(deletes.record_keys, tuple(each for each, _ in found), always=always)
     ordering, always = _values_of(deletes.ordering_values, fields[0].type, mode)

@@ -125,7 +125,7 @@ class DataSkipping:
     def _fields(self) -> dict[str, pa.Field]:
         """The columns of the predicate that have statistics."""
         names = {path[0] for path in columns_of(self.predicate) if len(path) == 1}
-        return {each.name: each for each in self.schema if each.name in names and value_kind(each.type)}
+        return {field.name: field for field in self.schema if field.name in names and value_kind(field.type)}
 
     def _knows_partitions(self, metadata: MetadataTable) -> bool:
         """False if a later commit than the table's last one may have narrowed the ranges of partitions."""

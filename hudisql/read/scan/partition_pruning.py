@@ -127,7 +127,7 @@ class DirectoryPruning:
         if predicate is None or (len(columns) > 1 and depth > len(columns)):
             return [True] * len(paths)
         values = [self._values_of(path, leading) for path in paths]
-        decided = [number for number, each in enumerate(values) if each is not None]
+        decided = [number for number, value in enumerate(values) if value is not None]
         known = [value for value in values if value is not None]
         arrays = [
             pa.array([each[position] for each in known], column.type)
@@ -200,7 +200,11 @@ def _matching(
 ) -> list[TablePartition]:
     if predicate is None or not partitions:
         return list(partitions)
-    return [each for each, keep in zip(partitions, _is_true(predicate, columns, schema), strict=True) if keep]
+    return [
+        partition
+        for partition, keep in zip(partitions, _is_true(predicate, columns, schema), strict=True)
+        if keep
+    ]
 
 
 def _is_true(predicate: Predicate, columns: list[pa.Array], schema: pa.Schema) -> Iterator[bool]:

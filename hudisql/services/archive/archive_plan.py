@@ -128,7 +128,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     savepoints = table.timeline.savepoints
     if savepoints and not options.beyond_savepoint:
         bounds.append(min(savepoints))
-    bound = min((each for each in bounds if each is not None), default=None)
+    bound = min((bound for bound in bounds if bound is not None), default=None)
     # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
     # several savepoints: its rows become invisible.
     passed = [

@@ -284,7 +284,7 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
     partitions = partitions_at(table, paths)
     # Not the listing of a statement: others may have written since.
     file_slices = load_file_slices(replace(table, listing=None), partitions)
-    slices = {each.file_group: each for each in file_slices}
+    slices = {file_slice.file_group: file_slice for file_slice in file_slices}
     groups = []
     for group in plan.groups:
         chosen: list[FileSlice] = []

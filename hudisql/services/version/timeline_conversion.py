@@ -89,8 +89,8 @@ def _files_of(storage: Storage, base_path: str, layout: TimelineLayout) -> list[
     directory = layout.timeline_directory(base_path)
     if not storage.exists(directory):
         return []
-    infos = [each for each in storage.list_directory(directory) if not each.is_directory]
-    parsed = [(layout.parse_file_name(each.name), each) for each in infos]
+    infos = [entry for entry in storage.list_directory(directory) if not entry.is_directory]
+    parsed = [(layout.parse_file_name(info.name), info) for info in infos]
     return [(instant, info) for instant, info in parsed if instant is not None]
 
 

@@ -64,7 +64,10 @@ def partitions_to_drop(
     Raises InvalidArgumentError for columns that are not partition columns, values of another type, and
     partitions that do not exist (unless IF EXISTS is given).
     """
-    typed = [_typed(table, each, table_label, wildcards=dropped.wildcards) for each in dropped.specifications]
+    typed = [
+        _typed(table, specification, table_label, wildcards=dropped.wildcards)
+        for specification in dropped.specifications
+    ]
     filters = [_selects(table, wanted) for wanted in typed]
     registered = registered_partitions(table)
     chosen = [
@@ -96,7 +99,9 @@ def partitions_of_paths(
     registered = registered_partitions(table)
     listed = with_registered(table, list_partitions(table), registered)
     patterns = [_pattern(path) for path in paths]
-    chosen = [partition for partition in listed if any(each.fullmatch(partition.path) for each in patterns)]
+    chosen = [
+        partition for partition in listed if any(pattern.fullmatch(partition.path) for pattern in patterns)
+    ]
     filled = _filled(table, chosen, registered, added)
     missing = [
         path

@@ -155,7 +155,7 @@ def merge_query(
     _add_action(text, actions, target, source)
     action = quote_name(ACTION)
     text.add(f" AS {action}, CAST(CASE {action}")
-    text.add(*(f" WHEN {number} THEN {each.operation}" for number, each in enumerate(actions)))
+    text.add(*(f" WHEN {number} THEN {action.operation}" for number, action in enumerate(actions)))
     text.add(f" END AS TINYINT) AS {quote_name(OPERATION)}, ", _identity(target))
     text.add(
         *(f", {target}.{quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns)

@@ -106,8 +106,8 @@ class AffectedValues:
         plan = cat.analyzed_plan(images)
         found = {cat.name_of(part).lower(): part for part in cat.parts_of(plan, "output")}
         columns = [
-            cat.alias_as(self.spark, found[name.lower()], each)
-            for name, each in zip(names, attributes, strict=True)
+            cat.alias_as(self.spark, found[name.lower()], attribute)
+            for name, attribute in zip(names, attributes, strict=True)
         ]
         return [cat.project(self.spark, columns, plan)]
 
@@ -163,7 +163,7 @@ class AffectedValues:
         return [None if cover is None else cat.project(self.spark, columns, cover) for cover in covers]
 
     def _union(self, node: Any, attributes: list[Any]) -> list[Any]:
-        positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
+        positions = {cat.attribute_id(part): at for at, part in enumerate(cat.parts_of(node, "output"))}
         covers = []
         for child in cat.children_of(node):
             if not self.changes(child):
@@ -179,7 +179,7 @@ class AffectedValues:
 
     def _common_reference(self, node: Any, attributes: list[Any]) -> list[Any]:
         definition = self._definition(node)
-        positions = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(node, "output"))}
+        positions = {cat.attribute_id(part): at for at, part in enumerate(cat.parts_of(node, "output"))}
         output = cat.parts_of(definition, "output")
         own = [output[positions[cat.attribute_id(attribute)]] for attribute in attributes]
         return self._renamed(self._cover(definition, own), own, attributes)
@@ -277,7 +277,10 @@ class AffectedValues:
         changed = reduce(lambda one, two: one.union(two), frames).distinct()
         names = [f"a{at}" for at in range(len(attributes))]
         computed = [
-            *(cat.alias_new(self.spark, each, name) for each, name in zip(attributes, names, strict=True)),
+            *(
+                cat.alias_new(self.spark, attribute, name)
+                for attribute, name in zip(attributes, names, strict=True)
+            ),
             *(cat.alias_new(self.spark, one, f"w{at}") for at, (one, _) in enumerate(pairs)),
         ]
         plan = cat.project(self.spark, computed, kept)
@@ -325,7 +328,7 @@ def _check_exact(expressions: Iterable[Any], clause: str) -> None:
 def _aggregates(expression: Any) -> bool:
     if cat.class_name(expression) == "AggregateExpression":
         return True
-    return any(_aggregates(each) for each in cat.children_of(expression))
+    return any(_aggregates(child) for child in cat.children_of(expression))
 
 
 _READERS: Final[Mapping[str, Callable[[AffectedValues, Any, list[Any]], list[Any]]]] = {

@@ -156,7 +156,7 @@ def _equal_pairs(join: Any) -> list[tuple[Any, Any]]:
 
 def contains(plan: Any, kind: str) -> bool:
     """True if the plan has a node of this class."""
-    return class_name(plan) == kind or any(contains(each, kind) for each in children_of(plan))
+    return class_name(plan) == kind or any(contains(child, kind) for child in children_of(plan))
 
 
 def subquery_plans(node: Any) -> list[Any]:

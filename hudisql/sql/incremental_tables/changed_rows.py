@@ -62,8 +62,8 @@ def rows_of_table(scope: StatementScope, new: DataFrame) -> DataFrame:
         columns = {name: given.get(name.lower()) for name in schema.names}
         new = new.select(
             *(
-                (sf.lit(None) if each is None else sf.col(quote_name(each))).alias(name)
-                for name, each in columns.items()
+                (sf.lit(None) if column is None else sf.col(quote_name(column))).alias(name)
+                for name, column in columns.items()
             )
         )
     lengths = scope.table.properties.column_lengths

@@ -174,7 +174,7 @@ def analyzed_definition(
 def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
     """The names of the key columns of a query's rows; empty if the query does not determine them."""
     node: Any = cat.analyzed_plan(frame)
-    shown = {cat.attribute_id(each): cat.name_of(each) for each in cat.parts_of(node, "output")}
+    shown = {cat.attribute_id(part): cat.name_of(part) for part in cat.parts_of(node, "output")}
     paths = {reference.view_name: reference.entry.path for reference in sources.references}
     while True:
         kind = cat.class_name(node)
@@ -192,16 +192,16 @@ def derived_key(frame: DataFrame, sources: QuerySources) -> tuple[str, ...]:
 def _through(node: Any, shown: dict[int, str]) -> dict[int, str]:
     """The shown columns by their identity below a projection; computed ones are dropped."""
     below = {}
-    for each in cat.parts_of(node, "projectList"):
-        name = shown.get(cat.attribute_id(each))
-        value = cat.unnamed(each)
+    for part in cat.parts_of(node, "projectList"):
+        name = shown.get(cat.attribute_id(part))
+        value = cat.unnamed(part)
         if name is not None and cat.is_attribute(value):
             below[cat.attribute_id(value)] = name
     return below
 
 
 def _of_groups(node: Any, shown: dict[int, str]) -> tuple[str, ...]:
-    named = [(each, cat.unnamed(each)) for each in cat.parts_of(node, "aggregateExpressions")]
+    named = [(part, cat.unnamed(part)) for part in cat.parts_of(node, "aggregateExpressions")]
     found = []
     for group in cat.parts_of(node, "groupingExpressions"):
         names = [
@@ -217,9 +217,9 @@ def _of_groups(node: Any, shown: dict[int, str]) -> tuple[str, ...]:
 
 def _of_source(node: Any, shown: dict[int, str], sources: QuerySources, path: str) -> tuple[str, ...]:
     by_column = {
-        cat.name_of(each).lower(): shown[cat.attribute_id(each)]
-        for each in cat.parts_of(node, "output")
-        if cat.attribute_id(each) in shown
+        cat.name_of(part).lower(): shown[cat.attribute_id(part)]
+        for part in cat.parts_of(node, "output")
+        if cat.attribute_id(part) in shown
     }
     table = sources.tables[path]
     # A record key is unique within its partition.

@@ -74,7 +74,7 @@ def affected_values(
     walk = _walk(spark, sources, changes)
     walk.plans(root, chosen)
     if walk.joins_back:
-        places = {cat.attribute_id(each): at for at, each in enumerate(cat.parts_of(root, "output"))}
+        places = {cat.attribute_id(part): at for at, part in enumerate(cat.parts_of(root, "output"))}
         root, sources = over_rows()
         output = cat.parts_of(root, "output")
         chosen = [output[places[cat.attribute_id(each)]] for each in chosen]
@@ -145,7 +145,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
     With the key also those that determine the table's partitions, so that others are not read.
     """
     output = [part for part in cat.parts_of(root, "output") if cat.is_exact(part)]
-    by_name = {cat.name_of(each).lower(): each for each in output}
+    by_name = {cat.name_of(attribute).lower(): attribute for attribute in output}
     own = [by_name[name.lower()] for name in key if name.lower() in by_name]
     reason: NotTraceableError | None = None
     if len(own) == len(key):
@@ -155,7 +155,7 @@ def _choose(walk: AffectedValues, root: Any, key: Sequence[str], partitions: Seq
             return _with_partitions(walk, root, own, given)
         except NotTraceableError as error:
             reason = error
-    single = [each for each in output if _is_traceable(walk, root, [each])]
+    single = [attribute for attribute in output if _is_traceable(walk, root, [attribute])]
     chosen: list[Any] = []
     # Columns of the key first: they are the most selective.
     for each in sorted(single, key=lambda column: column not in own):
@@ -228,7 +228,7 @@ def _way(root: Any, walk: AffectedValues) -> str:
 
 
 def _kinds(node: Any) -> list[str]:
-    children = [kind for each in cat.children_of(node) for kind in _kinds(each)]
+    children = [kind for child in cat.children_of(node) for kind in _kinds(child)]
     return [cat.class_name(node), *children]
 
 

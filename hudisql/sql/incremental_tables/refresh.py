@@ -93,7 +93,7 @@ def plan_refresh(
         checkpoint = RefreshCheckpoint(definition, places, previous, views=sources.views)
         reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
         is_settled = reason is None and previous is not None and not previous.always
-        ends = None if previous is None else {path: each.until for path, each in previous.sources.items()}
+        ends = None if previous is None else {path: source.until for path, source in previous.sources.items()}
         if is_settled and ends == sources.ends:
             return RefreshPlan(scope, checkpoint, NOTHING)
         return _plan_changes(scope, definition, sources, checkpoint, reason)
@@ -148,7 +148,7 @@ def _plan_changes(
                 scope.context.spark,
                 (root, sources),
                 lambda: _over_rows(scope, sources),
-                {path: each for path, each in changes.items() if each},
+                {path: change for path, change in changes.items() if change},
                 definition.key,
                 [
                     partition

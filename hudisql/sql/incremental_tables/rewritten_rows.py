@@ -35,7 +35,10 @@ def column_of_rewritten_rows(
     walk = _Walk(names, sources.constant)
     node = _inner_query(root) if ordered else root
     output = cat.parts_of(node, "output")
-    walk.visit(node, {cat.attribute_id(each) for each in output if not is_meta_column(cat.name_of(each))})
+    walk.visit(
+        node,
+        {cat.attribute_id(attribute) for attribute in output if not is_meta_column(cat.name_of(attribute))},
+    )
     return walk.column
 
 
@@ -86,7 +89,7 @@ class _Walk:
 
     def _visit_by_position(self, node: Any, children: list[Any], needed: Set[int]) -> None:
         output = cat.parts_of(node, "output")
-        positions = [at for at, each in enumerate(output) if cat.attribute_id(each) in needed]
+        positions = [at for at, attribute in enumerate(output) if cat.attribute_id(attribute) in needed]
         for child in children:
             own = cat.parts_of(child, "output")
             self.visit(child, {cat.attribute_id(own[at]) for at in positions})
@@ -106,4 +109,4 @@ class _Walk:
 
 
 def _references(expressions: Iterable[Any]) -> set[int]:
-    return {each for expression in expressions for each in cat.references_of(expression)}
+    return {reference for expression in expressions for reference in cat.references_of(expression)}

@@ -211,7 +211,7 @@ def _find_table_below(context: Context, path: str) -> str | None:
             if directory.rsplit("/", 1)[-1] == METADATA_DIRECTORY:
                 return parent_of(directory)
         # Symbolic links may form cycles.
-        level = [each for each in directories if context.storage.resolve(each) not in seen]
+        level = [directory for directory in directories if context.storage.resolve(directory) not in seen]
         seen.update(context.storage.resolve(each) for each in level)
     return None
 

@@ -99,7 +99,7 @@ class SourceText:
         lines = given.splitlines(keepends=True)
         if not 1 <= spark_line <= len(lines):
             return None
-        offset = sum(len(each) for each in lines[: spark_line - 1]) + spark_position
+        offset = sum(len(line) for line in lines[: spark_line - 1]) + spark_position
         if self.original_offset is not None:
             offset = self.original_offset(offset)
         if offset > len(self.text):

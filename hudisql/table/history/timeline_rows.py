@@ -57,7 +57,7 @@ def timeline_rows(table: HudiTable) -> Iterator[QueryTimelineRow]:
     -1. Raises CorruptTableError, StorageError.
     """
     instants = table.timeline.instants
-    infos = table.storage.infos([table.instant_path(each) for each in instants])
+    infos = table.storage.infos([table.instant_path(instant) for instant in instants])
     for instant, info in zip(instants, infos, strict=True):
         counts = _counts_of(_metadata_of(table, instant)) if instant.action in COMMIT_ACTIONS else (-1,) * 6
         yield QueryTimelineRow(

@@ -45,7 +45,7 @@ def has_readable_record_index(metadata: MetadataTable) -> bool:
         return False
     slices = metadata.latest_slices(RECORD_INDEX)
     numbers = [_FILE_ID.fullmatch(file_slice.file_id) for file_slice in slices]
-    return bool(slices) and [None if each is None else int(each[1]) for each in numbers] == list(
+    return bool(slices) and [None if number is None else int(number[1]) for number in numbers] == list(
         range(len(slices))
     )
 

@@ -196,7 +196,7 @@ def directory_columns(table: HudiTable) -> tuple[pa.Field, ...]:
     if table.partition_columns or not names:
         return table.partition_columns
     patterns = [properties.get(f"{prefix}output.dateformat") for prefix in KEY_GENERATOR_PREFIXES]
-    pattern = next((each for each in patterns if each), None)
+    pattern = next((pattern for pattern in patterns if pattern), None)
     is_clear = len(names) == 1 or properties.hive_style_partitioning or (pattern and "/" not in pattern)
     if any("." in name for name in names) or not is_clear:
         return ()

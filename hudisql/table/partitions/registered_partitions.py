@@ -180,7 +180,7 @@ def refuse_any_registered(table: HudiTable) -> None:
 
 def _with_files(table: HudiTable, partitions: Sequence[RegisteredPartition]) -> list[str]:
     files = files_of_registered(table, partitions)
-    return [each.path for each, some in zip(partitions, files, strict=True) if some]
+    return [partition.path for partition, some in zip(partitions, files, strict=True) if some]
 
 
 def register_only_error(table: HudiTable, paths: Sequence[str]) -> RegisterOnlyError:
@@ -266,11 +266,11 @@ def files_if_there(
 ) -> list[tuple[ExternalFile, ...] | None]:
     """The data files of each partition, None if its directory is gone. Raises StorageError."""
     found = _list_files(table, partitions, missing_ok=True)
-    bare = [each.directory for each, files in zip(partitions, found, strict=True) if not files]
+    bare = [partition.directory for partition, files in zip(partitions, found, strict=True) if not files]
     infos = dict(zip(bare, table.storage.infos(bare), strict=True))
     return [
-        None if not files and infos[each.directory] is None else files
-        for each, files in zip(partitions, found, strict=True)
+        None if not files and infos[partition.directory] is None else files
+        for partition, files in zip(partitions, found, strict=True)
     ]
 
 

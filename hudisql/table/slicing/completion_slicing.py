@@ -71,7 +71,9 @@ class CompletionSlicing:
         timeline = self.table.timeline
         bases: dict[str, list[str]] = {}
         for file_id, versions in groups.items():
-            found = {time for time, each in versions.items() if each.base_files and timeline.is_visible(time)}
+            found = {
+                time for time, version in versions.items() if version.base_files and timeline.is_visible(time)
+            }
             compaction = self.compactions.get((partition_path, file_id))
             bases[file_id] = sorted(found | ({compaction} if compaction else set()))
         return bases
@@ -84,9 +86,9 @@ class CompletionSlicing:
 
     def _sliced(self, versions: FileGroupVersions, bases: list[str]) -> FileGroupVersions:
         sliced = {
-            time: FileVersion(list(each.base_files), change_logs=each.change_logs)
-            for time, each in versions.items()
-            if each.base_files
+            time: FileVersion(list(version.base_files), change_logs=version.change_logs)
+            for time, version in versions.items()
+            if version.base_files
         }
         for time in sorted(versions):
             logs = versions[time].log_files

@@ -25,7 +25,7 @@ _known: Final[dict[str, Mapping[str, str]]] = {}
 
 def completion_times(table: TableMetaClient, instants: Iterable[Instant]) -> dict[Instant, str]:
     """When each of the active, completed instants was completed, as an instant time. Raises StorageError."""
-    times = {each: each.completion_time for each in instants}
+    times = {instant: instant.completion_time for instant in instants}
     untold = [each for each, time in times.items() if not time]
     infos = table.storage.infos([table.instant_path(each) for each in untold])
     for instant, info in zip(untold, infos, strict=True):

@@ -61,7 +61,7 @@ def prune_by_key_lookup(
     metadata = record_index_of(table)
     groups = None if metadata is None else groups_with_keys(metadata, texts)
     if groups is not None:
-        every = {(each.partition_path, each.file_id) for each in load_file_slices(table)}
+        every = {(file_slice.partition_path, file_slice.file_id) for file_slice in load_file_slices(table)}
         return frozenset(every - groups)
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())

@@ -210,14 +210,14 @@ def _ranges_of_rows(
             tops[number].append(pa.scalar(nan, plain.type) if _has_nan(plain) else ends["max"])
             nulls[number] += plain.null_count
     return {
-        each.name: _new_range(
-            each,
-            pa.array(bounds[number], each.type),
-            pa.array(tops[number], each.type),
+        column.name: _new_range(
+            column,
+            pa.array(bounds[number], column.type),
+            pa.array(tops[number], column.type),
             rows,
             nulls[number],
         )
-        for number, each in enumerate(columns)
+        for number, column in enumerate(columns)
     }
 
 

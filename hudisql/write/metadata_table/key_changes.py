@@ -118,7 +118,10 @@ def _group_writes(
         and any(each.base_file is not None for each in written if each.partition_path == path)
     }
     paths = sorted({path for path, _ in replaced} | followed)
-    before = {(each.partition_path, each.file_id): each for each in file_slices_at(table, paths)}
+    before = {
+        (file_slice.partition_path, file_slice.file_id): file_slice
+        for file_slice in file_slices_at(table, paths)
+    }
     return [
         *(_GroupWrite(group, tuple(files), before.get(group)) for group, files in of_group.items()),
         *(

@@ -282,7 +282,10 @@ def _measured(
 def partition_values(table: HudiTable, path: str) -> dict[str, object]:
     """The values of the partition columns that the path gives."""
     values = partition_of(table, path).values
-    return {each.name: value for each, value in zip(table.partition_columns, values, strict=True)}
+    return {
+        partition_column.name: value
+        for partition_column, value in zip(table.partition_columns, values, strict=True)
+    }
 
 
 def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSlice:
@@ -444,7 +447,7 @@ def _has_instant(metadata: MetadataTable, instant_time: str) -> bool:
 def _undo(metadata: MetadataTable, instant_time: str) -> None:
     own = metadata.own
     delete_index_files(metadata, lambda name: _is_log_of(name, instant_time))
-    instants = [each for each in own.timeline.instants if each.timestamp == instant_time]
+    instants = [instant for instant in own.timeline.instants if instant.timestamp == instant_time]
     for instant in sorted(instants, key=lambda each: each.state, reverse=True):
         own.storage.delete_file(own.instant_path(instant))
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):

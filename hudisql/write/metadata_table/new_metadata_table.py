@@ -180,7 +180,7 @@ def _check_served(table: HudiTable) -> None:
 
 
 def _indexed_columns(table: HudiTable) -> list[pa.Field]:
-    return [each for each in table.schema if is_measured(each.type)][:MAX_COLUMNS]
+    return [field for field in table.schema if is_measured(field.type)][:MAX_COLUMNS]
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:

@@ -181,8 +181,8 @@ def parse_restore_plan(content: bytes, path: str) -> RestorePlan:
     return RestorePlan(
         str(savepoint_time),
         tuple(
-            Instant(instant_time, str(each["action"]), InstantState.INFLIGHT)
-            for instant_time, each in zip(times, infos, strict=True)
+            Instant(instant_time, str(info["action"]), InstantState.INFLIGHT)
+            for instant_time, info in zip(times, infos, strict=True)
         ),
     )
 
