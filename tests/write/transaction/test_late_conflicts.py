@@ -189,7 +189,7 @@ def test_a_commit_that_later_ones_build_on_is_not_withdrawn(
         later.append(begin_commit(table.reopened(), "UPSERT", concurrency=OPTIMISTIC))
         complete_commit(later[0], _stat(later[0], "f"))
 
-    def stopped_before(*arguments: Any) -> tuple[str, ...]:
+    def stopped_before(*arguments: Any) -> dict[str, int]:
         if not later:
             build_on_it()
         return timeline_file_times(*arguments)
@@ -210,7 +210,7 @@ def test_a_look_that_fails_withdraws_the_commit_only_if_it_has_seen_a_conflict(
     lock = default_lock(STORAGE, table.base_path) if is_locked else None
     commit = begin_commit(table, "UPSERT", concurrency=Concurrency(lock=lock))
 
-    def fail(*_arguments: Any) -> tuple[str, ...]:
+    def fail(*_arguments: Any) -> dict[str, int]:
         raise error
 
     stands = not isinstance(error, WriteConflictError)
