@@ -111,6 +111,7 @@ class LdapServer:
             # Names are sent as they are, and not as ldap3 would parse and write them.
             check_names=False,
         )
+        _close_failed_sockets(connection)
         try:
             yield connection if connection.bind() else None
         finally:
@@ -250,6 +251,21 @@ class DirectoryGroups:
 def escape_name(text: str) -> str:
     """A text as the value of one attribute in a distinguished name, whatever letters it has."""
     return _SPECIAL.sub(lambda letter: f"\\{ord(letter[0]):02x}", text)
+
+
+def _close_failed_sockets(connection: Any) -> None:
+    """Close each socket that cannot be connected: ldap3 drops that of a name's first address."""
+    open_socket = connection.strategy._open_socket
+
+    def work(*address: Any, **how: Any) -> None:
+        try:
+            open_socket(*address, **how)
+        except Exception:
+            if connection.socket is not None:
+                connection.socket.close()
+            raise
+
+    connection.strategy._open_socket = work
 
 
 def _may_be_name(user: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import ssl
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -188,3 +190,20 @@ def test_an_ldap_server_that_cannot_prove_itself_gets_no_password(
     monkeypatch.delenv("SSL_CERT_FILE")
     with pytest.raises(AuthenticationError, match="does not answer"):
         LdapServer(ldap_url, "uid={user},ou=people").check("ada,x", "secret")
+
+
+@of_ldap3
+def test_a_login_closes_each_socket_of_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve = socket.getaddrinfo
+    # Of a name with two addresses, as localhost has on many machines.
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *name, **how: 2 * resolve(*name, **how))
+    with socket.socket() as taken:
+        # A port that is bound, and on which nobody listens.
+        taken.bind(("127.0.0.1", 0))
+        server = LdapServer(f"ldaps://localhost:{taken.getsockname()[1]}", "uid={user},dc=example")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises(AuthenticationError, match="does not answer"):
+                server.check("ada", "x")
+            gc.collect()
+    assert [str(warning.message) for warning in caught if warning.category is ResourceWarning] == []
