@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 TokenKind = Literal["word", "quoted", "string", "mark"]
 
-STRINGS: Final = r"""(?P<raw>(?<![\w`])[rR](?:'[^']*'|"[^"]*"))
+STRINGS: Final = r"""(?P<raw>(?<!\w)[rR](?:'[^']*'|"[^"]*"))
       | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 """The groups of a verbose pattern that take a raw string and a string."""
 LINE_COMMENT: Final = r"--(?:\\\n|[^\r\n])*"

@@ -28,6 +28,7 @@ def texts(script: str) -> list[str]:
         ("select ';'; select \";\"; select `;`", ["select ';'", 'select ";"', "select `;`"]),
         ("select 'it\\'s; fine'; x", ["select 'it\\'s; fine'", "x"]),
         ("select r'\\'; x", ["select r'\\'", "x"]),
+        ("select `a`r'\\'; x", ["select `a`r'\\'", "x"]),
         ("select 'a''b;'; x", ["select 'a''b;'", "x"]),
         ("select `a``;b`; x", ["select `a``;b`", "x"]),
         ("-- only; a comment\n;;", []),
