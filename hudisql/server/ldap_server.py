@@ -257,15 +257,15 @@ def _close_failed_sockets(connection: Any) -> None:
     """Close each socket that cannot be connected: ldap3 drops that of a name's first address."""
     open_socket = connection.strategy._open_socket
 
-    def work(*address: Any, **how: Any) -> None:
+    def open_or_close(*arguments: Any, **options: Any) -> None:
         try:
-            open_socket(*address, **how)
+            open_socket(*arguments, **options)
         except Exception:
             if connection.socket is not None:
                 connection.socket.close()
             raise
 
-    connection.strategy._open_socket = work
+    connection.strategy._open_socket = open_or_close
 
 
 def _may_be_name(user: str) -> bool:
