@@ -15,7 +15,7 @@ from scripts.setup_oracles import install_metastore_client
 from tests.catalog.metastores.server import OtherMetastore, other_metastore
 from tests.sources import fingerprint, orders, write_parquet
 
-pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle, pytest.mark.soak]
+pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle]
 RUNNER = Path(__file__).parent / "metastores" / "run_statements.py"
 CHANGES = (
     "MERGE INTO {0} t USING (SELECT 'k00001' id, 5.5D amount) c ON t.id = c.id "
@@ -110,6 +110,30 @@ def check_plain_answers(answers: Sequence[Any]) -> None:
     assert sorted(row[1] for row in answers[-1]) == ["made", "plain"]
 
 
+@pytest.mark.parametrize("version", ["3.1.3", "4.0.1"])
+def test_a_bootstrapped_table_is_changed_renamed_and_dropped(tmp_path: Path, version: str) -> None:
+    source = write_source(tmp_path / "source")
+    files = fingerprint(source)
+    with other_metastore(version, tmp_path / "metastore") as metastore:
+        answers = run_statements(
+            metastore,
+            [
+                "CREATE DATABASE d",
+                f"CALL bootstrap_table(source => '{source}', record_key => 'id', table => 'd.t')",
+                *(change.format("d.t") for change in CHANGES),
+                "ALTER TABLE d.t RENAME TO d.renamed",
+                "SELECT count(*), sum(amount) FROM d.renamed",
+                "DROP TABLE d.renamed",
+                "SHOW TABLES IN d",
+            ],
+        )
+    assert not errors_of(answers)
+    assert answers[-3] == [["39", "206.5"]]
+    assert answers[-1] == []
+    assert fingerprint(source) == files
+
+
+@pytest.mark.soak
 def test_hive_3_by_the_client_of_spark_itself(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     files = fingerprint(source)
@@ -121,6 +145,7 @@ def test_hive_3_by_the_client_of_spark_itself(tmp_path: Path) -> None:
     assert fingerprint(source) == files
 
 
+@pytest.mark.soak
 def test_hive_4_by_the_client_of_spark_itself(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     with other_metastore("4.0.1", tmp_path / "metastore") as metastore:
@@ -141,6 +166,7 @@ def test_hive_4_by_the_client_of_spark_itself(tmp_path: Path) -> None:
     assert "metastore.warehouse.external.dir" in inside["hint"]
 
 
+@pytest.mark.soak
 def test_hive_4_by_its_own_client(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     conf = {
