@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from hudisql.java_runtime import java_version
 
 PYSPARK_VERSION = "3.5.9"
 # pandas 3 and numpy 2.3 are newer than what PySpark 3.5 was made for.
@@ -227,13 +228,9 @@ def _extract_trino(fetched: Path, directory: Path) -> None:
 
 def _newer_java(least: int) -> Path:
     """The `java` of the newest Java below `/usr/lib/jvm`, if it is of this version or newer."""
-    found = []
-    for release in Path("/usr/lib/jvm").glob("*/release"):
-        version = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)
-        if version is not None:
-            found.append((int(version[1]), release.parent / "bin" / "java"))
-    version_found, java = max(found, default=(0, Path()))
-    if version_found < least:
+    launchers = Path("/usr/lib/jvm").glob("*/bin/java")
+    newest, java = max(((java_version(java) or 0, java) for java in launchers), default=(0, Path()))
+    if newest < least:
         raise SetupError(f"no Java {least} or newer is below /usr/lib/jvm, as Trino {TRINO_VERSION} needs")
     return java
 

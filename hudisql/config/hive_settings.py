@@ -42,7 +42,7 @@ def adopt_hive_settings(settings: Settings, site: Mapping[str, str], site_file: 
         settings = settings.with_layer({"metastore": site[_URIS]}, site_file)
     for name, key in _ADOPTED.items():
         values = [*_values_of(settings, key), (site_file, site.get(key, ""))]
-        origin, value = next((value for value in values if value[1]), ("", ""))
+        origin, value = next((pair for pair in values if pair[1]), ("", ""))
         if value and name not in settings.origins:
             settings = settings.with_layer({name: value}, origin)
     return settings

@@ -41,10 +41,12 @@ class ServedCatalog(Catalog):
         shown = execute(context, f"SHOW TABLES IN {quote_name(database)}{like}").df.collect()
         tables = list(super().listTables(dbName, pattern))
         names = {table.name for table in tables}
-        for name in [row.tableName for row in shown if row.tableName not in names]:
-            entry = context.metastore.get_table(database, name)
-            if entry is not None and is_hudi_table(entry):
+        missing = [row.tableName for row in shown if row.tableName not in names]
+        for entry in sorted(context.metastore.get_tables(database, missing), key=lambda entry: entry.name):
+            if is_hudi_table(entry):
                 kind = "EXTERNAL" if entry.is_external else "MANAGED"
                 comment = entry.parameters.get("comment")
-                tables.append(Table(name, "spark_catalog", [database], comment, kind, isTemporary=False))
+                tables.append(
+                    Table(entry.name, "spark_catalog", [database], comment, kind, isTemporary=False)
+                )
         return tables

@@ -116,8 +116,6 @@ class LdapServer:
             yield connection if connection.bind() else None
         finally:
             connection.unbind()
-            if connection.socket is not None:
-                connection.socket.close()
 
 
 @dataclass(frozen=True)
@@ -260,7 +258,7 @@ def _close_failed_sockets(connection: Any) -> None:
     def open_or_close(*arguments: Any, **options: Any) -> None:
         try:
             open_socket(*arguments, **options)
-        except Exception:
+        except BaseException:
             if connection.socket is not None:
                 connection.socket.close()
             raise

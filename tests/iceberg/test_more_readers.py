@@ -15,7 +15,7 @@ from scripts.setup_oracles import SetupError, install_trino
 from tests.free_port import find_free_port
 from tests.iceberg.readers import hudisql_rows, metadata_of, shown_file, sorted_rows
 from tests.iceberg.readers import publish as published_row
-from tests.iceberg.test_spark_iceberg import CHANGES, write_source
+from tests.iceberg.test_spark_iceberg import CHANGES, bootstrap, write_source
 from tests.iceberg.trino_server import LocalNames, Trino, running_trino
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
@@ -37,13 +37,8 @@ FILTERS = (
 
 def _merged_table(session: Any, directory: Path, name: str, table_type: str) -> str:
     """A table that was bootstrapped from `write_source` and changed; its path."""
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     write_source(directory / "source")
-    kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
-    session.sql(
-        f"CALL bootstrap_table(table => '{name}', source => '{directory / 'source'}', record_key => 'id', "
-        f"precombine => 'at', target_path => '{directory / 't'}', table_type => '{kind}')"
-    )
+    bootstrap(session, directory, name, table_type)
     for change in CHANGES:
         session.sql(change.format(t=name))
     return str(directory / "t")

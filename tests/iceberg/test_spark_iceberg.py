@@ -75,19 +75,24 @@ def write_source(directory: Path) -> None:
         pq.write_table(rows, path / "part-0.parquet")
 
 
+def bootstrap(session: Any, root: Path | str, name: str, table_type: str, more: str = "") -> None:
+    """Bootstrap `root/t` from `root/source`, which has the files of `write_source`."""
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
+    session.sql(
+        f"CALL bootstrap_table(table => '{name}', source => '{root}/source', record_key => 'id', "
+        f"precombine => 'at', target_path => '{root}/t', table_type => '{kind}'{more})"
+    )
+
+
 @pytest.mark.parametrize("format_version", [2, 3])
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_spark_with_iceberg_reads_what_hudisql_reads(
     session: Any, metastore_uri: str, tmp_path: Path, table_type: str, format_version: int
 ) -> None:
     name = f"oracle.spark_iceberg_{table_type}_{format_version}"
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     write_source(tmp_path / "source")
-    kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
-    session.sql(
-        f"CALL bootstrap_table(table => '{name}', source => '{tmp_path / 'source'}', record_key => 'id', "
-        f"precombine => 'at', target_path => '{tmp_path / 't'}', table_type => '{kind}')"
-    )
+    bootstrap(session, tmp_path, name, table_type)
     for change in CHANGES:
         session.sql(change.format(t=name))
         published = publish(session, name, f", register => true, format_version => {format_version}")
@@ -109,16 +114,11 @@ def test_a_table_on_hdfs_is_published_with_each_commit(
     session: Any, metastore_uri: str, tmp_path: Path, table_type: str
 ) -> None:
     name = f"oracle.hdfs_iceberg_{table_type}"
-    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     write_source(tmp_path / "source")
-    kind = "MERGE_ON_READ" if table_type == "mor" else "COPY_ON_WRITE"
     with hdfs_cluster(tmp_path) as uri:
         for file in (tmp_path / "source").rglob("*.parquet"):
             Storage().write(f"{uri}/{file.relative_to(tmp_path)}", file.read_bytes())
-        session.sql(
-            f"CALL bootstrap_table(table => '{name}', source => '{uri}/source', record_key => 'id', "
-            f"precombine => 'at', target_path => '{uri}/t', table_type => '{kind}', iceberg_sync => true)"
-        )
+        bootstrap(session, uri, name, table_type, ", iceberg_sync => true")
         for change in CHANGES:
             session.sql(change.format(t=name))
         published = publish(session, name, ", register => true")

@@ -25,11 +25,7 @@ from tests.server.ldap_directory import (
 )
 
 # ldap3 uses names of pyasn1 that have new ones.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.* is deprecated:DeprecationWarning"),
-    # It leaves the sockets of failed connections to the garbage collector.
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated:DeprecationWarning")
 of_slapd = pytest.mark.skipif(missing_for_ldap() is not None, reason=missing_for_ldap() or "")
 ODD = ("ada,x", "a\\2cb", "a,b", "#sharp", "ä ö", "plus+uid=ada", "(paren*)", "root", "spy")
 IN_ANALYSTS = ("ada", "a,b", "#sharp", "ä ö")

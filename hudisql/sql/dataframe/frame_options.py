@@ -14,7 +14,7 @@ from typing import Final
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.options.known_settings import misspelt_properties
-from hudisql.sql.ddl.generator_options import KEY_GENERATOR
+from hudisql.sql.ddl.generator_options import KEY_GENERATOR, plain_generator
 from hudisql.sql.ddl.table_options import (
     ORDERING,
     PARTITIONS,
@@ -168,11 +168,9 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
 
 
 def _canonical(name: str, value: str) -> str:
-    text = value.replace(" ", "").lower()
+    text = (plain_generator(value) if name in KEY_GENERATOR else value).replace(" ", "").lower()
     if name in TYPE:
         return TABLE_TYPES.get(text, text)
     if name in PARTITIONS:
         return ",".join(part.partition(":")[0] for part in text.split(","))
-    if name in KEY_GENERATOR:
-        return text.rpartition(".")[2].replace("avrokeygenerator", "keygenerator")
-    return text.rpartition(".")[2] if name in PAYLOAD else text
+    return text.rpartition(".")[2] if name in (*KEY_GENERATOR, *PAYLOAD) else text

@@ -285,7 +285,5 @@ def _delete_old_files(table: HudiTable, indexes: Sequence[str]) -> None:
         groups = group_files(own.storage.list_directory(join(own.base_path, index)), HFILE)
         for versions in completion_slicing(own).slice_partition(index, groups).values():
             bases = sorted(time for time, version in versions.items() if version.base_files)
-            for time in [
-                version for version in versions if len(bases) >= 2 and version < bases[-_KEPT_BASE_FILES]
-            ]:
+            for time in [time for time in versions if len(bases) >= 2 and time < bases[-_KEPT_BASE_FILES]]:
                 own.storage.delete_files(versions[time].paths)
