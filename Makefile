@@ -68,7 +68,7 @@ kerberos-system: ## apt-get install what the tests of Kerberos and LDAP need, as
 	$(PYTHON) scripts/install_kerberos.py system
 
 oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta, Apache Hive 2.3 and Kafka into the user's cache
-	$(BIN)/python scripts/setup_oracles.py
+	$(BIN)/python -m scripts.setup_oracles
 
 oracle: oracles ## Apache Hudi reads and goes on writing what we wrote
 	$(PYTEST_WORKERS) -m "oracle and not soak"

@@ -2,28 +2,25 @@
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
-the pom.xml of `tests/hive`, `tests/storage` and `tests/ingest`, and in `tests/catalog/metastores`. Uses
-the standard library alone, so that any Python 3.11 can run it.
+the pom.xml of `tests/hive`, `tests/storage` and `tests/ingest`, and in `tests/catalog/metastores`.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
-import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hudisql.java_runtime import java_version
+from scripts.maven import SetupError, cache_directory, copy_artifacts, find_maven, installing, run
+from scripts.setup_metastores import CI_METASTORES, METASTORES, install_metastore
 
 PYSPARK_VERSION = "3.5.9"
 # pandas 3 and numpy 2.3 are newer than what PySpark 3.5 was made for.
@@ -58,12 +55,6 @@ HIVE_AUXILIARY_JARS = (
 )
 # Drivers of database tools (DBeaver, DataGrip); that of 2.3 is among the jars of Hive itself.
 HIVE_JDBC_VERSIONS = ("3.1.3", "4.0.1")
-# Hive Metastores beside that of Spark's jars: the artifact of the server, the class of its schema tool.
-METASTORES = {
-    "3.1.3": ("hive-standalone-metastore", "tools.MetastoreSchemaTool"),
-    "4.0.1": ("hive-standalone-metastore-server", "tools.schematool.MetastoreSchemaTool"),
-}
-CI_METASTORES = ("3.1.3",)
 HADOOP_VERSION = "3.4.2"
 KAFKA_VERSION = "4.0.0"
 # Spark 3.5's source of Kafka topics, with what it needs beside Spark; Maven Central has it up to 3.5.7.
@@ -85,15 +76,10 @@ ROOT = Path(__file__).resolve().parent.parent
 HIVE_POM = ROOT / "tests" / "hive" / "pom.xml"
 # Hadoop's s3a for this project's own PySpark, which names its Hadoop.
 S3A_POM = HIVE_POM.parent.parent / "storage" / "pom.xml"
-METASTORE_POMS = HIVE_POM.parent.parent / "catalog" / "metastores"
 KAFKA_POM = HIVE_POM.parent.parent / "ingest" / "pom.xml"
 S3A_VERSION = "3.5.0"
 # Spark brings these itself, in newer versions.
 S3A_LEFT_OUT = ("io.netty", "org.slf4j", "commons-codec", "commons-logging")
-
-
-class SetupError(RuntimeError):
-    """An oracle cannot be set up here; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +97,6 @@ class TrinoInstallation:
     libraries: Path
     plugins: Path
     java: Path
-
-
-@dataclass(frozen=True)
-class MetastoreInstallation:
-    """A Hive Metastore: the directory of its jars, and a Derby database with its schema, to be copied."""
-
-    libraries: Path
-    derby: Path
-
-
-def cache_directory() -> Path:
-    """The directory that holds all oracles."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql"
 
 
 def install_oracle_python() -> Path:
@@ -177,9 +150,9 @@ def install_hudi_bundle(version: str) -> Path:
     """Return the jar of Apache Hudi `version` for Spark 3.5; fetch it with Maven if absent."""
     directory = cache_directory() / "jars"
     jar = directory / f"hudi-spark3.5-bundle_2.12-{version}.jar"
-    with _installing(f"hudi-{version}"):
+    with installing(f"hudi-{version}"):
         if not jar.exists():
-            _copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], directory)
+            copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], directory)
     return jar
 
 
@@ -187,10 +160,10 @@ def install_iceberg() -> Path:
     """Return the jar of Apache Iceberg for Spark 3.5; fetch it with Maven if absent."""
     directory = cache_directory() / "jars"
     jar = directory / f"iceberg-spark-runtime-3.5_2.12-{ICEBERG_VERSION}.jar"
-    with _installing(f"iceberg-{ICEBERG_VERSION}"):
+    with installing(f"iceberg-{ICEBERG_VERSION}"):
         if not jar.exists():
             artifact = f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{ICEBERG_VERSION}"
-            _copy_artifacts([artifact], directory)
+            copy_artifacts([artifact], directory)
     return jar
 
 
@@ -202,12 +175,12 @@ def install_trino() -> TrinoInstallation:
     directory = cache_directory() / f"trino-{TRINO_VERSION}"
     complete = directory / "complete"
     java = _newer_java(TRINO_JAVA)
-    with _installing(directory.name):
+    with installing(directory.name):
         if not complete.exists():
             with tempfile.TemporaryDirectory() as fetched:
                 for artifact in ("trino-server-core:{}:tar.gz", "trino-iceberg:{}:zip"):
                     name = f"-Dartifact=io.trino:{artifact.format(TRINO_VERSION)}"
-                    _run([_maven(), "-q", "-B", "dependency:copy", name, f"-DoutputDirectory={fetched}"])
+                    run([find_maven(), "-q", "-B", "dependency:copy", name, f"-DoutputDirectory={fetched}"])
                 _extract_trino(Path(fetched), directory)
             complete.touch()
     return TrinoInstallation(directory / "lib", directory / "plugin", java)
@@ -240,66 +213,13 @@ def install_hive() -> HiveInstallation:
     directory = cache_directory() / f"hive-{HIVE_VERSION}"
     hive = HiveInstallation(directory / "lib", directory / "auxiliary")
     complete = directory / "complete"
-    with _installing(f"hive-{HIVE_VERSION}"):
+    with installing(f"hive-{HIVE_VERSION}"):
         if not complete.exists():
             output = f"-DoutputDirectory={hive.libraries}"
-            _run([_maven(), "-q", "-B", "-f", str(HIVE_POM), "dependency:copy-dependencies", output])
-            _copy_artifacts(HIVE_AUXILIARY_JARS, hive.auxiliary)
+            run([find_maven(), "-q", "-B", "-f", str(HIVE_POM), "dependency:copy-dependencies", output])
+            copy_artifacts(HIVE_AUXILIARY_JARS, hive.auxiliary)
             complete.touch()
     return hive
-
-
-def install_metastore(version: str) -> MetastoreInstallation:
-    """Return a Hive Metastore of METASTORES; fetch it with Maven and make its schema if absent."""
-    directory = cache_directory() / f"metastore-{version}"
-    metastore = MetastoreInstallation(directory / "lib", directory / "derby")
-    complete = directory / "complete"
-    with _installing(f"metastore-{version}"):
-        if not complete.exists():
-            pom = METASTORE_POMS / f"metastore-{version}.pom.xml"
-            output = f"-DoutputDirectory={metastore.libraries}"
-            scope = "-DincludeScope=runtime"
-            _run([_maven(), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", scope, output])
-            _make_metastore_schema(version, metastore)
-            complete.touch()
-    return metastore
-
-
-def install_metastore_client(version: str) -> Path:
-    """Return the directory of the jars of Hive's client by which Spark speaks to a metastore of `version`."""
-    directory = cache_directory() / f"metastore-client-{version}"
-    complete = directory / "complete"
-    with _installing(f"metastore-client-{version}"):
-        if not complete.exists():
-            pom = METASTORE_POMS / f"client-{version}.pom.xml"
-            options = ["-DincludeScope=runtime", f"-DoutputDirectory={directory}"]
-            _run([_maven(), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options])
-            complete.touch()
-    return directory
-
-
-def _make_metastore_schema(version: str, metastore: MetastoreInstallation) -> None:
-    """Run Hive's schema tool, with the scripts that only the distribution of the metastore has."""
-    artifact, tool = METASTORES[version]
-    shutil.rmtree(metastore.derby, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as home:
-        distribution = f"org.apache.hive:{artifact}:{version}:tar.gz:bin"
-        options = [f"-Dartifact={distribution}", f"-DoutputDirectory={home}"]
-        _run([_maven(), "-q", "-B", "dependency:copy", *options])
-        with tarfile.open(next(Path(home).glob("*.tar.gz"))) as archive:
-            for member in archive:
-                name = member.name.partition("/")[2]
-                if member.isfile() and name.startswith("scripts/metastore/upgrade/derby/"):
-                    archive.extract(member.replace(name=name), home, filter="data")
-        url = f"jdbc:derby:;databaseName={metastore.derby};create=true"
-        (Path(home) / "metastore-site.xml").write_text(
-            "<configuration><property><name>javax.jdo.option.ConnectionURL</name>"
-            f"<value>{url}</value></property></configuration>"
-        )
-        classes = ["-cp", f"{home}:{metastore.libraries}/*", f"org.apache.hadoop.hive.metastore.{tool}"]
-        java = [_java(), "-Dderby.system.durability=test", f"-Dderby.stream.error.file={home}/derby.log"]
-        environment = {**os.environ, "METASTORE_HOME": home}
-        _run([*java, *classes, "-dbType", "derby", "-initSchema"], environment=environment)
 
 
 def hadoop_jars() -> Path | None:
@@ -313,18 +233,18 @@ def install_hive_jdbc(version: str) -> Path:
     """Return the jar of Hive's JDBC driver with all that it needs; fetch it with Maven if absent."""
     directory = cache_directory() / "jars"
     jar = directory / f"hive-jdbc-{version}-standalone.jar"
-    with _installing(jar.stem):
+    with installing(jar.stem):
         if not jar.exists():
-            _copy_artifacts([f"org.apache.hive:hive-jdbc:{version}:jar:standalone"], directory)
+            copy_artifacts([f"org.apache.hive:hive-jdbc:{version}:jar:standalone"], directory)
     return jar
 
 
 def install_hadoop() -> Path:
     """Return the directory of the jars of Hadoop's mini cluster (HDFS); fetch them with Maven if absent."""
     directory = cache_directory() / f"hadoop-{HADOOP_VERSION}"
-    with _installing(f"hadoop-{HADOOP_VERSION}"):
+    with installing(f"hadoop-{HADOOP_VERSION}"):
         if hadoop_jars() is None:
-            _copy_artifacts(HADOOP_JARS, directory)
+            copy_artifacts(HADOOP_JARS, directory)
     return directory
 
 
@@ -337,11 +257,11 @@ def s3a_jars() -> list[Path]:
 def install_s3a() -> Path:
     """Return the directory of the jars of Hadoop's s3a; fetch them with Maven if absent."""
     directory = cache_directory() / f"s3a-{S3A_VERSION}"
-    with _installing(f"s3a-{S3A_VERSION}"):
+    with installing(f"s3a-{S3A_VERSION}"):
         if not s3a_jars():
-            command = [_maven(), "-q", "-B", "-f", str(S3A_POM), "dependency:copy-dependencies"]
+            command = [find_maven(), "-q", "-B", "-f", str(S3A_POM), "dependency:copy-dependencies"]
             left_out = f"-DexcludeGroupIds={','.join(S3A_LEFT_OUT)}"
-            _run([*command, "-DincludeScope=runtime", left_out, f"-DoutputDirectory={directory}"])
+            run([*command, "-DincludeScope=runtime", left_out, f"-DoutputDirectory={directory}"])
             (directory / "complete").touch()
     return directory
 
@@ -350,10 +270,10 @@ def install_kafka() -> Path:
     """Return the directory of the jars of a Kafka broker; fetch them with Maven if absent."""
     directory = cache_directory() / f"kafka-{KAFKA_VERSION}"
     complete = directory / "complete"
-    with _installing(f"kafka-{KAFKA_VERSION}"):
+    with installing(f"kafka-{KAFKA_VERSION}"):
         if not complete.exists():
-            command = [_maven(), "-q", "-B", "-f", str(KAFKA_POM), "dependency:copy-dependencies"]
-            _run([*command, f"-DoutputDirectory={directory}"])
+            command = [find_maven(), "-q", "-B", "-f", str(KAFKA_POM), "dependency:copy-dependencies"]
+            run([*command, f"-DoutputDirectory={directory}"])
             complete.touch()
     return directory
 
@@ -362,9 +282,9 @@ def _install_jars(name: str, artifacts: Sequence[str]) -> list[Path]:
     """The jars of Maven artifacts, fetched if one is absent."""
     directory = cache_directory() / "jars"
     jars = [directory / "{1}-{2}.jar".format(*artifact.split(":")) for artifact in artifacts]
-    with _installing(name):
+    with installing(name):
         if not all(jar.exists() for jar in jars):
-            _copy_artifacts(artifacts, directory)
+            copy_artifacts(artifacts, directory)
     return jars
 
 
@@ -375,72 +295,12 @@ def _install_python(name: str, proof: str, packages: Sequence[str], maker: str |
     """
     directory = cache_directory() / "venvs" / name
     python = directory / "bin" / "python"
-    with _installing(name):
+    with installing(name):
         if not list(directory.glob(f"lib/python*/site-packages/{proof}.dist-info")):
             shutil.rmtree(directory, ignore_errors=True)
-            _run([maker or sys.executable, "-m", "venv", str(directory)])
-            _run([str(python), "-m", "pip", "install", "--quiet", *packages])
+            run([maker or sys.executable, "-m", "venv", str(directory)])
+            run([str(python), "-m", "pip", "install", "--quiet", *packages])
     return python
-
-
-def _copy_artifacts(artifacts: Sequence[str], directory: Path) -> None:
-    """Copy Maven artifacts (`group:name:version`) into `directory`; a broken-off download leaves none
-    there.
-    """
-    staging = directory.parent / f"{directory.name}.part-{os.getpid()}"
-    for artifact in artifacts:
-        # A failed download may still leave Maven's answer file: what counts is the jar.
-        _run(
-            [
-                _maven(),
-                "-q",
-                "-B",
-                "dependency:copy",
-                f"-Dartifact={artifact}",
-                f"-DoutputDirectory={staging}",
-            ],
-            directory=directory.parent,
-        )
-    directory.mkdir(parents=True, exist_ok=True)
-    for jar in staging.glob("*.jar"):
-        jar.replace(directory / jar.name)
-    shutil.rmtree(staging)
-
-
-def _maven() -> str:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise SetupError("Maven (mvn) is not on the PATH: it fetches Apache Hudi and Hive, install it")
-    return maven
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
-
-
-def _run(
-    command: Sequence[str], directory: Path | None = None, environment: Mapping[str, str] | None = None
-) -> None:
-    if directory is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        command, cwd=directory, env=environment, text=True, capture_output=True, check=False
-    )
-    if done.returncode != 0:
-        raise SetupError(
-            f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-        )
-
-
-@contextmanager
-def _installing(name: str) -> Iterator[None]:
-    """One installer at a time, over processes."""
-    directory = cache_directory() / "locks"
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def main() -> int:

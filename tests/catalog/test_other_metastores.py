@@ -1,4 +1,4 @@
-"""Real Hive Metastores 3.1.3 and 4.0.1: the client's calls, and two clients that change one entry at once."""
+"""Real Hive Metastores 3.1.3 and 4.0.1, on Derby and PostgreSQL: calls, and two clients on one entry."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ from hudisql.errors import (
     TableExistsError,
     TableLockedError,
 )
-from tests.catalog.metastores.server import OtherMetastore, other_metastore
+from tests.catalog.metastores.server import OtherMetastore, metastore_on_postgres, other_metastore
 from tests.catalog.table_maker import TableMaker
 
 pytestmark = [pytest.mark.hms, pytest.mark.oracle]
-VERSIONS = ("3.1.3", "4.0.1")
+ON_POSTGRES = "4.0.1 on PostgreSQL"
 VALUES = ("plain", "a b", "x=y", "50%", "a/b", "ünder", 'quo"te', "it's")
 GRANTS = [TableGrant("ann", "USER", "SELECT"), TableGrant("bob", "USER", "SELECT", True, "a")]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=["3.1.3", "4.0.1", pytest.param(ON_POSTGRES, marks=pytest.mark.soak)])
 def metastore(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OtherMetastore]:
     """A real metastore, started once for this file."""
-    with other_metastore(request.param, tmp_path_factory.mktemp("metastore")) as started:
+    version = request.param.split()[0]
+    run = metastore_on_postgres if request.param == ON_POSTGRES else other_metastore
+    with run(version, tmp_path_factory.mktemp("metastore")) as started:
         yield started
 
 
@@ -129,7 +131,7 @@ def test_a_declaration_that_is_changed_within_another_alter_stays(
 def test_two_writers_at_once_lose_no_change(
     metastore: OtherMetastore, client: MetastoreClient, declared: MetastoreTable, database: str
 ) -> None:
-    if metastore.version == "4.0.1":
+    if metastore.version == "4.0.1" and metastore.is_on_derby:
         pytest.skip("on Derby the server's own transactions wait for each other, more than ten minutes")
     lost: list[str] = []
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.setup_oracles import install_metastore_client
-from tests.catalog.metastores.server import OtherMetastore, other_metastore
+from scripts.setup_metastores import install_metastore_client
+from tests.catalog.metastores.server import OtherMetastore, metastore_on_postgres, other_metastore
 from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle]
+RunMetastore = Callable[[str, Path], AbstractContextManager[OtherMetastore]]
 RUNNER = Path(__file__).parent / "metastores" / "run_statements.py"
 CHANGES = (
     "MERGE INTO {0} t USING (SELECT 'k00001' id, 5.5D amount) c ON t.id = c.id "
@@ -167,14 +169,15 @@ def test_hive_4_by_the_client_of_spark_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_hive_4_by_its_own_client(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [other_metastore, metastore_on_postgres], ids=["derby", "postgres"])
+def test_hive_4_by_its_own_client(tmp_path: Path, run: RunMetastore) -> None:
     source = write_source(tmp_path / "source")
     conf = {
         "spark.sql.hive.metastore.version": "4.0.1",
         "spark.sql.hive.metastore.jars": "path",
         "spark.sql.hive.metastore.jars.path": f"file://{install_metastore_client('4.0.1')}/*.jar",
     }
-    with other_metastore("4.0.1", tmp_path / "metastore") as metastore:
+    with run("4.0.1", tmp_path / "metastore") as metastore:
         hudi, plain = hudi_statements(source), plain_statements(source)
         answers = run_statements(metastore, [*hudi, *plain], conf)
     check_hudi_answers(answers[: len(hudi)])

@@ -11,7 +11,8 @@ import pytest
 
 from hudisql.iceberg.publication import publish
 from hudisql.table.hudi_table import open_table
-from scripts.setup_oracles import SetupError, install_trino
+from scripts.maven import SetupError
+from scripts.setup_oracles import install_trino
 from tests.free_port import find_free_port
 from tests.iceberg.readers import hudisql_rows, metadata_of, shown_file, sorted_rows
 from tests.iceberg.readers import publish as published_row

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyhive import hive
 from pyhive.exc import OperationalError
+from TCLIService import ttypes
 
 from hudisql.console import SilentConsole
 from hudisql.server.rights.rights_file import RightsFile
@@ -377,6 +378,34 @@ def test_variables_of_a_connection_do_not_reach_the_environment(guarded: ThriftS
         for statement in ("SELECT '${home}'", "SELECT '${hivevar:home}'"):
             with pytest.raises(OperationalError, match=DENIED):
                 cursor.execute(statement)
+
+
+def test_the_handles_of_another_user_s_session_and_statement_are_refused(guarded: ThriftServer) -> None:
+    """Every request that takes one, by an admin, too, who may run the statement itself."""
+    theirs, mine = (
+        hive.connect("127.0.0.1", guarded.port, username=user, password="x", auth="CUSTOM")
+        for user in ("ada", "root")
+    )
+    with closing(theirs), closing(mine), closing(theirs.cursor()) as cursor:
+        cursor.execute("SELECT name FROM shop.items")
+        session, statement = theirs.sessionHandle, cursor._operationHandle
+        ask = mine.client
+        answers = [
+            ask.GetOperationStatus(ttypes.TGetOperationStatusReq(statement)),
+            ask.GetResultSetMetadata(ttypes.TGetResultSetMetadataReq(statement)),
+            ask.FetchResults(ttypes.TFetchResultsReq(statement, 0, 10)),
+            ask.FetchResults(ttypes.TFetchResultsReq(statement, 0, 10, 1)),
+            ask.CancelOperation(ttypes.TCancelOperationReq(statement)),
+            ask.CloseOperation(ttypes.TCloseOperationReq(statement)),
+            ask.ExecuteStatement(ttypes.TExecuteStatementReq(session, "SELECT 1")),
+            ask.GetTables(ttypes.TGetTablesReq(session)),
+            ask.GetInfo(ttypes.TGetInfoReq(session, 17)),
+            ask.CloseSession(ttypes.TCloseSessionReq(session)),
+        ]
+        codes = [answer.status.statusCode for answer in answers]
+        assert codes == [ttypes.TStatusCode.INVALID_HANDLE_STATUS] * len(answers)
+        assert cursor.fetchall() == [("nail",)]
+        cursor.execute("SELECT 1")
 
 
 def test_the_log_says_who_ran_what(run: Run, notes: list[str]) -> None:

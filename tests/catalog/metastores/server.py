@@ -1,4 +1,4 @@
-"""Real Hive Metastores 3.1.3 and 4.0.1 on Derby, each as a process on a free port of 127.0.0.1."""
+"""Real Hive Metastores 3.1.3 and 4.0.1, as processes on a free port of 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hudisql.catalog.embedded import render_hive_site
 from hudisql.java_runtime import find_java_home
-from scripts.setup_oracles import install_metastore
+from scripts.setup_metastores import install_metastore, metastore_schema_tool
+from tests.catalog.metastores.postgres import PostgresDatabase, postgres_database
 from tests.free_port import find_free_port
 
 START_SECONDS = 180
@@ -29,13 +30,14 @@ MAINS = {
 class MetastoreLaunch:
     """What a metastore is started with beside the usual: its main class, options of Java, and settings.
 
-    `core` is its core-site.xml.
+    `core` is its core-site.xml, `database` an empty one in place of Derby.
     """
 
     main: Sequence[str]
-    java_options: Sequence[str]
-    settings: Mapping[str, str]
-    core: Mapping[str, str]
+    java_options: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    core: Mapping[str, str] = field(default_factory=dict)
+    database: PostgresDatabase | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class OtherMetastore:
     """A running metastore: `warehouse` is for external tables, beside the one of managed tables."""
 
     version: str
+    is_on_derby: bool
     uri: str
     warehouse: Path
     managed_warehouse: Path
@@ -59,17 +62,24 @@ def other_metastore(
     """
     installed = install_metastore(version)
     directory.mkdir(exist_ok=True)
-    shutil.copytree(installed.derby, directory / "derby")
+    launch = launch or MetastoreLaunch(MAINS[version])
+    class_path = [f"{installed.libraries}/*"]
+    if launch.database is None:
+        shutil.copytree(installed.derby, directory / "derby")
+    else:
+        class_path.append(str(launch.database.driver))
+        metastore_schema_tool(version).make_schema("postgres", launch.database.settings, class_path)
     port = find_free_port()
     started = OtherMetastore(
         version,
+        launch.database is None,
         f"thrift://127.0.0.1:{port}",
         directory / "external",
         directory / "managed",
         directory / "log",
     )
-    launch = launch or MetastoreLaunch(MAINS[version], (), {}, {})
-    settings = {**_settings(started, directory), **launch.settings}
+    database = launch.database.settings if launch.database else derby_settings(directory / "derby")
+    settings = {**_settings(started), **database, **launch.settings}
     (directory / "metastore-site.xml").write_text(render_hive_site(settings))
     (directory / "core-site.xml").write_text(render_hive_site(launch.core))
     command = [
@@ -78,7 +88,7 @@ def other_metastore(
         *(f"-Dderby.stream.error.file={directory / 'derby.log'}", f"-Djava.io.tmpdir={directory}"),
         *("--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED"),
         *launch.java_options,
-        *("-cp", f"{directory}:{installed.libraries}/*", *launch.main, str(port)),
+        *("-cp", ":".join([str(directory), *class_path]), *launch.main, str(port)),
     ]
     with started.log.open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory)
@@ -90,16 +100,31 @@ def other_metastore(
         process.wait()
 
 
-def _settings(metastore: OtherMetastore, directory: Path) -> Mapping[str, str]:
+@contextmanager
+def metastore_on_postgres(version: str, directory: Path) -> Iterator[OtherMetastore]:
+    """Run a metastore of `version` on an empty database of PostgreSQL; skips the test without one."""
+    with postgres_database() as database:
+        launch = MetastoreLaunch(MAINS[version], database=database)
+        with other_metastore(version, directory, launch) as metastore:
+            yield metastore
+
+
+def derby_settings(directory: Path) -> Mapping[str, str]:
+    """The settings by which a metastore opens a database of Derby."""
+    return {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory}",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        # Derby's refusal to compare a property would be tried ten times, two seconds apart.
+        "metastore.hmshandler.retry.attempts": "1",
+    }
+
+
+def _settings(metastore: OtherMetastore) -> Mapping[str, str]:
     return {
         "metastore.thrift.uris": metastore.uri,
         "metastore.thrift.bind.host": "127.0.0.1",
         "metastore.warehouse.dir": metastore.managed_warehouse.as_uri(),
         "metastore.warehouse.external.dir": metastore.warehouse.as_uri(),
-        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'derby'}",
-        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
-        # Derby's refusal to compare a property would be tried ten times, two seconds apart.
-        "metastore.hmshandler.retry.attempts": "1",
         # The defaults of both need Hive's own classes (hive-exec).
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
