@@ -96,10 +96,13 @@ def test_pyhive_and_impyla_log_in_beside_passwords(kerberized: ThriftServer, tic
         cursor = connection.cursor()
         cursor.execute("SELECT current_user()")
         assert cursor.fetchall() == [("bob",)]
-    with closing(
-        connect("localhost", kerberized.port, auth_mechanism="PLAIN", user="bob", password="right")
-    ) as connection:
-        cursor = connection.cursor()
+    with (
+        closing(
+            connect("localhost", kerberized.port, auth_mechanism="PLAIN", user="bob", password="right")
+        ) as connection,
+        closing(connection.cursor()) as cursor,
+    ):
+        # A cursor of impyla that is not closed connects again when it is collected.
         cursor.execute("SELECT current_user()")
         assert cursor.fetchall() == [("bob",)]
 
