@@ -10,9 +10,12 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hudisql.errors import NoSuchPathError, StorageError
+
+if TYPE_CHECKING:
+    from hudisql.storage.unchanged_files import UnchangedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,10 @@ class FileSystem(Protocol):
     """
 
     stages: bool
+
+    @property
+    def unchanged_files(self) -> UnchangedFiles | None:
+        """What was read of small files; None where requests cost little, and listings look at each file."""
 
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None."""

@@ -19,6 +19,7 @@ from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.hadoop_tokens import find_token_by_name
 from hudisql.storage.paths import split_uri, staged_path
+from hudisql.storage.unchanged_files import UnchangedFiles
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -45,6 +46,7 @@ class HdfsFileSystem:
         }
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self.unchanged_files = UnchangedFiles()
 
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None."""

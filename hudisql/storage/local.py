@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import staged_path
+from hudisql.storage.unchanged_files import UnchangedFiles
 
 _LISTING_THREADS: Final = 16
 _FEW_DIRECTORIES: Final = 8
@@ -27,6 +28,7 @@ class LocalFileSystem:
     """Plain paths (`/a/b`)."""
 
     stages = True
+    unchanged_files: UnchangedFiles | None = None
 
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None. Follows symbolic links."""

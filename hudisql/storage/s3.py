@@ -30,6 +30,7 @@ from hudisql.storage.s3_input import S3Input, is_beyond_the_end, object_length
 from hudisql.storage.s3_listing import Listing, file_info, files_of, list_keys, list_prefix, list_prefixes
 from hudisql.storage.s3_output import S3Output
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
+from hudisql.storage.unchanged_files import UnchangedFiles
 
 _CREATOR: Final = "hudisql-creator"
 _KEYS_PER_DELETE: Final = 1000
@@ -60,6 +61,7 @@ class S3FileSystem:
         self._configuration = hadoop_configuration
         self._buckets: dict[str, _Bucket] = {}
         self._lock = threading.Lock()
+        self.unchanged_files = UnchangedFiles()
 
     def info(self, path: str) -> FileInfo | None:
         """The object at `path`, or the directory of that prefix, or None."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from hudisql.storage.paths import (
     scheme_of,
     split_uri,
 )
+from hudisql.storage.unchanged_files import UnchangedFiles
 
 _THREADS: Final = 16
 _MANY_PREFIXES: Final = 32
@@ -195,18 +196,26 @@ class Storage:
         """
         self._file_system(path).create(path, content)
 
-    def delete_staged(self, path: str, before_ms: int) -> None:
+    def delete_staged(
+        self, path: str, before_ms: int, entries: Iterable[FileInfo | None] | None = None
+    ) -> None:
         """Delete the staged files of killed creators in the directory that are older than that time (epoch
         ms).
 
-        Only `create` makes such files, each for a short time. Raises NoSuchPathError, StorageError.
+        `entries` are those of the directory if it was just listed. Only `create` makes such files, each for a
+        short time. Raises NoSuchPathError, StorageError.
         """
         if not self._file_system(path).stages:
             return
-        staged = [join(path, name) for name in self.list_file_names(path) if is_staged(name)]
-        for entry in self.infos(staged):
-            if entry is not None and entry.modification_time_ms < before_ms:
+        if entries is None:
+            entries = self.infos([join(path, name) for name in self.list_file_names(path) if is_staged(name)])
+        for entry in entries:
+            if entry is not None and is_staged(entry.path) and entry.modification_time_ms < before_ms:
                 self.delete_file(entry.path)
+
+    def unchanged_files(self, path: str) -> UnchangedFiles | None:
+        """What this process keeps of small files in the store of `path`; None if it keeps none."""
+        return self._file_system(path).unchanged_files
 
     def creation_problem(self, path: str) -> str | None:
         """The reason why `path` cannot be created, as far as that is visible without writing; None without

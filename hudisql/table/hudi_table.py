@@ -37,7 +37,7 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline.active_timeline import Timeline, load_timeline
+from hudisql.format.timeline.active_timeline import load_timeline, timeline_of_names
 from hudisql.format.timeline.commit_metadata import SCHEMA_KEY
 from hudisql.format.timeline.instant import Instant
 from hudisql.format.timeline.timeline_layout import (
@@ -46,10 +46,11 @@ from hudisql.format.timeline.timeline_layout import (
     metadata_table_directory,
     timeline_layout,
 )
-from hudisql.storage import FileInfo, Storage, ancestors_of, join, parent_of
+from hudisql.storage import FileInfo, Storage, ancestors_of, join, now_ms, parent_of
 from hudisql.table.meta_client import TableMetaClient
 from hudisql.table.timeline.instant_files import read_extra_metadata
 from hudisql.table.timeline.schema_history import file_columns_of
+from hudisql.table.timeline.schema_texts import SchemaTexts, keep_schema_texts, known_schema_texts
 
 T = TypeVar("T")
 WRITTEN_VERSION = 6
@@ -88,9 +89,7 @@ class HudiTable(TableMetaClient):
     accepts_changed_sources: bool = False
     lister: DirectoryLister | None = field(default=None, compare=False, repr=False)
     listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
-    schema_texts: dict[Instant, dict[str, str | None]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    schema_texts: dict[Instant, SchemaTexts] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -120,8 +119,10 @@ class HudiTable(TableMetaClient):
         """
         return self.schema_as_of(None)
 
-    def reopened(self, timeline: Timeline | None = None) -> HudiTable:
-        """The table as it is now, opened with the same options; a `timeline` that was just listed is taken.
+    def reopened(self, entries: Sequence[FileInfo] | None = None) -> HudiTable:
+        """The table as it is now, opened with the same options.
+
+        `entries` are those of `.hoodie` if it was just listed.
 
         Raises WriteConflictError if the table has another table version by now, NoSuchTableError,
         StorageError.
@@ -130,7 +131,7 @@ class HudiTable(TableMetaClient):
             self.storage,
             self.base_path,
             accepts_changed_sources=self.accepts_changed_sources,
-            timeline=timeline,
+            entries=entries,
         )
         if opened.version != self.version:
             raise WriteConflictError(
@@ -245,16 +246,20 @@ class HudiTable(TableMetaClient):
     def _schema_metadata(self, as_of: str | None) -> Mapping[str, str | None]:
         """The extra metadata of the latest commit with a schema up to an instant time; empty if none has."""
         for commit in reversed(self.timeline.commits_until(as_of)):
-            if commit not in self.schema_texts:
+            texts = self.schema_texts.get(commit) or known_schema_texts(self.base_path, commit)
+            if texts is None:
                 (extra_metadata,) = read_extra_metadata(self, [commit])
-                self.keep_schema_text(commit, extra_metadata)
-            if self.schema_texts[commit][SCHEMA_KEY]:
-                return self.schema_texts[commit]
+                texts = self.keep_schema_text(commit, extra_metadata)
+            if texts[SCHEMA_KEY]:
+                return texts
         return {}
 
-    def keep_schema_text(self, commit: Instant, extra_metadata: Mapping[str, str | None]) -> None:
+    def keep_schema_text(self, commit: Instant, extra_metadata: Mapping[str, str | None]) -> SchemaTexts:
         """Cache the schemas of a commit from its extra metadata, also for the table as it is reopened."""
-        self.schema_texts[commit] = {key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)}
+        texts = {key: extra_metadata.get(key) for key in (SCHEMA_KEY, LATEST_SCHEMA_KEY)}
+        self.schema_texts[commit] = texts
+        keep_schema_texts(self.base_path, commit, texts)
+        return texts
 
     def _schema_text(self, as_of: str | None) -> str:
         if text := self._schema_metadata(as_of).get(SCHEMA_KEY):
@@ -305,23 +310,56 @@ def find_table_root(storage: Storage, path: str) -> str | None:
 
 
 def open_table(
-    storage: Storage, path: str, *, accepts_changed_sources: bool = False, timeline: Timeline | None = None
+    storage: Storage,
+    path: str,
+    *,
+    accepts_changed_sources: bool = False,
+    entries: Sequence[FileInfo] | None = None,
 ) -> HudiTable:
     """Open the Hudi table at `path`, or the one that has `path` as a partition.
 
-    `timeline` is the table's if it was just listed.
+    `entries` are those of `.hoodie` if it was just listed. Where listings have the times of files, properties
+    that this process has read before and that are unchanged are not read again.
 
     Raises NoSuchTableError if there is no table, UnsupportedTableError for tables that hudisql does not read,
     CorruptTableError for damaged properties, StorageError.
     """
-    root, properties = _read_properties_above(storage, path)
+    root, properties, entries = _properties_and_entries(storage, path, entries)
     if root.endswith(metadata_table_directory("")):
         raise UnsupportedTableError(
             f"{root} is the metadata table of {parent_of(parent_of(root))}, which is not read on its own"
         )
     layout = check_readable(properties, root)
-    timeline = timeline or load_timeline(storage, root, layout)
+    if entries is None or layout.timeline_directory(root) != metadata_directory(root):
+        timeline = load_timeline(storage, root, layout)
+    else:
+        names = tuple(entry.name for entry in entries if not entry.is_directory)
+        timeline = timeline_of_names(names, layout)
     return HudiTable(root, properties, timeline, storage, accepts_changed_sources)
+
+
+def _properties_and_entries(
+    storage: Storage, path: str, entries: Sequence[FileInfo] | None
+) -> tuple[str, TableProperties, Sequence[FileInfo] | None]:
+    """The base path, the properties, and the entries of `.hoodie` that go with them; None if not listed."""
+    qualified = storage.qualify(path)
+    kept = storage.unchanged_files(qualified)
+    properties_path = join(qualified, PROPERTIES_FILE)
+    listed = entries
+    if listed is None and kept is not None and kept.has(properties_path):
+        listed = storage.list_directory(metadata_directory(qualified))
+    file = next((entry for entry in listed or () if entry.path == properties_path), None)
+    if kept is not None and file is not None and (properties := kept.get(file)) is not None:
+        return qualified, properties, listed
+    begun_ms = now_ms()
+    root, properties = _read_properties_above(storage, path)
+    if kept is not None and entries is None:
+        # Listed after the read: a time that is long past then shows that the file was not changed meanwhile.
+        entries = storage.list_directory(metadata_directory(root))
+    for entry in entries or ():
+        if kept is not None and entry.path == join(root, PROPERTIES_FILE):
+            kept.keep(entry, properties, begun_ms)
+    return root, properties, entries
 
 
 def _read_properties_above(storage: Storage, path: str) -> tuple[str, TableProperties]:

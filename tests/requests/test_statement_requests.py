@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hudisql.storage import Storage
+from hudisql.storage.local import LocalFileSystem
+from hudisql.storage.unchanged_files import UnchangedFiles
+from hudisql.table.hudi_table import open_table
 from tests.requests.counted_requests import A_FEW, LISTINGS, LOOKS
 from tests.requests.wide_tables import FILES, ROWS, WideTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
-DAY = "dt = '2015-01-05'"
+ONE_DAY = "2015-01-05"
+DAY = f"dt = '{ONE_DAY}'"
 MOST_OF_A_QUERY = 12
-MOST_OF_A_CHANGE = 40
+MOST_OF_A_CHANGE = 36
 """Reading the row: properties, timeline, schema, the table's directory, the partition's, a file or two.
 
-Beginning: the lock (created, read, deleted), properties, the entries of `.hoodie` with the timeline, staged
-files (not on an object store), column ids, stale markers and heartbeats, the own heartbeat, the requested and
-the inflight instant, and whether its time is taken. Writing a file: its marker, the stored footer and rows,
-the new file, and twice a look whether the commit is still open. Completing: the lock (created, read twice,
-deleted), properties and timeline, the completed instant, and the timeline once more for commits beside it,
-which also tells the sync when commits were completed; then the markers and the heartbeat go.
+Beginning: the lock (created, read, deleted), properties, the entries of `.hoodie` with the timeline, column
+ids, stale markers and heartbeats, the own heartbeat, the requested and the inflight instant, and whether its
+time is taken. Writing a file: its marker, the stored footer and rows, and the new file. Completing: the lock
+(created, read twice, deleted), properties and timeline, the completed instant, and the timeline once more for
+commits beside it, which also tells the sync when commits were completed; then the markers and the heartbeat
+go.
 """
+MOST_OF_A_CHANGE_ON_AN_OBJECT_STORE = 21
+"""Without those for source and data files, but with the bootstrap index: properties that are known are not
+read again, and directories that have no files are not listed."""
 
 MOST_OF_A_METADATA_TABLE = 18
 """Its properties, its timeline and the index definitions at the beginning and at the end; three instants; a
@@ -80,6 +90,31 @@ def test_a_change_asks_for_the_partitions_of_its_rows(
     many, _ = large_table.requests(text)
     assert abs(len(many) - len(few)) <= A_FEW
     assert len(many) <= MOST_OF_A_CHANGE + A_FEW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"UPDATE {{t}} SET price = price + 1 WHERE {DAY} AND id = 'k24'",
+        f"INSERT INTO {{t}} VALUES ('n2', 30, 1.0, '{ONE_DAY}')",
+        f"DELETE FROM {{t}} WHERE {DAY} AND id = 'n2'",
+    ],
+)
+def test_a_change_on_a_store_that_lists_files_with_their_times(
+    large_table: WideTable, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(LocalFileSystem, "unchanged_files", UnchangedFiles())
+    directory = Path(large_table.path, ".hoodie")
+    os.utime(directory / "hoodie.properties", (1_700_000_000, 1_700_000_000))
+    open_table(Storage(), large_table.path)
+    for name in (".temp", ".heartbeat", ".schema"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    requests, _ = large_table.requests(text)
+    of_files = {*requests.below(large_table.source)}
+    of_files |= {(operation, path) for operation, path in requests.sent if ".parquet" in path}
+    own = [request for request in requests.sent if request not in of_files]
+    assert not requests.below(f"{directory}/hoodie.properties")
+    assert len(own) <= MOST_OF_A_CHANGE_ON_AN_OBJECT_STORE, own
 
 
 def test_an_update_by_key_alone_opens_no_footers_on_the_driver(

@@ -20,7 +20,6 @@ from hudisql.format.table_properties import (
     read_whole_file,
     render_table_properties,
 )
-from hudisql.format.timeline.active_timeline import timeline_of_names
 from hudisql.format.timeline.instant import (
     CLEAN,
     CLUSTERING,
@@ -29,8 +28,8 @@ from hudisql.format.timeline.instant import (
     Instant,
     InstantState,
 )
-from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY, metadata_table_directory
-from hudisql.storage import Storage, join
+from hudisql.format.timeline.timeline_layout import metadata_directory, metadata_table_directory
+from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import remove_index_definitions
 
@@ -57,18 +56,13 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
     storage.delete_file(backup)
 
 
-def reopened_with_entries(table: HudiTable) -> tuple[HudiTable, frozenset[str]]:
-    """The table as it is now, and the names of the files and directories in `.hoodie`.
+def reopened_with_entries(table: HudiTable) -> tuple[HudiTable, Mapping[str, FileInfo]]:
+    """The table as it is now, and the files and directories in `.hoodie` by name.
 
     In layout 1 of the timeline one listing has both. Raises as `HudiTable.reopened`.
     """
-    directory, layout = join(table.base_path, METADATA_DIRECTORY), table.timeline.layout
-    entries = table.storage.list_directory(directory)
-    names = frozenset(entry.name for entry in entries)
-    if layout.timeline_directory(table.base_path) != directory:
-        return table.reopened(), names
-    files = tuple(entry.name for entry in entries if not entry.is_directory)
-    return table.reopened(timeline_of_names(files, layout)), names
+    entries = table.storage.list_directory(metadata_directory(table.base_path))
+    return table.reopened(entries), {entry.name: entry for entry in entries}
 
 
 def has_metadata_table(table: HudiTable) -> bool:

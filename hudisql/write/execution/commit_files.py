@@ -34,6 +34,8 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.rows_checkpoint import CommitCheckpoint
+from hudisql.write.transaction.timeline_files import completed_path
+from hudisql.write.transaction.uncommitted_files import delete_files_of
 
 NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
@@ -91,12 +93,24 @@ def commit_files(
         checkpoint=checkpoint,
         has_task_attempts=has_task_attempts,
     )
+    files: list[WrittenFile] = []
     try:
         extra_metadata = {} if begun is None else begun(commit)
-        return finish_commit(commit, write(commit), schema, overwrite, extra_metadata)
+        files = write(commit)
+        return finish_commit(commit, files, schema, overwrite, extra_metadata)
     except BaseException:
         rollback_commit(commit)
+        if not has_task_attempts:
+            _delete_files_without_markers(commit, files)
         raise
+
+
+def _delete_files_without_markers(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
+    """Delete files whose markers another writer deleted, when it rolled the commit back during the write."""
+    table = commit.table
+    if completed_path(table, commit.instant) is None:
+        written = [path for file in files for path in (file.path, *file.change_logs)]
+        delete_files_of(table.storage, written, commit.instant_time, table.timeline.layout)
 
 
 def finish_commit(

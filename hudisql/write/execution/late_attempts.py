@@ -27,10 +27,12 @@ def check_commit_is_open(write_context: WriteContext) -> None:
 
 def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]) -> None:
     """Call when the files are complete. If the commit is no longer inflight, deletes the files that it does
-    not name.
+    not name. Without task attempts `commit_files` does so after an error.
 
     Raises WriteConflictError then, StorageError.
     """
+    if not write_context.has_task_attempts:
+        return
     instant_states = _states(write_context)
     completed = instant_states.completed
     if instant_states.is_inflight and completed is None:

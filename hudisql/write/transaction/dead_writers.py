@@ -9,7 +9,7 @@ rolled back.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +17,8 @@ from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.format.timeline.active_timeline import Timeline, load_timeline
 from hudisql.format.timeline.commit_metadata import read_commit_metadata
 from hudisql.format.timeline.instant import Instant, InstantState
-from hudisql.format.timeline.timeline_layout import HEARTBEAT_NAME, TEMPORARY_NAME
+from hudisql.format.timeline.timeline_layout import HEARTBEAT_NAME, TEMPORARY_NAME, metadata_directory
+from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, heartbeat_path, is_alive
 from hudisql.write.transaction.markers import delete_markers, marked_instants, marker_directory
@@ -29,7 +30,7 @@ _STAGED_FOR_LONG_MS: Final = 3_600_000
 
 
 def delete_stale_files(
-    table: HudiTable, heartbeat_tolerance_ms: int | None, entries: Collection[str]
+    table: HudiTable, heartbeat_tolerance_ms: int | None, entries: Mapping[str, FileInfo]
 ) -> None:
     """Delete the markers and expired heartbeats of instants that are neither pending nor being rolled back.
 
@@ -41,7 +42,12 @@ def delete_stale_files(
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
         timeline_directory = table.timeline.layout.timeline_directory(base_path)
-        storage.delete_staged(timeline_directory, int(time.time() * 1000) - _STAGED_FOR_LONG_MS)
+        is_listed = timeline_directory == metadata_directory(base_path)
+        storage.delete_staged(
+            timeline_directory,
+            int(time.time() * 1000) - _STAGED_FOR_LONG_MS,
+            entries.values() if is_listed else None,
+        )
         marked = marked_instants(storage, base_path) if TEMPORARY_NAME in entries else []
         silent: list[str] = []
         if heartbeat_tolerance_ms is not None and HEARTBEAT_NAME in entries:

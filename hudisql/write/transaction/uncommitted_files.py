@@ -8,7 +8,7 @@ has to read. In layout 2 a log file belongs to one commit, and is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hudisql.format.log_file.log_block import LogBlockHead, scan_log_blocks
 from hudisql.format.paths.file_names import is_log_file
@@ -39,12 +39,22 @@ def delete_unnamed_files(
     """
     marked = marked_files(storage, base_path, instant_time)
     unnamed = sorted(marked.keys() - set(named))
-    found = [info.path for info in storage.infos(unnamed) if info is not None]
-    delete_uncommitted_files(
-        storage, [path for path in found if not holds_blocks_of_others(storage, path, instant_time)], layout
-    )
-    delete_some_markers(storage, base_path, instant_time, [marked[path] for path in found])
-    return len(found) == len(unnamed)
+    deleted = delete_files_of(storage, unnamed, instant_time, layout)
+    delete_some_markers(storage, base_path, instant_time, [marked[path] for path in deleted])
+    return len(deleted) == len(unnamed)
+
+
+def delete_files_of(
+    storage: Storage, paths: Sequence[str], instant_time: str, layout: TimelineLayout
+) -> list[str]:
+    """`delete_uncommitted_files`, but for log files with blocks of other instants.
+
+    Returns those that existed. Raises CorruptTableError, StorageError.
+    """
+    existing = [info.path for info in storage.infos(paths) if info is not None]
+    own = [path for path in existing if not holds_blocks_of_others(storage, path, instant_time)]
+    delete_uncommitted_files(storage, own, layout)
+    return existing
 
 
 def delete_late_files(

@@ -1,0 +1,52 @@
+"""What was read from small files of a store, taken again while a listing shows them unchanged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import Any, Final
+
+from hudisql.storage.file_system import FileInfo
+
+_SETTLED_MS: Final = 60_000
+_MOST_FILES: Final = 256
+
+
+class UnchangedFiles:
+    """Values read from files, by path, while the length and the modification time stay as they were.
+
+    A file that was modified less than a minute before it was read is not kept: S3 gives times in seconds, so
+    that a second change could have the time of the first one, and clocks differ. At most 256 files are kept.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, tuple[FileInfo, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def has(self, path: str) -> bool:
+        """True if a value of this file is kept, whether it is still right or not."""
+        return path in self._values
+
+    def get(self, listed: FileInfo) -> Any:
+        """The value of a file that was just listed; None if it is not kept or the file was changed."""
+        with self._lock:
+            entry, value = self._values.get(listed.path, (None, None))
+            if entry != listed:
+                return None
+            self._values.move_to_end(listed.path)
+            return value
+
+    def keep(self, listed: FileInfo, value: Any, begun_ms: float) -> None:
+        """Keep what a read that began at this time (epoch ms) gave."""
+        with self._lock:
+            self._values.pop(listed.path, None)
+            if listed.modification_time_ms < begun_ms - _SETTLED_MS:
+                self._values[listed.path] = (listed, value)
+            if len(self._values) > _MOST_FILES:
+                self._values.popitem(last=False)
+
+
+def now_ms() -> float:
+    """The time, in ms since the epoch."""
+    return time.time() * 1000
