@@ -20,7 +20,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, RowOperation, change_schema
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
-from hudisql.write.execution.commit_files import finish_commit
+from hudisql.write.execution.commit_files import commit_files, finish_commit
 from hudisql.write.execution.write_context import (
     WriteContext,
     WrittenFile,
@@ -149,15 +149,23 @@ def test_an_attempt_that_ends_after_the_commit_deletes_its_files(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_that_this_process_alone_writes_goes_if_its_commit_is_rolled_back_meanwhile(
+def test_files_that_this_process_alone_writes_go_if_their_commit_is_rolled_back_meanwhile(
     begin: Callable[[str], Job], kind: str
 ) -> None:
     job = begin(kind)
-    job = replace(job, write_context=replace(job.write_context, has_task_attempts=False))
+    roll_back_instant(job.table, job.commit.instant)
     before = job.contents()
-    _before_opening.append(lambda: roll_back_instant(job.table, job.commit.instant))
-    with pytest.raises(WriteConflictError, match="was rolled back while it was being written"):
-        job.attempt(0)
+    table = job.table.reopened()
+
+    def write(commit: OpenCommit) -> list[WrittenFile]:
+        context = make_write_context(commit, WriteOptions(), table.schema, DEFAULT_CALENDARS)
+        _before_opening.append(lambda: roll_back_instant(table, commit.instant))
+        files = Job(kind, commit, context).attempt(0)
+        assert job.contents() != before
+        return files
+
+    with pytest.raises(WriteConflictError, match="rolled back"):
+        commit_files(table, "UPSERT", table.schema, write, has_task_attempts=False)
     assert job.contents() == before
 
 
