@@ -39,7 +39,6 @@ from hudisql.iceberg.snapshot_contents import metadata_problems, read_snapshot
 from hudisql.iceberg.snapshot_manifests import Layout
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
 
 
 class IcebergLevel(StrEnum):
@@ -98,7 +97,7 @@ def verify_iceberg_table(
     """Compare the newest publication with the table at the published instant.
 
     `compare` runs `compare_slices`, here or in tasks. Raises InvalidArgumentError if the table is not
-    published, UnsupportedTableError for a reader that cannot be used, CorruptTableError, StorageError.
+    published, UnsupportedTableError for a reader that cannot be used, the errors of `published_table`.
     """
     # What is compared are the files as they are now, not as this process has written them.
     forget_contents()
@@ -162,8 +161,10 @@ def _verify(
         checked = check_files(then, layout, [], contents.files, is_complete=False)
         missing = [problem for problem in checked.problems if problem.kind != FILE_NOT_IN_TABLE]
         return scope.with_problems([*problems, *missing])
-    values = {partition.path: partition.values for partition in list_partitions(then)}
+    values = {partition.path: partition.values for partition in published.partitions}
     slices, others = published_slices(then, published.slices, values, contents.files)
+    if published.has_new_sources:
+        slices = [each for each in slices if each.data or not each.file_slice.is_register_only]
     checked = check_files(then, layout, slices, others, is_complete=contents.is_complete)
     problems += checked.problems
     if level is IcebergLevel.METADATA:

@@ -11,7 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,6 +51,7 @@ from hudisql.iceberg.published_files import (
     LogSlice,
     PublishedFile,
     TableFiles,
+    partitions_to_publish,
     read_checked_footers,
     table_files,
 )
@@ -60,6 +61,7 @@ from hudisql.iceberg.published_state import (
     state_of,
     tell_apart_by_values,
 )
+from hudisql.iceberg.registered_files import registered_files
 from hudisql.iceberg.snapshot_manifests import (
     Layout,
     SnapshotNumbers,
@@ -79,7 +81,7 @@ from hudisql.iceberg.snapshot_totals import (
 from hudisql.iceberg.snapshot_write import FIRST_PARTITION_FIELD, Snapshot, write_snapshot
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
+from hudisql.table.partitions.listed_partitions import TablePartition, partition_of
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,23 @@ class _Limit:
     partitions: int
     files: int
     merged_bytes: int
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The partitions that a publication looks at, None for all; and whether the files of register-only ones
+    are those of the last publication, if they have its paths and lengths.
+    """
+
+    partitions: Sequence[TablePartition] | None
+    registered_are_same: bool
+
+    @property
+    def values(self) -> frozenset[PartitionValues] | None:
+        """The values of the partitions, None for all."""
+        if self.partitions is None:
+            return None
+        return frozenset(partition.values for partition in self.partitions)
 
 
 _SHORT: Final = _Limit(partitions=16, files=1_000, merged_bytes=64 << 20)
@@ -120,6 +139,7 @@ def publish(
     dry_run: bool = False,
     format_version: int | None = None,
     tasks: TaskRunner | None = None,
+    is_just_committed: bool = False,
 ) -> Publication:
     """Publish the state of the table; the caller holds its lock.
 
@@ -127,18 +147,18 @@ def publish(
     snapshot, and there is no way back.
 
     Only partitions that commits have changed since the last publication are looked at, if the timeline names
-    these commits. A dry run looks at all, and writes nothing. With `tasks` many new files are looked at
-    there, and many slices merged.
+    these commits, and register-only ones, but not for a table that is just committed. A dry run looks at all,
+    and writes nothing. With `tasks` many new files are looked at there, and many slices merged.
 
     Raises UnsupportedTableError for states that Iceberg readers would misread and if another engine has
     written to the Iceberg table, SourceChangedError, CorruptTableError, StorageError.
     """
     try:
-        published = _publish_next(table, format_version, tasks, dry_run=dry_run)
+        published = _publish_next(table, format_version, tasks, dry_run, is_just_committed)
     except PathExistsError:
         # Without a lock another process may publish at the same time, by a newer or an older state.
         now = table.reopened().listed_once()
-        published = _publish_next(now, format_version, tasks, dry_run=dry_run)
+        published = _publish_next(now, format_version, tasks, dry_run, is_just_committed)
     assert published is not None  # there is no limit
     return published
 
@@ -150,7 +170,7 @@ def publish_small_change(table: HudiTable) -> Publication | None:
     So a commit's lock can be held meanwhile. Raises the errors of `publish`.
     """
     with suppress(PathExistsError):
-        return _publish_next(table, None, None, dry_run=False, limit=_SHORT)
+        return _publish_next(table, None, None, False, True, _SHORT)
     return None
 
 
@@ -158,29 +178,35 @@ def _publish_next(
     table: HudiTable,
     wanted: int | None,
     tasks: TaskRunner | None,
-    *,
     dry_run: bool,
+    is_just_committed: bool,
     limit: _Limit | None = None,
 ) -> Publication | None:
     """`publish` behind the last metadata; None beyond the limit. Raises PathExistsError if another process
     was faster.
     """
     last, now = latest_metadata(table), state_of(table)
-    is_same = last.state is not None and set(now.completed) <= set(last.state.completed)
     format_version = _format_version(table, last, wanted)
     changed = None if dry_run or last.state is None else changed_partitions(table, last.state, now)
+    registered = registered_files(
+        table, last.state, is_whole=changed is None, are_listed=not is_just_committed
+    )
+    now = replace(now, registered=registered.file_sum)
+    is_same = last.state is not None and now.is_in(last.state)
     is_upgrade = last.document is not None and format_version != last.format_version
     if changed is not None and is_same and not is_upgrade:
         write_hint(table, last.version)
         return _publication(table, last.version, last.summary, is_new=False)
-    partitions = None if changed is None else [partition_of(table, path) for path in sorted(changed)]
+    paths = None if changed is None else sorted(changed | registered.partitions)
+    partitions = None if paths is None else [partition_of(table, path) for path in paths]
     if partitions is None or not tell_apart_by_values(table, partitions):
         partitions = None
     if limit is not None and (partitions is None or is_upgrade or len(partitions) > limit.partitions):
         return None
-    if partitions is None and not tell_apart_by_values(table, list_partitions(table)):
+    if partitions is None and not tell_apart_by_values(table, partitions_to_publish(table)):
         now = now.of_same_values()
-    snapshot = _plan_snapshot(table, last, now, partitions, format_version, tasks, limit, dry_run=dry_run)
+    look = _Look(partitions, registered.are_same)
+    snapshot = _plan_snapshot(table, last, now, look, format_version, tasks, limit, dry_run=dry_run)
     if snapshot is None:
         return None
     if not snapshot.is_new and not is_upgrade:
@@ -229,21 +255,22 @@ def _plan_snapshot(
     table: HudiTable,
     last: LastMetadata,
     now: PublishedState,
-    partitions: Sequence[TablePartition] | None,
+    look: _Look,
     format_version: int,
     tasks: TaskRunner | None,
     limit: _Limit | None,
     *,
     dry_run: bool,
 ) -> Snapshot | None:
-    """The snapshot, in which these partitions or all may have changed; None beyond the limit.
+    """The snapshot, in which only what is looked at may have changed; None beyond the limit.
 
     The files of slices with log files and the manifests of tasks are written, but for a dry run.
     """
+    partitions = look.partitions
     files = table_files(table, partitions)
     if limit is not None and len(files.files) > limit.files:
         return None
-    earlier = _earlier_manifests(table, last, files, partitions)
+    earlier = _earlier_manifests(table, last, files, look)
     kept = [entry["data_file"] for manifest in earlier for entry in manifest.kept]
     known = {data_file["file_path"] for data_file in kept}
     new = [file for file in files.files if reader_uri(table, file.path) not in known]
@@ -282,7 +309,7 @@ def _plan_snapshot(
         or bool(data_files or gone or any(each.record is not None for each in ready))
         or now.instant != last.summary[INSTANT]
         or last.state is None
-        or not set(now.completed) <= set(last.state.completed)
+        or not now.is_in(last.state)
         or layout.schema["schema-id"] != last.document["current-schema-id"],
     )
 
@@ -361,12 +388,12 @@ def _next_row_id(last: LastMetadata) -> int:
 
 
 def _earlier_manifests(
-    table: HudiTable, last: LastMetadata, files: TableFiles, partitions: Sequence[TablePartition] | None
+    table: HudiTable, last: LastMetadata, files: TableFiles, look: _Look
 ) -> list[EarlierManifest]:
     """What is kept of the last publication; no file, if the columns have changed since."""
     if last.document is None:
         return []
-    chosen = None if partitions is None else frozenset(partition.values for partition in partitions)
+    chosen = look.values
     columns = partition_fields(table, last.ids)
 
     def is_chosen(record: Mapping[str, Any]) -> bool:
@@ -377,20 +404,24 @@ def _earlier_manifests(
         metadata_directory(table),
         manifest_list_name(last.snapshots[-1]),
         is_chosen,
-        _stays(table, last, files, chosen),
+        _stays(table, last, files, look),
     )
 
 
 def _stays(
-    table: HudiTable, last: LastMetadata, files: TableFiles, chosen: frozenset[PartitionValues] | None
+    table: HudiTable, last: LastMetadata, files: TableFiles, look: _Look
 ) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a data file of the last publication is in the new state, too."""
     assert last.document is not None  # the caller has looked
     fields = iceberg_fields(table.schema, assign_ids(last.ids, [table.schema]))
     schemas = {schema["schema-id"]: schema["fields"] for schema in last.document["schemas"]}
     is_same = schemas[last.document["current-schema-id"]] == fields
-    lengths = {reader_uri(table, file.path): file.length for file in files.files}
-    slices = {log_slice.name for log_slice in files.log_slices}
+    lengths = {
+        reader_uri(table, file.path): file.length
+        for file in files.files
+        if look.registered_are_same or file.kind is not FileKind.REGISTERED
+    }
+    chosen, slices = look.values, {log_slice.name for log_slice in files.log_slices}
     own, names = (
         reader_uri(table, data_directory(table)) + "/",
         [partition_column.name for partition_column in table.partition_columns],

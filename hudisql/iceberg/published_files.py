@@ -8,7 +8,7 @@ that Iceberg readers give as hudisql does are published: all others are refused 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NoReturn
@@ -29,12 +29,18 @@ from hudisql.table.files.committed_slices import UNCHANGED_SOURCES
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
-from hudisql.table.partitions.registered_partitions import registered_partitions
+from hudisql.table.partitions.registered_partitions import (
+    RegisteredPartitions,
+    registered_partitions,
+    registered_slices,
+    with_registered,
+)
 
 PARTITION_TYPES: Final = frozenset({"string", "int", "long", "date", "boolean"})
 _LOG_WRITERS: Final = frozenset({DELTA_COMMIT, ROLLBACK, RESTORE})
 _CLUSTER: Final = "rewrite its rows, for instance by CALL run_clustering"
 _REWRITE: Final = "CALL rewrite_bootstrap_files rewrites just the partitions of such files"
+_LIFT: Final = "CALL resync_bootstrap(…, lift => …) writes the rows of such partitions as files of the table"
 
 
 class FileKind(Enum):
@@ -42,12 +48,17 @@ class FileKind(Enum):
 
     SOURCE = auto()
     """A source file of a skeleton."""
+    REGISTERED = auto()
+    """A source file of a register-only partition."""
     BASE = auto()
     """A base file of the Hudi table."""
     LOG_ROWS = auto()
     """The rows that the log files of a slice add or change."""
     DELETES = auto()
     """The positions of the rows that the log files of a slice change or delete."""
+
+
+_WAYS_OUT: Final = {FileKind.SOURCE: _REWRITE, FileKind.REGISTERED: _LIFT}
 
 
 @dataclass(frozen=True)
@@ -101,13 +112,14 @@ def table_files(table: HudiTable, partitions: Sequence[TablePartition] | None = 
     CorruptTableError, StorageError.
     """
     _check_table(table)
-    partitions = list_partitions(table) if partitions is None else partitions
+    partitions = partitions_to_publish(table) if partitions is None else partitions
     by_path = {partition.path: partition.values for partition in partitions}
     slices = load_file_slices(table, partitions)
     for file_slice in slices:
         _check_slice(table, file_slice)
     unchanged = table.list_once(UNCHANGED_SOURCES, set[str])
     unknown = [each for each in slices if each.external_file and each.external_file.path not in unchanged]
+    slices += slices_of_registered(table, registered_partitions(table), by_path, slices)
     if changed := check_external_files(table.storage, unknown):
         raise SourceChangedError(
             f"the source file {changed[0]} was modified after the bootstrap, which Iceberg readers do not "
@@ -126,6 +138,24 @@ def table_files(table: HudiTable, partitions: Sequence[TablePartition] | None = 
             name = _slice_name(table, file_slice, config)
             log_slices.append(LogSlice(name, file_slice, values, file))
     return TableFiles(tuple(files), tuple(log_slices), config)
+
+
+def partitions_to_publish(table: HudiTable) -> list[TablePartition]:
+    """All partitions, also register-only ones. Raises CorruptTableError, StorageError."""
+    return with_registered(table, list_partitions(table), registered_partitions(table))
+
+
+def slices_of_registered(
+    table: HudiTable,
+    registered: RegisteredPartitions,
+    paths: Iterable[str],
+    slices: Iterable[FileSlice],
+) -> list[FileSlice]:
+    """The files of those of the partitions with these paths that are register-only; `slices` are of Hudi's
+    files. Raises the errors of `registered_slices`.
+    """
+    written = {file_slice.partition_path for file_slice in slices}
+    return registered_slices(table, registered.among(paths), written)
 
 
 def _slice_name(table: HudiTable, file_slice: FileSlice, config: LogMergeConfig | None) -> str:
@@ -159,12 +189,6 @@ def _check_table(table: HudiTable) -> None:
                 f"{column.name} is {column.type}",
                 hint="string, int, bigint, date and boolean are published",
             )
-    if registered := sorted(registered_partitions(table).by_path):
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} is not published as Iceberg: partition '{registered[0]}' "
-            "is register-only",
-            hint="CALL resync_bootstrap(…, lift => …) makes its files part of the table",
-        )
     iceberg_fields(table.schema, assign_ids({}, [table.schema]))
 
 
@@ -193,6 +217,8 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
     if file is None:
         return None
     kind = FileKind.BASE if external is None else FileKind.SOURCE
+    if file_slice.is_register_only:
+        kind = FileKind.REGISTERED
     return PublishedFile(file.path, file.length, values, kind)
 
 
@@ -238,7 +264,7 @@ def refuse_misread(table: HudiTable, first: MisreadFile, count: int) -> NoReturn
     raise UnsupportedTableError(
         f"the Hudi table at {table.base_path} is not published as Iceberg: in {first.file.path} "
         f"{first.problem}{others}",
-        hint=_REWRITE if first.file.kind is FileKind.SOURCE else _CLUSTER,
+        hint=_WAYS_OUT.get(first.file.kind, _CLUSTER),
     )
 
 
@@ -250,7 +276,7 @@ def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Foot
     for column, value in zip(table.partition_columns, file.values, strict=True):
         if column.name not in paths:
             continue
-        if file.kind is FileKind.SOURCE:
+        if file.kind is not FileKind.BASE:
             return f"partition column {column.name} is also a column, whose values readers may take"
         if not has_only(footer, paths.index(column.name), value, primitive_name(column.type)):
             return f"partition column {column.name} has other values than {value!r}, that of its directory"

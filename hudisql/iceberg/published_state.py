@@ -30,13 +30,15 @@ _OF_NO_ROWS: Final = frozenset(
 
 @dataclass(frozen=True)
 class PublishedState:
-    """The instant times of the completed and the pending commits on the active timeline, and a hash of the
-    columns and properties, by which files are read.
+    """The instant times of the completed and the pending commits on the active timeline, a hash of the
+    columns and properties, by which files are read, and the sum of the files of register-only partitions
+    (`registered_files`).
     """
 
     completed: tuple[str, ...]
     pending: tuple[str, ...]
     columns: str
+    registered: str = ""
 
     def of_same_values(self) -> PublishedState:
         """The state of a table whose directories may have the same values: the next one looks at them all."""
@@ -47,13 +49,18 @@ class PublishedState:
         """The time of the newest commit; empty if there is none."""
         return max(self.completed, default="")
 
+    def is_in(self, other: PublishedState) -> bool:
+        """True if the other state shows all commits of this one, and the same register-only partitions."""
+        return set(self.completed) <= set(other.completed) and self.registered == other.registered
+
     def to_text(self) -> str:
         """The state as a property of the Iceberg table."""
-        return json.dumps([self.completed, self.pending, self.columns], separators=(",", ":"))
+        parts = [self.completed, self.pending, self.columns, *([self.registered] if self.registered else [])]
+        return json.dumps(parts, separators=(",", ":"))
 
 
 def state_of(table: HudiTable) -> PublishedState:
-    """The state of the table as it stands."""
+    """The state of the table as it stands, but for its register-only partitions."""
     timeline, values = table.timeline, table.properties.values
     completed = sorted(commit.timestamp for commit in timeline.commits)
     pending = sorted(
@@ -67,8 +74,8 @@ def state_of(table: HudiTable) -> PublishedState:
 def state_from(text: str) -> PublishedState | None:
     """The state in a property; None if it is none."""
     try:
-        completed, pending, columns = json.loads(text)
-        return PublishedState(tuple(completed), tuple(pending), str(columns))
+        completed, pending, *texts = json.loads(text)
+        return PublishedState(tuple(completed), tuple(pending), *map(str, texts))
     except (ValueError, TypeError):
         return None
 
@@ -103,8 +110,6 @@ def changed_partitions(table: HudiTable, then: PublishedState, now: PublishedSta
         return None
     if then.instant < first:
         # A savepoint keeps it on the timeline, while later commits may be archived.
-        return None
-    if table.properties.has_register_only_partitions:
         return None
     active = {instant.timestamp for instant in timeline.instants}
     # Archived instants are older than the active timeline; others that are gone have been undone.

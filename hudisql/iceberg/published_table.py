@@ -12,47 +12,64 @@ from typing import Final
 from hudisql.errors import NoSuchStateError
 from hudisql.format.timeline.active_timeline import Timeline
 from hudisql.format.timeline.instant import COMMIT, COMMIT_ACTIONS, COMPACTION, Instant, InstantState
+from hudisql.iceberg.published_files import slices_of_registered
 from hudisql.iceberg.published_state import PublishedState, state_of
+from hudisql.iceberg.registered_files import sum_of_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.history.past_state import check_past_state
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
+from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
+from hudisql.table.partitions.registered_partitions import registered_partitions, with_registered
 
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """The table of the published state and its file slices; `behind` says which commits are missing, "" if
-    none. `gone` says why the Hudi table no longer has that state, "" if it has it; then there are no slices.
+    """The table of the published state, its partitions and file slices.
+
+    `behind` says which commits are missing, "" if none; `has_new_sources`: register-only partitions have
+    other files by now. `gone` says why the Hudi table no longer has that state, "" if it has it; then
+    there are no slices.
     """
 
     table: HudiTable
+    partitions: tuple[TablePartition, ...]
     slices: tuple[FileSlice, ...]
     behind: str
     gone: str
+    has_new_sources: bool = False
 
 
 def published_table(table: HudiTable, published: PublishedState) -> PublishedTable:
     """The table, opened after the metadata was read, at the state of the publication.
 
-    Raises CorruptTableError, StorageError.
+    Raises SourceChangedError if the directory of a register-only partition is gone, UnsupportedTableError if
+    another writer has written into one, CorruptTableError, StorageError.
     """
     now = state_of(table)
     missing = sorted(set(now.completed) - set(published.completed))
     behind = _behind(missing, published, now)
     gone = _undone(table, published, now)
     if gone:
-        return PublishedTable(table, (), behind, gone)
+        return PublishedTable(table, (), (), behind, gone)
     then = table if not missing else _without(table, frozenset(missing), published)
-    slices = load_file_slices(then, list_partitions(then))
-    if missing:
-        try:
+    listed = list_partitions(then)
+    slices = load_file_slices(then, listed)
+    try:
+        if missing:
             check_past_state(table, published.instant, None, slices)
-        except NoSuchStateError as error:
-            return PublishedTable(then, (), behind, error.message)
-    return PublishedTable(then, tuple(slices), behind, "")
+        registered = registered_partitions(table, published.instant if missing else None)
+    except NoSuchStateError as error:
+        return PublishedTable(then, (), (), behind, error.message)
+    partitions = with_registered(then, listed, registered)
+    sources = slices_of_registered(then, registered, registered.by_path, slices)
+    file_sum = sum_of_files(each.external_file for each in sources if each.external_file)
+    has_changed = file_sum != published.registered
+    if has_changed:
+        behind = ", ".join(filter(None, (behind, "files of register-only partitions have changed since")))
+    return PublishedTable(then, tuple(partitions), (*slices, *sources), behind, "", has_changed)
 
 
 def _behind(missing: list[str], published: PublishedState, now: PublishedState) -> str:

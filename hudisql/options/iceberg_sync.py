@@ -53,7 +53,13 @@ def publish_table(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         is_same = is_just_committed and table.is_current()
         table = table.with_listing() if is_same else table.reopened().listed_once()
-        published = publish(table, dry_run=dry_run, format_version=format_version, tasks=tasks)
+        published = publish(
+            table,
+            dry_run=dry_run,
+            format_version=format_version,
+            tasks=tasks,
+            is_just_committed=is_just_committed,
+        )
         if metastore is None or names is None or dry_run:
             return published, None
         return published, _sync_entry(metastore, table, names, published, register=register)

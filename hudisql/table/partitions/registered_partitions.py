@@ -227,9 +227,11 @@ def _still_registered(
         if taken is None:
             partitions[partition.path] = partition
         elif as_of is not None and taken.instant_time > as_of:
-            ended = [source for source in taken.sources if source.partition_path == partition.path]
-            files = tuple(source.file for source in ended if source.is_file)
-            was_gone = any(source.file.length == GONE_DIRECTORY for source in ended)
+            files = _taken_files(taken, partition.path)
+            was_gone = any(
+                source.partition_path == partition.path and source.file.length == GONE_DIRECTORY
+                for source in taken.sources
+            )
             partitions[partition.path] = RegisteredPartition(
                 partition.path, partition.directory, None if was_gone else files
             )
@@ -248,10 +250,36 @@ def _first_takers(table: HudiTable, paths: Collection[str], own_instant: str) ->
     return resync_lists
 
 
+def ended_registrations(table: HudiTable, instants: Collection[str]) -> dict[str, tuple[ExternalFile, ...]]:
+    """The partitions (paths) that commits with these instant times have ended, and the files that they took.
+
+    Raises CorruptTableError, StorageError.
+    """
+    recorded = read_registered_record(table.storage, table.base_path)
+    ends = _first_takers(table, {partition.path for partition in recorded}, "")
+    return {path: _taken_files(taken, path) for path, taken in ends.items() if taken.instant_time in instants}
+
+
+def _taken_files(taken: ResyncList, path: str) -> tuple[ExternalFile, ...]:
+    return tuple(source.file for source in taken.sources if source.partition_path == path and source.is_file)
+
+
 def files_of_registered(
     table: HudiTable, partitions: Sequence[RegisteredPartition]
 ) -> list[tuple[ExternalFile, ...]]:
-    """The data files of each partition. Raises SourceChangedError if a directory is gone, StorageError."""
+    """The data files of each partition, listed once for a table with a `listing`.
+
+    Raises SourceChangedError if a directory is gone, StorageError.
+    """
+    known = table.list_once("files of register-only", dict[RegisteredPartition, tuple[ExternalFile, ...]])
+    missing = [partition for partition in partitions if partition not in known]
+    known.update(zip(missing, _files_that_are_there(table, missing), strict=True))
+    return [known[partition] for partition in partitions]
+
+
+def _files_that_are_there(
+    table: HudiTable, partitions: Sequence[RegisteredPartition]
+) -> list[tuple[ExternalFile, ...]]:
     try:
         return _list_files(table, partitions, missing_ok=False)
     except NoSuchPathError as error:

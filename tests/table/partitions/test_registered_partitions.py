@@ -23,6 +23,7 @@ from hudisql.table.partitions.registered_partitions import (
     RECORD_FILE,
     RegisteredPartition,
     end_registration,
+    ended_registrations,
     read_registered_record,
     refuse_registered,
     registered_partitions,
@@ -79,8 +80,12 @@ def test_a_partition_ends_when_the_commit_that_has_taken_its_files_completes(
     with pytest.raises(RegisterOnlyError, match=r"touches 1 register-only partition .* 'dt=1'") as caught:
         refuse_registered(opened(made), ["dt=1", "dt=9"])
     assert caught.value.partitions == ("dt=1",)
+    assert ended_registrations(opened(made), {LIFT}) == {}
     made.commit(LIFT)
     assert paths(made) == ["dt=2"]
+    [(ended, [taken])] = ended_registrations(opened(made), {LIFT, LATER}).items()
+    assert (ended, taken.path) == ("dt=1", f"{tmp_path}/source/dt=1/a.parquet")
+    assert ended_registrations(opened(made), {LATER}) == {}
 
     # The state before it has the files that the commit took, not those that are there now.
     (tmp_path / "source/dt=1/later.parquet").write_bytes(b"rows")
