@@ -7,7 +7,7 @@ from the footer. Floating point columns have no bounds, since engines order NaN 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,23 +30,56 @@ _NUMBER_FORMATS: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class FileColumns:
+    """The columns of parquet files: their parquet schema, its Arrow form, that with Iceberg's view of INT96
+    (which Arrow takes as ns), and the paths of the leaves.
+    """
+
+    parquet: Any
+    arrow: pa.Schema
+    schema: pa.Schema
+    paths: tuple[str, ...]
+
+    def are_those_of(self, metadata: pq.FileMetaData) -> bool:
+        """True for a file with the same columns."""
+        # Parquet schemas are equal if their leaves are, whatever is between these and the columns.
+        return (
+            self.parquet.equals(metadata.schema)
+            and self.arrow.equals(metadata.schema.to_arrow_schema(), check_metadata=True)
+            and (len(self.paths) == len(self.arrow) or self.paths == _leaf_paths(metadata))
+        )
+
+
 @dataclass(frozen=True)
 class Footer:
-    """The parquet footer of a data file; `schema` has Iceberg's view of INT96, which Arrow takes as ns."""
+    """The parquet footer of a data file."""
 
     metadata: pq.FileMetaData
-    schema: pa.Schema
+    columns: FileColumns
 
-    def leaf(self, index: int) -> Any:
-        """The parquet column at this place among the leaves."""
-        return self.metadata.schema.column(index)
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Iceberg has them."""
+        return self.columns.schema
+
+    def chunks(self, leaf: int) -> list[Any]:
+        """The parts of a leaf in the row groups."""
+        return [self.metadata.row_group(group).column(leaf) for group in range(self.metadata.num_row_groups)]
 
 
-def footer_of(metadata: pq.FileMetaData) -> Footer:
-    """The footer that was read from a parquet file."""
+def footer_of(metadata: pq.FileMetaData, like: Footer | None = None) -> Footer:
+    """The footer that was read from a parquet file; a file `like` it may have the same columns."""
+    if like is not None and like.columns.are_those_of(metadata):
+        return Footer(metadata, like.columns)
     leaves = iter(range(metadata.num_columns))
     arrow = metadata.schema.to_arrow_schema()
-    return Footer(metadata, pa.schema([_with_int96(field, metadata.schema, leaves) for field in arrow]))
+    schema = pa.schema([_with_int96(field, metadata.schema, leaves) for field in arrow])
+    return Footer(metadata, FileColumns(metadata.schema, arrow, schema, _leaf_paths(metadata)))
+
+
+def _leaf_paths(metadata: pq.FileMetaData) -> tuple[str, ...]:
+    return tuple(metadata.schema.column(leaf).path for leaf in range(metadata.num_columns))
 
 
 def _with_int96(field: pa.Field, parquet: Any, leaves: Iterator[int]) -> pa.Field:
@@ -71,9 +104,14 @@ def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
 
 def misread(footer: Footer, schema: pa.Schema) -> str | None:
     """Why Iceberg readers would give other values than the table has in this file; None if they do not."""
+    return misread_columns(footer.columns, schema) or old_calendar(footer, schema)
+
+
+def misread_columns(columns: FileColumns, schema: pa.Schema) -> str | None:
+    """`misread` for all files with these columns, but for the calendar of their dates."""
     by_name = {field.name: field for field in schema}
     by_lower = {name.lower(): name for name in by_name}
-    for stored in footer.schema:
+    for stored in columns.schema:
         current = by_name.get(stored.name)
         if current is None:
             if stored.name.lower() in by_lower:
@@ -84,7 +122,7 @@ def misread(footer: Footer, schema: pa.Schema) -> str | None:
         problem = misfit(stored.type, current.type, stored.name)
         if problem is not None:
             return problem
-    return _old_layout(footer) or _old_calendar(footer, schema)
+    return _old_layout(columns)
 
 
 def _has_field_ids(field: pa.Field) -> bool:
@@ -99,12 +137,12 @@ def _has_field_ids(field: pa.Field) -> bool:
     return pa.types.is_map(kind) and (_has_field_ids(kind.key_field) or _has_field_ids(kind.item_field))
 
 
-def _old_layout(footer: Footer) -> str | None:
+def _old_layout(columns: FileColumns) -> str | None:
     """A problem if a list or map is not stored in the three levels of the parquet specification."""
     leaf = 0
-    for field in footer.schema:
+    for field in columns.schema:
         for names in _layouts(field.name, field.type):
-            stored = footer.leaf(leaf).path
+            stored = columns.paths[leaf]
             if stored not in names:
                 return f"column {field.name} is stored as {stored}, in the layout of old writers"
             leaf += 1
@@ -132,17 +170,14 @@ def _merged(alternatives: list[list[frozenset[str]]]) -> Iterator[frozenset[str]
         yield frozenset().union(*same_leaf)
 
 
-def _old_calendar(footer: Footer, schema: pa.Schema) -> str | None:
+def old_calendar(footer: Footer, schema: pa.Schema) -> str | None:
     """A problem if the file may have dates or timestamps that only a rebase to the new calendar reads."""
-    metadata = footer.metadata
-    arrow = metadata.schema.to_arrow_schema()
-    leaves = {footer.leaf(leaf).path: leaf for leaf in range(metadata.num_columns)}
-    for name in rebases_of(metadata.schema, arrow, metadata.metadata):
+    arrow, paths = footer.columns.arrow, footer.columns.paths
+    for name in rebases_of(footer.columns.parquet, arrow, footer.metadata.metadata):
         if name not in schema.names:
             continue
         least = FIRST_COMMON_DAY if pa.types.is_date(arrow.field(name).type) else FIRST_COMMON_MICRO
-        leaf = leaves.get(name)
-        limits = None if leaf is None else column_limits(footer, leaf)
+        limits = column_limits(footer, paths.index(name)) if name in paths else None
         if limits is None or (limits and limits[0] < least):
             return f"column {name} has, or may have, days of the calendar before 1582"
     return None
@@ -150,21 +185,22 @@ def _old_calendar(footer: Footer, schema: pa.Schema) -> str | None:
 
 def column_limits(footer: Footer, leaf: int) -> tuple[Any, Any] | tuple[()] | None:
     """The least and greatest physical value of a leaf; () if all are null, None if that is not known."""
-    if footer.leaf(leaf).physical_type == "INT96":
-        return None
+    chunks = footer.chunks(leaf)
+    return _limits(chunks, [chunk.statistics for chunk in chunks])
+
+
+def _limits(chunks: Iterable[Any], statistics: Iterable[Any]) -> tuple[Any, Any] | tuple[()] | None:
     least: list[Any] = []
     greatest: list[Any] = []
-    for group in range(footer.metadata.num_row_groups):
-        chunk = footer.metadata.row_group(group).column(leaf)
-        found = chunk.statistics
-        if found is None:
+    for chunk, of_chunk in zip(chunks, statistics, strict=True):
+        if of_chunk is None or chunk.physical_type == "INT96":
             return None
-        if found.has_null_count and found.null_count == chunk.num_values:
+        if of_chunk.has_null_count and of_chunk.null_count == chunk.num_values:
             continue
-        if not found.has_min_max:
+        if not of_chunk.has_min_max:
             return None
-        least.append(found.min_raw)
-        greatest.append(found.max_raw)
+        least.append(of_chunk.min_raw)
+        greatest.append(of_chunk.max_raw)
     return (min(least), max(greatest)) if least else ()
 
 
@@ -183,18 +219,18 @@ def has_only(footer: Footer, leaf: int, value: Any, kind: str | None) -> bool:
 def metrics(footer: Footer, schema: pa.Schema, ids: Mapping[str, int]) -> dict[str, Any]:
     """The sizes, counts and bounds of the data file by column id, in the manifest's form."""
     metadata = footer.metadata
-    leaves = [leaf for leaf in range(metadata.num_columns) if footer.leaf(leaf).path in ids]
     sizes, values, nulls, lower, upper = ({} for _ in range(5))
     types = {field.name: field.type for field in schema}
-    for leaf in leaves:
-        path = footer.leaf(leaf).path
-        column, chunks = ids[path], _chunks(metadata, leaf)
-        sizes[column] = sum(chunk.total_compressed_size for chunk in chunks)
-        values[column] = sum(chunk.num_values for chunk in chunks)
-        counted = [chunk.statistics for chunk in chunks]
-        if all(found is not None and found.has_null_count for found in counted):
-            nulls[column] = sum(found.null_count for found in counted)
-        limits = column_limits(footer, leaf) if path in types else None
+    for leaf, path in enumerate(footer.columns.paths):
+        if path not in ids:
+            continue
+        column, chunks = ids[path], footer.chunks(leaf)
+        sizes[column] = sum([chunk.total_compressed_size for chunk in chunks])
+        values[column] = sum([chunk.num_values for chunk in chunks])
+        statistics = [chunk.statistics for chunk in chunks]
+        if all(of_chunk is not None and of_chunk.has_null_count for of_chunk in statistics):
+            nulls[column] = sum([of_chunk.null_count for of_chunk in statistics])
+        limits = _limits(chunks, statistics) if path in types else None
         bounds = _bounds(limits, primitive_name(types[path])) if limits else None
         if bounds is not None:
             lower[column] = bounds[0]
@@ -205,10 +241,6 @@ def metrics(footer: Footer, schema: pa.Schema, ids: Mapping[str, int]) -> dict[s
     found |= {"lower_bounds": lower, "upper_bounds": upper}
     entries = {name: [{"key": key, "value": each} for key, each in of.items()] for name, of in found.items()}
     return {"record_count": metadata.num_rows, "split_offsets": sorted(starts), **entries}
-
-
-def _chunks(metadata: pq.FileMetaData, leaf: int) -> list[Any]:
-    return [metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups)]
 
 
 def _chunks_start(group: Any) -> int:

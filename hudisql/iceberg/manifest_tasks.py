@@ -99,7 +99,8 @@ def _write_piece(
 ) -> NewManifest:
     footers = read_footers(table.storage, piece.files)
     misread = misread_files(table, piece.files, footers)
-    schemas = tuple(dict.fromkeys(footer.schema for footer in footers))
+    columns = dict.fromkeys(footer.columns for footer in footers)
+    schemas = tuple(dict.fromkeys(some.schema for some in columns))
     data_files = [
         data_file_of(table, file, footer, layout)
         for file, footer in zip(piece.files, footers, strict=True)

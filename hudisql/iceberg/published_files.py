@@ -14,10 +14,11 @@ from enum import Enum, auto
 from typing import Final, NoReturn
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
 from hudisql.format.timeline.instant import DELTA_COMMIT, RESTORE, ROLLBACK
-from hudisql.iceberg.data_file import Footer, footer_of, has_only, misread
+from hudisql.iceberg.data_file import Footer, footer_of, has_only, misread_columns, old_calendar
 from hudisql.iceberg.iceberg_schema import assign_ids, children, iceberg_fields, primitive_name
 from hudisql.iceberg.parallel_reads import read_in_parallel
 from hudisql.read.files.parquet_rows import read_footer
@@ -224,7 +225,11 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
 
 def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Footer]:
     """The footers of the files, read in parallel. Raises CorruptTableError, StorageError."""
-    return read_in_parallel(lambda file: _footer(storage, file), files, files[0].path if files else "")
+    found = read_in_parallel(lambda file: _metadata(storage, file), files, files[0].path if files else "")
+    footers: list[Footer] = []
+    for metadata in found:
+        footers.append(footer_of(metadata, footers[-1] if footers else None))
+    return footers
 
 
 @dataclass(frozen=True)
@@ -251,10 +256,16 @@ def misread_files(
     table: HudiTable, files: Sequence[PublishedFile], footers: Sequence[Footer]
 ) -> list[MisreadFile]:
     """Those of the source and base files that Iceberg readers would misread."""
+    columns = dict.fromkeys(footer.columns for footer in footers)
+    of_columns = {some: misread_columns(some, table.schema) for some in columns}
     return [
         MisreadFile(file, problem)
         for file, footer in zip(files, footers, strict=True)
-        if (problem := misread(footer, table.schema) or _partition_column_inside(table, file, footer))
+        if (
+            problem := of_columns[footer.columns]
+            or old_calendar(footer, table.schema)
+            or _partition_column_inside(table, file, footer)
+        )
     ]
 
 
@@ -272,7 +283,7 @@ def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Foot
     """A problem if readers may take a value of a partition column from the file that differs from the
     directory's.
     """
-    paths = [footer.leaf(leaf).path for leaf in range(footer.metadata.num_columns)]
+    paths = footer.columns.paths
     for column, value in zip(table.partition_columns, file.values, strict=True):
         if column.name not in paths:
             continue
@@ -283,8 +294,8 @@ def _partition_column_inside(table: HudiTable, file: PublishedFile, footer: Foot
     return None
 
 
-def _footer(storage: Storage, file: PublishedFile) -> Footer:
+def _metadata(storage: Storage, file: PublishedFile) -> pq.FileMetaData:
     try:
-        return footer_of(read_footer(storage, file.path, file.length))
+        return read_footer(storage, file.path, file.length)
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read the footer of {file.path}: {error}") from error

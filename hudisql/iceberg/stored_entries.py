@@ -83,7 +83,7 @@ def write_entries(
         if isinstance(file, StoredFile) and file.schema == text:
             body.write(file.encoded)
         else:
-            fastavro.schemaless_writer(body, data_file, dict(file))
+            fastavro.schemaless_writer(body, data_file, dict(_with_branches(file)))
         count += 1
     out, marker = io.BytesIO(), os.urandom(16)
     parsed = fastavro.parse_schema(dict(schema))
@@ -95,6 +95,12 @@ def write_entries(
             fastavro.schemaless_writer(out, "long", number)
         out.write(packed + marker)
     return out.getvalue()
+
+
+def _with_branches(file: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields, arrays with their branch of the union: fastavro would look at all elements to find it."""
+    for name, value in file.items():
+        yield name, ("array", value) if isinstance(value, list) else value
 
 
 def _without_hints(schema: Any) -> Any:

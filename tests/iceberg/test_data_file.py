@@ -51,6 +51,27 @@ def test_files_that_readers_would_misread(
     assert found is None if problem is None else found is not None and problem in found
 
 
+@pytest.mark.parametrize(
+    ("rows", "options", "are_shared"),
+    [
+        ({"a": INTS, "b": [[1], [2]]}, {}, True),
+        ({"a": INTS, "b": [[1], [2]]}, {"use_compliant_nested_type": False}, False),
+        ({"a": INTS, "c": [[1], [2]]}, {}, False),
+        ({"a": INTS.cast(pa.int64()), "b": [[1], [2]]}, {}, False),
+        ({"a": INTS}, {}, False),
+    ],
+)
+def test_files_with_the_same_columns_share_what_is_known_of_them(
+    tmp_path: Path, rows: Mapping[str, object], options: Mapping[str, bool], are_shared: bool
+) -> None:
+    first = written_footer(tmp_path, pa.table({"a": INTS, "b": [[3], None]}))
+    pq.write_table(pa.table(rows), tmp_path / "g.parquet", **options)
+    metadata = pq.read_metadata(tmp_path / "g.parquet")
+    footer, alone = footer_of(metadata, first), footer_of(metadata)
+    assert (footer.columns is first.columns) is are_shared
+    assert (footer.schema, footer.columns.paths) == (alone.schema, alone.columns.paths)
+
+
 def test_names_in_another_case_are_refused(tmp_path: Path) -> None:
     footer = written_footer(tmp_path, pa.table({"C": INTS}))
     assert misread(footer, pa.schema([("c", pa.int32())])) == "column C is c in the table"
