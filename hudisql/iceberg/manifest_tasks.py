@@ -97,7 +97,7 @@ def _write_pieces(
 def _write_piece(
     table: HudiTable, numbers: SnapshotNumbers, layout: Layout, piece: _Piece, *, dry_run: bool
 ) -> NewManifest:
-    footers = read_footers(table.storage, piece.files)
+    footers = read_footers(table, piece.files)
     misread = misread_files(table, piece.files, footers)
     columns = dict.fromkeys(footer.columns for footer in footers)
     schemas = tuple(dict.fromkeys(some.schema for some in columns))

@@ -26,7 +26,7 @@ from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_for
 from hudisql.read.slice.slice_reader import check_external_files
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.files.committed_slices import UNCHANGED_SOURCES
+from hudisql.table.files.committed_slices import UNCHANGED_SOURCES, WRITTEN_FOOTERS
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
@@ -223,9 +223,17 @@ def _file_of(file_slice: FileSlice, values: tuple[object | None, ...]) -> Publis
     return PublishedFile(file.path, file.length, values, kind)
 
 
-def read_footers(storage: Storage, files: Sequence[PublishedFile]) -> list[Footer]:
-    """The footers of the files, read in parallel. Raises CorruptTableError, StorageError."""
-    found = read_in_parallel(lambda file: _metadata(storage, file), files, files[0].path if files else "")
+def read_footers(table: HudiTable, files: Sequence[PublishedFile]) -> list[Footer]:
+    """The footers of the files, read in parallel but for those that the statement has written.
+
+    Raises CorruptTableError, StorageError.
+    """
+    written = table.list_once(WRITTEN_FOOTERS, dict[str, pq.FileMetaData])
+
+    def footer(file: PublishedFile) -> pq.FileMetaData:
+        return written.get(file.path) or _metadata(table.storage, file)
+
+    found = read_in_parallel(footer, files, files[0].path if files else "")
     footers: list[Footer] = []
     for metadata in found:
         footers.append(footer_of(metadata, footers[-1] if footers else None))
@@ -246,7 +254,7 @@ def read_checked_footers(table: HudiTable, files: Sequence[PublishedFile]) -> li
     Raises UnsupportedTableError that names the first file that Iceberg readers would misread,
     CorruptTableError, StorageError.
     """
-    footers = read_footers(table.storage, files)
+    footers = read_footers(table, files)
     if problems := misread_files(table, files, footers):
         refuse_misread(table, problems[0], len(problems))
     return footers

@@ -22,8 +22,10 @@ from hudisql.table.slicing.latest_slice import in_merge_order
 FILE_SLICES: Final = "file slices"
 TIMELINE_FILE_TIMES: Final = "timeline file times"
 UNCHANGED_SOURCES: Final = "unchanged sources"
-"""The names in a table's `listing` of the slices by partition path, of `timeline_file_times`, and of the
-paths of source files that the statement has found unchanged.
+WRITTEN_FOOTERS: Final = "written footers"
+"""The names in a table's `listing` of the slices by partition path, of `timeline_file_times`, of the paths of
+source files that the statement has found unchanged, and of the footers of base files that its process has
+written, by path.
 """
 
 
@@ -36,6 +38,8 @@ def listing_after_commit(
     """
     partitions = partitions_of_commit(metadata)
     listing: dict[str, Any] = {**(after.listing or {}), COMMIT_PARTITIONS: {completed: partitions}}
+    if before.listing is not None and WRITTEN_FOOTERS in before.listing:
+        listing[WRITTEN_FOOTERS] = before.listing[WRITTEN_FOOTERS]
     others = set(after.timeline.instants) - {completed}
     if before.listing is None or after.lister is not None or others != set(before.timeline.instants):
         return listing

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import (
@@ -20,6 +21,7 @@ from hudisql.format.timeline.commit_metadata import (
     WriteStat,
     new_commit_metadata,
 )
+from hudisql.table.files.committed_slices import WRITTEN_FOOTERS
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import end_registration
 from hudisql.write.execution.write_context import WrittenFile
@@ -134,6 +136,8 @@ def finish_commit(
         end_registration(
             commit.table, commit.instant_time, overwritten_registered(commit.table, overwrite, touched)
         )
+    footers = {file.path: file.footer for file in files if file.footer is not None}
+    commit.table.list_once(WRITTEN_FOOTERS, dict[str, pq.FileMetaData]).update(footers)
     table = complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
     return WriteResult(
         commit.instant_time,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,7 +24,9 @@ def encode_written_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatc
     """The files as a task's output rows; hudisql's own errors are encoded so that they survive Spark."""
     try:
         for written in files:
-            yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], names=[_COLUMN])
+            # Footers have the files' bloom filters, which the driver does not need.
+            small = pickle.dumps(replace(written, footer=None))
+            yield pa.record_batch([pa.array([small], pa.binary())], names=[_COLUMN])
     except HudisqlError as error:
         raise encode_error(error) from None
     except OSError as error:

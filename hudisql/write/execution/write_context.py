@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hudisql.format.keys.bucket_id import new_file_id_prefix
 from hudisql.format.log_file.change_log import change_log_schema
@@ -107,7 +108,7 @@ class WrittenFile:
     `moved_in` counts inserted rows that come from other files, where they count as moved. `combined` counts
     incoming rows that newer ones of the same key or row replaced. `log` is set for a log file;
     `repeated_keys` are the keys of several new rows, if requested. `change_logs` are the bytes of the change
-    logs beside the file, by path.
+    logs beside the file, by path. `footer` is that of a base file which this process has written.
     """
 
     file_id: str
@@ -128,6 +129,7 @@ class WrittenFile:
     log: LogWriteStat | None = None
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
     change_logs: Mapping[str, int] = field(default_factory=dict)
+    footer: pq.FileMetaData | None = field(default=None, compare=False, repr=False)
 
 
 def new_group_file(file: WrittenBaseFile, partition_path: str, milliseconds: int) -> WrittenFile:
@@ -146,6 +148,7 @@ def new_group_file(file: WrittenBaseFile, partition_path: str, milliseconds: int
         moved=0,
         milliseconds=milliseconds,
         changes=file.rows,
+        footer=file.footer,
     )
 
 

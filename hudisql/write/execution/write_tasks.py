@@ -155,6 +155,7 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         changes=changes.num_rows,
         repeated_keys=merged.repeated_keys,
         change_logs=merged.change_logs,
+        footer=merged.footer,
     )
     return [written]
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hudisql.config.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
 from hudisql.format.paths.file_names import base_file_name, parse_base_file_name
@@ -75,7 +76,7 @@ class FileNaming:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBaseFile:
-    """One finished base file."""
+    """One finished base file; `footer` is its parquet footer, for the process that wrote it."""
 
     file_id: str
     path: str
@@ -83,6 +84,7 @@ class WrittenBaseFile:
     bytes: int
     min_key: str | None
     max_key: str | None
+    footer: pq.FileMetaData | None = field(default=None, kw_only=True, compare=False, repr=False)
 
 
 def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
@@ -232,12 +234,18 @@ class BaseFileWriter:
     def _close_file(self) -> None:
         if self._file is not None:
             file = self._file
-            file.close(self._avro_schema)
+            footer = file.close(self._avro_schema)
             name = parse_base_file_name(file.name)
             assert name is not None  # the name comes from base_file_name
             self.written.append(
                 WrittenBaseFile(
-                    name.file_id, file.path, file.rows, file.bytes, file.footer.min_key, file.footer.max_key
+                    name.file_id,
+                    file.path,
+                    file.rows,
+                    file.bytes,
+                    file.footer.min_key,
+                    file.footer.max_key,
+                    footer=footer,
                 )
             )
             self._file = None

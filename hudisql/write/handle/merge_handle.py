@@ -93,8 +93,8 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """The result of a merge: the new base file, the row counts by operation, and the bytes of change logs by
-    path.
+    """The result of a merge: the new base file and its footer, the row counts by operation, and the bytes of
+    change logs by path.
     """
 
     path: str
@@ -107,6 +107,7 @@ class MergedSlice:
     moved: int
     combined: int
     change_logs: Mapping[str, int]
+    footer: pq.FileMetaData
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
@@ -171,7 +172,7 @@ def merge_slice(
         for group in _row_groups(merged):
             file.write(_with_file_name(group, task.file_name))
         _check_matched_rows(task, prepared)
-        file.close(task.avro_schema)
+        new_footer = file.close(task.avro_schema)
         if log is not None:
             log.close()
     except BaseException:
@@ -191,6 +192,7 @@ def merge_slice(
         combined=int(np.maximum(prepared.merged_changes - prepared.stored.matched, 0).sum()),
         repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
         change_logs={} if log is None else {log.path: log.bytes},
+        footer=new_footer,
     )
 
 

@@ -54,6 +54,7 @@ class OpenBaseFile:
         self._codec = codec
         self._sink: Any = storage.open_output(path)
         self._writer: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
 
     def write(self, table: pa.Table) -> None:
         """Write one row group; columns that the schema lacks are left out. Raises StorageError."""
@@ -67,8 +68,8 @@ class OpenBaseFile:
         self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
         self.rows += table.num_rows
 
-    def close(self, avro_schema: str) -> None:
-        """Write the footer. Raises StorageError."""
+    def close(self, avro_schema: str) -> pq.FileMetaData:
+        """Write the footer, and return it as readers get it. Raises StorageError."""
         with _storage_errors(self.path):
             footer = self.footer.key_values(avro_schema)
             footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
@@ -77,6 +78,7 @@ class OpenBaseFile:
             writer.close()
             self.bytes = self._sink.tell()
             self._sink.close()
+        return self._footers[-1]
 
     def _open_writer(self, schema: pa.Schema, plain: Collection[str], first_bytes: int) -> pq.ParquetWriter:
         return open_parquet_writer(
@@ -90,6 +92,7 @@ class OpenBaseFile:
             coerce_timestamps="us",
             store_decimal_as_integer=False,
             store_schema=False,
+            metadata_collector=self._footers,
         )
 
     def abandon(self) -> None:

@@ -37,7 +37,8 @@ def open_parquet_writer(
 ) -> pq.ParquetWriter:
     """A writer of row groups by `write_table`, one each call; `first_bytes` is the size of the first.
 
-    `options` are those of `pyarrow.parquet.ParquetWriter`; pages are of version 1, without a page index.
+    `options` are those of `pyarrow.parquet.ParquetWriter`, also `metadata_collector`, which gets the footer;
+    pages are of version 1, without a page index.
     """
     options = {**options, "data_page_version": "1.0", "write_page_index": False}
     if codec != "gzip" or first_bytes < LEAST_BYTES or find_spec("isal") is None:
@@ -50,7 +51,8 @@ def open_parquet_writer(
 class _GzipWriter:
     """The methods of `pq.ParquetWriter` that its users need."""
 
-    def __init__(self, sink: Any, schema: pa.Schema, options: Mapping[str, Any]) -> None:
+    def __init__(self, sink: Any, schema: pa.Schema, options: dict[str, Any]) -> None:
+        self._footers: list[pq.FileMetaData] | None = options.pop("metadata_collector", None)
         self._pages = _Pages(sink)
         self._writer = pq.ParquetWriter(self._pages, schema, compression="none", **options)
         self._is_whole = True
@@ -78,7 +80,9 @@ class _GzipWriter:
         self._pages.end()
         self._writer.close()
         if is_whole:
-            self._pages.write_footer()
+            footer = self._pages.write_footer()
+            if self._footers is not None:
+                self._footers.append(pq.read_metadata(pa.BufferReader(_MAGIC + footer)))
 
 
 class _Pages:
@@ -159,8 +163,8 @@ class _Pages:
         self._begun += length
         return True
 
-    def write_footer(self) -> None:
-        """Pass the footer on, with the pages' new places and sizes."""
+    def write_footer(self) -> bytes:
+        """Pass the footer on, with the pages' new places and sizes; the end of the file."""
         if self._begun == 0:
             self._pass_on()
         footer, _ = parse_struct(self._pending, 0)
@@ -168,7 +172,9 @@ class _Pages:
         for group in reversed(footer[_ROW_GROUPS][1].elements):
             last = self._move_row_group(group, last)
         encoded = encode_struct(footer)
-        self._sink.write(encoded + len(encoded).to_bytes(4, "little") + _MAGIC)
+        end = encoded + len(encoded).to_bytes(4, "little") + _MAGIC
+        self._sink.write(end)
+        return end
 
     def _move_row_group(self, group: ThriftStruct, end: int) -> int:
         """Set the positions of the pages in a row group that ends at `end`; returns its start."""

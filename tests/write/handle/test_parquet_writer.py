@@ -171,3 +171,23 @@ def test_a_footer_that_is_parsed_and_encoded_again_is_the_same() -> None:
     footer = content[-8 - length : -8]
     fields, end = parse_struct(footer, 0)
     assert (end, encode_struct(fields)) == (length, footer)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy"])
+def test_the_footer_that_is_collected_is_the_one_that_readers_get(codec: str) -> None:
+    table = pa.table({"a": range(100), "b": [[str(row)] for row in range(100)], "c": [1.5] * 100})
+    sink = io.BytesIO()
+    footers: list[pq.FileMetaData] = []
+    with open_parquet_writer(
+        sink, table.schema, codec, first_bytes=LEAST_BYTES, metadata_collector=footers
+    ) as writer:
+        for start in (0, 50):
+            writer.write_table(table.slice(start, 50), row_group_size=50)
+        writer.add_key_value_metadata({"key": "value"})
+    stored = pq.read_metadata(io.BytesIO(sink.getvalue()))
+    [footer] = footers
+    assert footer.to_dict() == stored.to_dict() | {"serialized_size": footer.serialized_size}
+    assert footer.metadata == stored.metadata
+    assert footer.schema.to_arrow_schema().equals(stored.schema.to_arrow_schema(), check_metadata=True)
+    collected, read = (each.row_group(1).column(0).statistics for each in (footer, stored))
+    assert (collected.min_raw, collected.max_raw) == (read.min_raw, read.max_raw) == (50, 99)
