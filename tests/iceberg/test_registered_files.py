@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import SourceChangedError, UnsupportedTableError
+from hudisql.iceberg import manifest_tasks
 from hudisql.iceberg.publication_problem import BEHIND, FILE_MISSING, FILE_NOT_IN_TABLE
 from tests.iceberg.readers import (
     check_history,
@@ -96,7 +97,11 @@ def test_a_statement_does_not_list_their_directories(session: Any, source: Path)
     check_shown(session, NAME, path)
 
 
-def test_files_that_change_are_shown_by_the_next_call(session: Any, source: Path) -> None:
+@pytest.mark.parametrize("files_of_one_process", parameters([1, 2_000], in_ci=[1]))
+def test_files_that_change_are_shown_by_the_next_call(
+    session: Any, source: Path, monkeypatch: pytest.MonkeyPatch, files_of_one_process: int
+) -> None:
+    monkeypatch.setattr(manifest_tasks, "FILES_OF_ONE_PROCESS", files_of_one_process)
     path, cold = make_table(session, source), source / "dt=2024-03-01"
     check_readers(session, NAME)
     write_parquet(cold / "later.parquet", orders(700))

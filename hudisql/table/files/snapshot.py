@@ -117,8 +117,8 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
         for file_id in sorted(groups)
         if (path, file_id) not in replaced
     )
-    columns = table.file_columns
-    return [replace(file_slice, columns=columns) for file_slice in file_slices if file_slice is not None]
+    columns, visible = table.file_columns, [each for each in file_slices if each is not None]
+    return visible if columns is None else [replace(each, columns=columns) for each in visible]
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
