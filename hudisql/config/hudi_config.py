@@ -295,7 +295,7 @@ FUNCTIONS: Final[ConfigKey[str]] = ConfigKey(
 METADATA_ENABLE: Final = flag_key(
     "hoodie.metadata.enable",
     "false",
-    "queries list the files of a table by its metadata table, if it has one. A write drops it",
+    "queries list the files of a table by its metadata table, if it has one. Writes keep or drop it",
     READS,
 )
 DATA_SKIPPING: Final = flag_key(

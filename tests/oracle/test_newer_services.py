@@ -77,16 +77,14 @@ def test_either_runs_the_compactions_that_either_has_planned(
     made.call_theirs("run_compaction", "op => 'schedule'", AT_ONCE)
     (planned,) = made.pending()
     assert made.opened().properties.metadata_partitions
-    if version == 9:
-        made.ours("beside", range(5))
+    made.ours("beside", range(5))
     made.check()
     made.call_ours("run_compaction", "op => 'run'")
     assert made.completed("commit")[-1].timestamp == planned.timestamp
     made.check()
     made.theirs(3, 8, "theirs")
     made.check()
-    if version == 9:
-        made.ours_deleted(3, 45)
+    made.ours_deleted(3, 45)
     made.call_ours(
         "run_compaction", "op => 'schedule', options => 'hoodie.compact.inline.max.delta.commits=1'"
     )

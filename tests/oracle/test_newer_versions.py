@@ -99,8 +99,8 @@ def test_hudi_12_and_hudisql_change_a_table_in_turn(
     expected = _notes(oracle_120, session, name, path)
     _change(session, name, path, expected)
     table = _table(path, version)
-    # Kept: that of a table of version 9 that was not bootstrapped.
-    assert bool(table.properties.metadata_partitions) is (origin == "hudi")
+    # Kept: that of a table that was not bootstrapped.
+    assert bool(table.properties.metadata_partitions) is (origin != "upgraded")
     assert all(each.completion_time > each.timestamp for each in table.timeline.commits[-4:])
     assert _notes(oracle_120, session, name, path) == expected
     _go_on(oracle_120, session, name, path, SHAPE, expected, **named)

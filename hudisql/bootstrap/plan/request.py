@@ -27,7 +27,7 @@ from hudisql.config.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.table.hudi_table import WRITTEN_VERSION
-from hudisql.table.metadata_table.kept_metadata_table import KEPT_VERSION
+from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
 
@@ -134,9 +134,10 @@ def _check_request(request: BootstrapRequest) -> None:
             f"hudisql cannot create tables of version {request.table_version}",
             hint="table_version => 6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later)",
         )
-    if request.with_record_index and request.table_version != KEPT_VERSION:
+    if request.with_record_index and request.table_version != NEWEST_VERSION:
         raise InvalidArgumentError(
-            f"a record index is for tables of version {KEPT_VERSION}", hint=f"table_version => {KEPT_VERSION}"
+            f"a record index is for tables of version {NEWEST_VERSION}",
+            hint=f"table_version => {NEWEST_VERSION}",
         )
     if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
         raise InvalidArgumentError(

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.avro.avro_container import AvroRecordCodec, load_codec
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import EncodedCells, key_order, write_cells
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
 from hudisql.format.metadata_table.record_locations import FileGroup, location_value
+from hudisql.format.metadata_table.value_types import DATE_ORDINAL, DECIMAL_ORDINAL, FIRST_DIGITS, decimal_of
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
 _SCHEMA: Final = b"schema"
@@ -32,12 +33,12 @@ class ColumnRange:
     """The values of one column in a file or partition, as Hudi stores them.
 
     `wrapper` is the name of the Avro record around both bounds, which are None if no value is known;
-    `type_ordinal` and `type_details` are those of Hudi 1.2's `ValueType`.
+    `type_ordinal` and `type_details` are those of Hudi 1.2's `ValueType`, None in the form of version V1.
     """
 
     column: str
     wrapper: str
-    type_ordinal: int
+    type_ordinal: int | None
     least: Any
     greatest: Any
     values: int
@@ -45,6 +46,39 @@ class ColumnRange:
     type_details: str | None = None
     stored_bytes: int = 0
     raw_bytes: int = 0
+
+
+def fits_first_form_values(found: ColumnRange) -> bool:
+    """False if a bound has too many digits for indexes of version V1."""
+    if found.type_ordinal != DECIMAL_ORDINAL or found.type_details is None:
+        return True
+    most = 10 ** (FIRST_DIGITS + int(found.type_details.rpartition(",")[2]))
+    bounds = (bound for bound in (found.least, found.greatest) if bound is not None)
+    return all(-most < int.from_bytes(bound, "big", signed=True) < most for bound in bounds)
+
+
+def first_form(found: ColumnRange) -> ColumnRange:
+    """The range as indexes of version V1 have it, where the wrapper alone tells the type.
+
+    Follows `HoodieAvroWrapperUtils` of Hudi 1.2: decimals have the scale 15.
+    """
+    if found.type_ordinal == DATE_ORDINAL:
+        return replace(found, wrapper="DateWrapper", type_ordinal=None)
+    if found.type_ordinal != DECIMAL_ORDINAL or found.type_details is None:
+        return replace(found, type_ordinal=None, type_details=None)
+    scale = int(found.type_details.rpartition(",")[2])
+    least, greatest = (
+        None if bound is None else decimal_of(int.from_bytes(bound, "big", signed=True), scale)
+        for bound in (found.least, found.greatest)
+    )
+    return replace(
+        found,
+        wrapper="DecimalWrapper",
+        type_ordinal=None,
+        type_details=None,
+        least=least,
+        greatest=greatest,
+    )
 
 
 def encode_partition_list(paths: Sequence[str], *, deleted: Sequence[str] = ()) -> bytes:
@@ -77,7 +111,9 @@ def encode_range(found: ColumnRange, name: str, *, of_partition: bool = False) -
         "totalUncompressedSize": found.raw_bytes,
         "isDeleted": False,
         "isTightBound": False,
-        "valueType": {"typeOrdinal": found.type_ordinal, "additionalInfo": found.type_details},
+        "valueType": None
+        if found.type_ordinal is None
+        else {"typeOrdinal": found.type_ordinal, "additionalInfo": found.type_details},
     }
     kind = _PARTITION_STATS if of_partition else _COLUMN_STATS
     return _encode({"type": kind, "ColumnStatsMetadata": stored})
@@ -121,9 +157,19 @@ def metadata_blocks(
     return blocks
 
 
-def has_own_schema(reader: HFileReader) -> bool:
-    """True if the records of an HFile are in the schema in which they are written here."""
-    return reader.read_file_info().get(_SCHEMA, b"").decode() == load_codec(_SCHEMA_RECORD).schema_text
+def in_own_schema(reader: HFileReader, records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """The records of an HFile in the schema in which they are written here; Hudi 0.15 has an older one.
+
+    Raises CorruptTableError.
+    """
+    schema_text = reader.read_file_info().get(_SCHEMA, b"").decode()
+    if schema_text == load_codec(_SCHEMA_RECORD).schema_text:
+        return records
+    codec = AvroRecordCodec(schema_text)
+    # The records of a record index are alike for all keys of a file group.
+    distinct = records.dictionary_encode()
+    own = [_encode(codec.decode_body(record)) for record in distinct.dictionary.to_pylist()]
+    return pa.array(own, pa.large_binary()).take(distinct.indices)
 
 
 def merge_file_records(records: Sequence[bytes]) -> bytes:
@@ -166,15 +212,16 @@ def merge_range_records(
 def _range_of(stored: Mapping[str, Any]) -> ColumnRange:
     least, greatest = stored["minValue"], stored["maxValue"]
     name, _ = least or greatest or (f"{_MODEL}.StringWrapper", None)
+    kind = stored["valueType"] or {"typeOrdinal": None, "additionalInfo": None}
     return ColumnRange(
         stored["columnName"],
         name.rpartition(".")[2],
-        stored["valueType"]["typeOrdinal"],
+        kind["typeOrdinal"],
         None if least is None else least[1]["value"],
         None if greatest is None else greatest[1]["value"],
         values=stored["valueCount"],
         nulls=stored["nullCount"],
-        type_details=stored["valueType"]["additionalInfo"],
+        type_details=kind["additionalInfo"],
         stored_bytes=stored["totalSize"],
         raw_bytes=stored["totalUncompressedSize"],
     )

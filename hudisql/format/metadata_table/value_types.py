@@ -16,7 +16,10 @@ import pyarrow as pa
 from hudisql.format.schema.meta_columns import META_SCHEMA
 
 DECIMAL_ORDINAL: Final = 10
+DATE_ORDINAL: Final = 12
 TEXT_WRAPPER: Final = "StringWrapper"
+FIRST_DIGITS: Final = 15
+"""The digits on either side of the point of decimals in indexes of version V1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,16 @@ def decimal_of(unscaled: int, scale: int) -> Decimal:
 def is_measured(kind: pa.DataType) -> bool:
     """True for the types of columns that have statistics: all but nested ones."""
     return value_kind(kind) is not None
+
+
+def fits_first_form(kind: pa.DataType) -> bool:
+    """True for measured types of which indexes of version V1 can hold values as Apache Hudi reads them.
+
+    Decimals have up to 15 digits on either side of the point, and timestamps microseconds.
+    """
+    if pa.types.is_decimal(kind):
+        return bool(kind.scale <= FIRST_DIGITS)
+    return is_measured(kind) and not (pa.types.is_timestamp(kind) and kind.unit != "us")
 
 
 def digest_of_types(schema: pa.Schema, columns: Iterable[str]) -> str | None:
@@ -61,7 +74,7 @@ _KINDS: Final = (
     (pa.types.is_float64, ValueKind("DoubleWrapper", 6)),
     (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), ValueKind(TEXT_WRAPPER, 7)),
     (pa.types.is_binary, ValueKind("BytesWrapper", 8)),
-    (pa.types.is_date32, ValueKind("IntWrapper", 12)),
+    (pa.types.is_date32, ValueKind("IntWrapper", DATE_ORDINAL)),
 )
 _TIMESTAMPS: Final = {"ms": 15, "us": 16}
 _LOCAL: Final = 3

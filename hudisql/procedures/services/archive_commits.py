@@ -30,7 +30,9 @@ class ArchiveCommitsArguments(TableArguments):
     retain_commits: int = parameter(
         CLEAN_COMMITS.default_value, help="commits that the table's cleans retain"
     )
-    enable_metadata: bool = parameter(False, help="only false: hudisql does not maintain metadata tables")
+    enable_metadata: bool = parameter(
+        False, help="only false: a metadata table that is kept is followed anyway"
+    )
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ def archive_commits(context: Context, arguments: ArchiveCommitsArguments) -> Ite
 
     if arguments.enable_metadata:
         raise InvalidArgumentError(
-            "enable_metadata must be false: hudisql does not maintain metadata tables", hint="leave it out"
+            "enable_metadata must be false: a metadata table that hudisql keeps is followed anyway",
+            hint="leave it out",
         )
     settings = {
         KEEP_MIN_COMMITS: arguments.min_commits,

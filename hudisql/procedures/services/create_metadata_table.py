@@ -36,15 +36,16 @@ class CreateMetadataTableArguments(NamedTableArguments):
     )
 
 
-@procedure("Makes the metadata table of a table of version 9, with right statistics of bootstrapped files.")
+@procedure(
+    "Makes the metadata table of a table of version 8 or 9, with the statistics of bootstrapped files."
+)
 def create_metadata_table(
     context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
     """One row. A metadata table that is there is replaced.
 
-    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for other
-    versions and while another writer may be active,
-    SourceChangedError, StorageError.
+    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for version 6
+    and while another writer may be active, SourceChangedError, StorageError.
     """
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
     from hudisql.write.metadata_table.new_metadata_table import names_record_index

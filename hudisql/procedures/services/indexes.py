@@ -54,7 +54,7 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
 
     Raises NoSuchTableError, InvalidArgumentError for other names and columns than those of a record index and
     for an index that exists, UnsupportedStatementError for secondary indexes and where the index of another
-    kind would be dropped, UnsupportedTableError for other versions than 9, for keys that several rows have,
+    kind would be dropped, UnsupportedTableError for version 6, for keys that several rows have,
     and while another writer may be active, SourceChangedError, StorageError.
     """
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX

@@ -23,6 +23,7 @@ from hudisql.format.metadata_table.metadata_records import (
     COLUMN_STATS,
     NON_PARTITIONED,
     PARTITION_STATS,
+    RECORD_INDEX,
     MetadataRecords,
 )
 from hudisql.format.metadata_table.record_locations import FileGroup
@@ -38,7 +39,7 @@ from hudisql.read.files.predicates import (
 from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_kept_indexes
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_first_form, has_kept_indexes
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 
 FEWEST_TO_SKIP: Final = 8
@@ -168,6 +169,9 @@ def data_skipping(
 ) -> DataSkipping | None:
     """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
     if predicate is None or not has_kept_indexes(table):
+        return None
+    # Bounds of the form V1 do not tell the type of their column.
+    if has_first_form(table) and RECORD_INDEX not in table.properties.metadata_partitions:
         return None
     # Source files of another modification time may have other rows than their statistics tell.
     if table.accepts_changed_sources or table.properties.has_register_only_partitions:

@@ -23,17 +23,16 @@ from hudisql.format.timeline.archived_log_files import (
 )
 from hudisql.format.timeline.instant import Instant, InstantState
 from hudisql.format.timeline.timeline_layout import archive_directory
-from hudisql.services.archive.archive_plan import ArchiveOptions, plan_archive
+from hudisql.services.archive.archive_plan import ArchiveOptions, compacted_until, plan_archive
 from hudisql.services.archive.history_files import append_to_history, history_instants
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.resynced_sources import merge_archived_lists
-from hudisql.table.properties.table_configuration import has_metadata_table
 from hudisql.table.properties.written_versions import ARCHIVE
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.completion_times import instant_time_of_millis
 from hudisql.table.timeline.instant_files import read_instants
-from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
+from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
@@ -65,13 +64,8 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
     Raises UnsupportedTableError, CorruptTableError, StorageError.
     """
     has_history = table.timeline.layout.has_completion_times
-    if has_metadata_table(table) and not has_history:
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain: "
-            "Hudi archives an instant when the metadata table has compacted it",
-            hint="let Apache Hudi archive, or turn the metadata table off for all writers "
-            "(hoodie.metadata.enable=false)",
-        )
+    if not has_history:
+        _check_compacted_in_metadata_table(table, chosen)
     if not chosen:
         return
     states = _states_of(table, chosen)
@@ -86,6 +80,24 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
         check_lock()
         _write(table, entries)
     _delete(table, chosen, states)
+
+
+def _check_compacted_in_metadata_table(table: HudiTable, chosen: list[Instant]) -> None:
+    """In layout 1 records in log files of a metadata table count as long as their instants are active."""
+    if has_unkept(table):
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table that hudisql does not keep: Hudi "
+            "archives an instant when the metadata table has compacted it",
+            hint="let Apache Hudi archive, or turn the metadata table off for all writers "
+            "(hoodie.metadata.enable=false)",
+        )
+    bound = compacted_until(table)
+    if bound is not None and any(instant.timestamp >= bound for instant in chosen):
+        raise UnsupportedTableError(
+            f"the metadata table of the Hudi table at {table.base_path} has not compacted all instants up to "
+            f"{chosen[-1].timestamp}",
+            hint="its changes compact it, or CALL delete_metadata_table drops it",
+        )
 
 
 _States = dict[InstantState, tuple[Instant, FileInfo]]

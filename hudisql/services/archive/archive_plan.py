@@ -39,6 +39,7 @@ from hudisql.services.compaction.compaction_action import (
 )
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.slicing.file_groups import group_files
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
@@ -89,7 +90,23 @@ def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
         instants = [instant for instant in timeline.completed if instant.action == action]
         if len(instants) > most:
             chosen += instants[: len(instants) - least]
-    return sorted([*chosen, *_commits(table, options, least, most)])
+    chosen += _commits(table, options, least, most)
+    bound = compacted_until(table) if chosen else None
+    return sorted(instant for instant in chosen if bound is None or instant.timestamp < bound)
+
+
+def compacted_until(table: HudiTable) -> str | None:
+    """The last compaction of the metadata table that hudisql keeps; None without one that matters.
+
+    Of version 6 older instants alone are archived, none before a first compaction. Raises StorageError.
+    """
+    metadata = None if table.timeline.layout.has_completion_times else find_kept(table)
+    if metadata is None:
+        return None
+    compactions = [
+        instant.timestamp for instant in metadata.own.timeline.completed if instant.action == COMMIT
+    ]
+    return max(compactions, default="")
 
 
 def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> list[Instant]:

@@ -136,12 +136,12 @@ def _warn_of_dropped(context: Context, entry: MetastoreTable) -> None:
 def _warn_of_dropped_indexes(
     context: Context, entry: MetastoreTable, before: HudiTable, committed: HudiTable
 ) -> None:
-    """Warn of indexes that the commit has dropped from a metadata table that hudisql keeps."""
+    """Warn of indexes that the commit has dropped from a metadata table of which hudisql keeps others."""
     left = committed.properties.metadata_partitions
     dropped = [index for index in before.properties.metadata_partitions if index not in left]
     if left and dropped:
         context.console.warning(
-            f"{entry.full_name}: the commit dropped {', '.join(dropped)} of its metadata table: rows share a "
-            "record key, or keys are too many or too long (CALL create_metadata_table makes it again; see "
-            "docs/changing-rows.md)"
+            f"{entry.full_name}: the commit dropped {', '.join(dropped)} of its metadata table: hudisql does "
+            "not keep it, rows share a record key, or keys are too many or too long (CALL "
+            "create_metadata_table makes it again; see docs/changing-rows.md)"
         )

@@ -61,6 +61,9 @@ def _compared(path: str, stored: dict[str, int], listed: dict[str, int]) -> Iter
 
 
 def _data_files(entries: Sequence[FileInfo]) -> dict[str, int]:
+    """The data files by name; empty log files, which rollbacks in timeline layout 1 leave, are not listed."""
     return {
-        entry.name: entry.length for entry in entries if not entry.is_directory and is_data_file(entry.path)
+        entry.name: entry.length
+        for entry in entries
+        if not entry.is_directory and is_data_file(entry.path) and entry.length
     }

@@ -1,18 +1,22 @@
-"""The metadata tables that hudisql's writes keep up to date; other ones are dropped by them.
+"""The metadata tables that hudisql's writes keep up to date; they drop the other ones, or the other indexes.
 
-Kept are the indexes `files`, `column_stats`, `partition_stats` and `record_index` of tables of version 9; of
-bootstrapped tables if hudisql has made the statistics: those that Apache Hudi makes of skeletons lack the
-columns of the external files. If a column changes its type, ranges of both types would stand side by side,
-which Hudi 1.2 cannot compare.
+Kept are the indexes `files`, `column_stats`, `partition_stats` and `record_index`. Of bootstrapped tables
+`column_stats` and, from version 8 on, all others are kept if hudisql has made the statistics: those that
+Apache Hudi makes of skeletons lack the columns of the external files. If a column changes its type, ranges of
+both types would stand side by side, which Hudi 1.2 cannot compare.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
+
+import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from hudisql.format.metadata_table.value_types import digest_of_types
+from hudisql.format.metadata_table.value_types import digest_of_types, fits_first_form, is_measured
 from hudisql.format.table_properties import METADATA_PARTITIONS_INFLIGHT
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
@@ -24,65 +28,123 @@ from hudisql.table.metadata_table.metadata_table import (
 
 INDEXES: Final = (COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX)
 """The indexes that are kept, in the order of the table's property."""
+FIRST_VERSION: Final = "V1"
 INDEX_VERSION: Final = "V2"
-RECORD_INDEX_VERSION: Final = "V1"
+RECORD_INDEX_VERSION: Final = FIRST_VERSION
 IS_PARTITIONED: Final = "isPartitioned"
 """An option of a record index: whether it has file groups for each partition of the table."""
-KEPT_VERSION: Final = 9
-"""The table version whose metadata tables are kept."""
+NEWEST_VERSION: Final = 9
+"""The table version whose metadata tables hudisql makes with the table itself."""
+STATISTICS_VERSIONS: Final[Mapping[int, str]] = MappingProxyType(
+    {6: FIRST_VERSION, 8: FIRST_VERSION, NEWEST_VERSION: INDEX_VERSION}
+)
+"""The form of the statistics by table version."""
 
 
 def find_kept(table: HudiTable) -> MetadataTable | None:
-    """The table's metadata table if hudisql keeps it; None if there is none, or writes drop it.
+    """The table's metadata table if hudisql keeps all its indexes.
 
-    Raises StorageError.
+    None if there is none, or writes drop it or some of its indexes. Raises StorageError.
     """
     if not has_kept_indexes(table):
         return None
-    metadata = readable_metadata_table(table)
-    try:
-        return metadata if metadata is not None and _is_sound(metadata) else None
-    except (CorruptTableError, UnsupportedTableError):
-        return None
+    metadata = _find_sound(table)
+    return None if metadata is None or _unkept(metadata) else metadata
 
 
 def has_kept_indexes(table: HudiTable) -> bool:
     """True if the table's own properties name a metadata table of the kept kind; no request is sent."""
-    indexes = set(table.properties.metadata_partitions)
-    if table.version != KEPT_VERSION or not indexes or not indexes <= set(INDEXES):
-        return False
-    return not table.properties.get(METADATA_PARTITIONS_INFLIGHT) and table.file_columns is None
+    return set(table.properties.metadata_partitions) <= {*INDEXES} and _may_be_kept(table)
 
 
-def _is_sound(metadata: MetadataTable) -> bool:
-    """True if it knows all commits, no action on it is pending, and its indexes can be kept."""
-    under_way = {instant.timestamp for instant in metadata.table.timeline.pending}
-    if any(instant.timestamp not in under_way for instant in metadata.own.timeline.pending):
-        return False
-    if not metadata.is_current:
-        return False
-    definitions = read_index_definitions(metadata.table)
-    return _keeps_statistics(metadata, definitions.get(COLUMN_STATS)) and (
-        RECORD_INDEX not in metadata.indexes or _keeps_records(definitions.get(RECORD_INDEX))
+def has_first_form(table: HudiTable) -> bool:
+    """True if the statistics of the table's metadata table are in the form of version V1."""
+    return STATISTICS_VERSIONS.get(table.version) == FIRST_VERSION
+
+
+def has_statistics_form(table: HudiTable, kind: pa.DataType) -> bool:
+    """True for types of columns whose statistics the table's metadata table can hold."""
+    return fits_first_form(kind) if has_first_form(table) else is_measured(kind)
+
+
+def unkept_indexes(table: HudiTable) -> frozenset[str] | None:
+    """The indexes that writes drop to keep the others; None if they drop the whole metadata table.
+
+    Raises StorageError.
+    """
+    metadata = _find_sound(table) if _may_be_kept(table) else None
+    unkept = None if metadata is None else _unkept(metadata)
+    return None if unkept is None or FILES in unkept else unkept
+
+
+def _may_be_kept(table: HudiTable) -> bool:
+    return (
+        table.version in STATISTICS_VERSIONS
+        and FILES in table.properties.metadata_partitions
+        and not table.properties.get(METADATA_PARTITIONS_INFLIGHT)
+        and table.file_columns is None
     )
+
+
+def _find_sound(table: HudiTable) -> MetadataTable | None:
+    """The metadata table if it knows all commits and no action on it is pending."""
+    metadata = readable_metadata_table(table)
+    if metadata is None:
+        return None
+    under_way = {instant.timestamp for instant in table.timeline.pending}
+    if any(instant.timestamp not in under_way for instant in metadata.own.timeline.pending):
+        return None
+    try:
+        return metadata if metadata.is_current else None
+    except (CorruptTableError, UnsupportedTableError):
+        return None
+
+
+def _unkept(metadata: MetadataTable) -> frozenset[str]:
+    """The indexes that are not kept."""
+    indexes = frozenset(metadata.indexes)
+    try:
+        definitions = read_index_definitions(metadata.table)
+        keeps_statistics = _keeps_statistics(metadata, definitions.get(COLUMN_STATS))
+    except (CorruptTableError, UnsupportedTableError):
+        return indexes
+    unkept = indexes - {*INDEXES}
+    is_old = metadata.table.version < 8
+    if not keeps_statistics:
+        # Those of a bootstrapped table go with the list of files: by it Hudi 1.2 would make wrong ones again.
+        is_bootstrapped = bool(metadata.table.properties.bootstrap_base_path)
+        unkept |= indexes if is_bootstrapped and not is_old else {COLUMN_STATS, PARTITION_STATS}
+    if not _keeps_records(definitions.get(RECORD_INDEX), is_old=is_old):
+        unkept |= {RECORD_INDEX}
+    return unkept & indexes
 
 
 def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | None) -> bool:
     """True if the statistics are those of all rows, also in files that a bootstrap has left in place."""
-    if metadata.table.properties.bootstrap_base_path and not metadata.has_statistics_of_sources:
-        return False
-    if COLUMN_STATS not in metadata.indexes:
+    table, has_statistics = metadata.table, COLUMN_STATS in metadata.indexes
+    is_old = table.version < 8
+    if table.properties.bootstrap_base_path and not metadata.has_statistics_of_sources:
+        return is_old and not has_statistics
+    if not has_statistics:
         return PARTITION_STATS not in metadata.indexes
-    if definition is None or definition.version != INDEX_VERSION:
+    if is_old:
+        # Hudi 0.15 has no definitions: the records themselves tell their columns.
+        return all(
+            pa.types.is_nested(field.type) or has_statistics_form(table, field.type) for field in table.schema
+        )
+    if definition is None or (definition.version or FIRST_VERSION) != STATISTICS_VERSIONS[table.version]:
         return False
-    types = digest_of_types(metadata.table.schema, definition.columns)
-    return types is not None and metadata.own.properties.get(STATISTICS_OF_SOURCES, types) == types
+    types = digest_of_types(table.schema, definition.columns)
+    if types is None or metadata.own.properties.get(STATISTICS_OF_SOURCES, types) != types:
+        return False
+    named = (field for field in table.schema if field.name in definition.columns)
+    return all(has_statistics_form(table, field.type) for field in named)
 
 
-def _keeps_records(definition: IndexDefinition | None) -> bool:
+def _keeps_records(definition: IndexDefinition | None, *, is_old: bool) -> bool:
     """True if the index is one of all keys of the table."""
-    return (
-        definition is not None
-        and definition.version == RECORD_INDEX_VERSION
-        and definition.options.get(IS_PARTITIONED, "false") == "false"
-    )
+    if definition is None:
+        return is_old
+    return (definition.version or FIRST_VERSION) == RECORD_INDEX_VERSION and definition.options.get(
+        IS_PARTITIONED, "false"
+    ) == "false"

@@ -87,6 +87,13 @@ class MetadataTable:
     @property
     def has_later_commits(self) -> bool:
         """True if it may know commits that `table`, as it was opened, does not have."""
+        if not self.own.timeline.layout.has_completion_times:
+            known = max((instant.timestamp for instant in self.table.timeline.completed), default="")
+            return any(
+                instant.timestamp > known and not _is_own_instant(instant.timestamp)
+                for instant in self.own.timeline.completed
+                if instant.action == DELTA_COMMIT
+            )
         latest = max((instant.completion_time or "" for instant in self.table.timeline.completed), default="")
         return any(
             (instant.completion_time or "") > latest and not instant.timestamp.startswith(_BEFORE_ALL)

@@ -8,19 +8,17 @@ lock. Readers ignore it while that action is pending.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteConflictError
-from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
+from hudisql.format.hfile.hfile_cells import cells_of
 from hudisql.format.metadata_table.metadata_keys import (
-    file_groups_of,
     file_key_part,
     key_parts,
     partition_key_part,
@@ -36,14 +34,13 @@ from hudisql.format.metadata_table.metadata_records import (
 from hudisql.format.metadata_table.metadata_writing import (
     ColumnRange,
     encode_file_list,
-    encode_metadata_file,
     encode_partition_list,
     encode_range,
-    metadata_blocks,
+    first_form,
+    fits_first_form_values,
 )
 from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
 from hudisql.format.paths.file_names import (
-    HFILE,
     is_log_file,
     parse_base_file_name,
     parse_log_file_name,
@@ -51,30 +48,34 @@ from hudisql.format.paths.file_names import (
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, WriteStat
-from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
-from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.read.merge.merge_mode import InstantRange, log_merge_config_of
-from hudisql.storage import Storage, join
+from hudisql.storage import join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.index_definitions import IndexDefinition, read_index_definitions
 from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
+    has_first_form,
     has_kept_indexes,
 )
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
+from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.partitions.listed_partitions import partition_of
 from hudisql.table.properties.table_configuration import (
     drop_indexes,
     forget_metadata_table,
     names_metadata_table,
 )
-from hudisql.table.properties.timeline_clock import now_on_timeline
-from hudisql.write.handle.log_file import write_log_file
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     mergeable_range,
     merged_ranges,
+)
+from hudisql.write.metadata_table.deltacommit_files import (
+    IndexUpdate,
+    IndexUpdates,
+    has_instant,
+    undo,
+    write_deltacommit,
 )
 from hudisql.write.metadata_table.key_changes import KeyChanges, index_changes, read_key_changes
 from hudisql.write.metadata_table.measured_files import Measured, measure
@@ -86,22 +87,10 @@ _MOST_NEW_KEYS: Final = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class IndexUpdate:
-    """The new records of an index, and the keys (texts) that it loses."""
-
-    records: EncodedCells = field(default_factory=lambda: cells_of({}))
-    deleted: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
-
-
-IndexUpdates = Mapping[str, IndexUpdate]
-"""The updates of the indexes by their names."""
-
-
-@dataclass(frozen=True, slots=True)
 class PreparedCommit:
     """What a commit changes in the indexes; of the record index the keys, to be compared with it later.
 
-    Without `keys` a record index is dropped.
+    An index without an update is dropped, and a record index without `keys`.
     """
 
     updates: IndexUpdates
@@ -124,18 +113,24 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     written = {path: _named(stats) for path, stats in commit.partition_to_write_stats.items()}
     sizes = {path: _sizes(stats) for path, stats in written.items()}
     updates = {FILES: IndexUpdate(cells_of(file_records(sizes)))}
-    definition = read_index_definitions(table).get(COLUMN_STATS)
-    if definition is not None and commit.schema:
-        written_types = digest_of_types(arrow_from_avro(commit.schema), definition.columns)
-        if written_types != digest_of_types(table.schema, definition.columns):
+    columns = statistics_columns(table, written)
+    if columns is not None and commit.schema:
+        written_types = digest_of_types(arrow_from_avro(commit.schema), columns)
+        if written_types != digest_of_types(table.schema, columns):
             return DROPPED
-    if COLUMN_STATS in indexes and definition is not None:
-        fields = _measured_fields(table, commit, definition)
+    if columns is not None:
+        fields = _measured_fields(table, commit, columns)
         files = {
             path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
             for path, stats in written.items()
         }
-        updates |= statistics_updates(measure(table, files), with_partitions=PARTITION_STATS in indexes)
+        measured = measure(table, files)
+        if not has_first_form(table) or _fits_first_form(measured):
+            updates |= statistics_updates(
+                measured,
+                with_partitions=PARTITION_STATS in indexes,
+                in_first_form=has_first_form(table),
+            )
     keys = None
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
@@ -145,6 +140,15 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         ]
         keys = read_key_changes(table, commit, instant_time, slices)
     return PreparedCommit(updates, keys)
+
+
+def _fits_first_form(measured: Measured) -> bool:
+    return all(
+        fits_first_form_values(column_range)
+        for files in measured.values()
+        for _, ranges in files
+        for column_range in ranges
+    )
 
 
 def _new_rows(commit: CommitMetadata) -> int:
@@ -183,22 +187,22 @@ def write_commit(
     if prepared is None:
         return True
     updates = {**prepared.updates, **_record_updates(metadata, prepared.keys, instant_time)}
-    _write_deltacommit(metadata, instant_time, updates)
-    return RECORD_INDEX not in metadata.indexes or RECORD_INDEX in updates
+    dropped = {*metadata.indexes} - {*updates}
+    if dropped:
+        drop_indexes(now, dropped)
+    write_deltacommit(metadata, instant_time, updates)
+    return not dropped
 
 
 def _record_updates(metadata: MetadataTable, keys: KeyChanges | None, instant_time: str) -> IndexUpdates:
-    """The update of the record index, which is dropped if it cannot be read or tell where all keys are."""
+    """The update of the record index; none if it cannot be read or tell where all keys are."""
     if RECORD_INDEX not in metadata.indexes:
         return {}
     changes = None
     if keys is not None:
         with suppress(CorruptTableError, UnsupportedTableError):
             changes = index_changes(metadata, keys, instant_time)
-    if changes is None:
-        drop_indexes(metadata.table, {RECORD_INDEX})
-        return {}
-    return {RECORD_INDEX: IndexUpdate(*changes)}
+    return {} if changes is None else {RECORD_INDEX: IndexUpdate(*changes)}
 
 
 def write_clean(
@@ -217,17 +221,32 @@ def write_clean(
     records = {key: encode_file_list({}, deleted=found) for key, found in names.items()}
     records[ALL_PARTITIONS] = encode_partition_list([], deleted=gone)
     updates = {FILES: IndexUpdate(cells_of(records))}
-    definition = read_index_definitions(table).get(COLUMN_STATS)
-    if COLUMN_STATS in metadata.indexes and definition is not None:
-        columns = key_parts(definition.columns)
+    columns = statistics_columns(table, deleted)
+    if columns is not None:
+        parts = key_parts(columns)
         keys = [
-            f"{column}{partition_key_part(path)}{file_key_part(name)}"
+            f"{part}{partition_key_part(path)}{file_key_part(name)}"
             for path, found in deleted.items()
             for name in found
-            for column in columns.values()
+            for part in parts.values()
         ]
         updates[COLUMN_STATS] = IndexUpdate(deleted=pa.array(keys, pa.string()))
-    _write_deltacommit(metadata, instant_time, updates)
+    write_deltacommit(metadata, instant_time, updates)
+
+
+def write_rollback(table: HudiTable, instant_time: str, log_files: Mapping[str, Mapping[str, int]]) -> None:
+    """List the log files with rollback blocks in a kept metadata table, before the rollback completes.
+
+    `log_files` are their bytes by partition path and URI. Raises StorageError.
+    """
+    metadata = find_kept(table) if log_files else None
+    if metadata is None:
+        return
+    sizes = {
+        path: {uri.rpartition("/")[2]: size for uri, size in files.items()}
+        for path, files in log_files.items()
+    }
+    write_deltacommit(metadata, instant_time, {FILES: IndexUpdate(cells_of(file_records(sizes)))})
 
 
 def _named(stats: Iterable[WriteStat]) -> list[WriteStat]:
@@ -257,12 +276,12 @@ def file_records(sizes: Mapping[str, Mapping[str, int]]) -> dict[str, bytes]:
 
 
 def _measured_fields(
-    table: HudiTable, commit: CommitMetadata, definition: IndexDefinition
+    table: HudiTable, commit: CommitMetadata, columns: Sequence[str]
 ) -> tuple[pa.Field, ...]:
     """The columns of the index as this commit writes them."""
     schema = arrow_from_avro(commit.schema) if commit.schema else table.schema
     types = {each.name: each for each in (*META_SCHEMA, *schema)}
-    found = [types[name] for name in definition.columns if name in types]
+    found = [types[name] for name in columns if name in types]
     return tuple(each for each in found if is_measured(each.type))
 
 
@@ -301,8 +320,11 @@ def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSl
     return FileSlice(path, log.file_id, log.base_instant_time, None, (log_file,))
 
 
-def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str, IndexUpdate]:
-    """The records of both indexes of statistics."""
+def statistics_updates(
+    measured: Measured, *, with_partitions: bool, in_first_form: bool = False
+) -> dict[str, IndexUpdate]:
+    """The records of both indexes of statistics, in the form of version V1 or V2."""
+    form = first_form if in_first_form else _as_it_is
     of_files: dict[str, bytes] = {}
     of_partitions: dict[str, bytes] = {}
     names = {each.column for found in measured.values() for _, ranges in found for each in ranges}
@@ -314,118 +336,21 @@ def statistics_updates(measured: Measured, *, with_partitions: bool) -> dict[str
             file = file_key_part(name)
             for column_range in ranges:
                 of_files[f"{columns[column_range.column]}{partition}{file}"] = encode_range(
-                    column_range, name
+                    form(column_range), name
                 )
                 by_column[column_range.column].append(column_range)
         for column, ranges in by_column.items():
             key = f"{columns[column]}{partition}"
             merged = mergeable_range(merged_ranges(ranges))
-            of_partitions[key] = encode_range(merged, path, of_partition=True)
+            of_partitions[key] = encode_range(form(merged), path, of_partition=True)
     updates = {COLUMN_STATS: IndexUpdate(cells_of(of_files))}
     if with_partitions:
         updates[PARTITION_STATS] = IndexUpdate(cells_of(of_partitions))
     return updates
 
 
-def _write_deltacommit(metadata: MetadataTable, instant_time: str, updates: IndexUpdates) -> None:
-    """Write the updates of the table's action with this instant time, under the caller's lock.
-
-    An earlier attempt of the same action is undone first.
-    """
-    if _has_instant(metadata, instant_time):
-        _undo(metadata, instant_time)
-    own = metadata.own
-    requested = Instant(instant_time, DELTA_COMMIT, InstantState.REQUESTED)
-    inflight = requested.in_state(InstantState.INFLIGHT)
-    for instant in (requested, inflight):
-        own.storage.create(own.instant_path(instant), b"")
-    stats = {
-        index: tuple(_write_index(metadata, index, instant_time, update))
-        for index, update in updates.items()
-        if len(update.records) or len(update.deleted)
-    }
-    complete_in_metadata_table(
-        metadata, inflight, CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
-    )
-
-
-def complete_in_metadata_table(metadata: MetadataTable, inflight: Instant, commit: CommitMetadata) -> None:
-    """Complete an action of the metadata table at a time after all times of both timelines."""
-    own = metadata.own
-    time_now = next_time(metadata, after=inflight.timestamp)
-    completed = replace(inflight.in_state(InstantState.COMPLETED), completion_time=time_now)
-    own.storage.create(own.instant_path(completed), render_commit_metadata(commit))
-
-
-def next_time(metadata: MetadataTable, after: str = "") -> str:
-    """A time after all times of both timelines, and after `after`."""
-    latest = max(metadata.own.timeline.latest_time or "", metadata.table.timeline.latest_time or "", after)
-    return new_instant_time(latest, now_on_timeline(metadata.table))
-
-
-def _write_index(
-    metadata: MetadataTable, index: str, instant_time: str, update: IndexUpdate
-) -> Iterable[WriteStat]:
-    own, directory = metadata.own, join(metadata.own.base_path, index)
-    file_ids = _file_groups(metadata, index)
-    for file_id, records, deleted in _by_group(update, file_ids):
-        blocks = metadata_blocks(records, deleted, index, instant_time)
-        log_file = write_log_file(own.storage, directory, file_id, instant_time, 1, _WRITE_TOKEN, blocks)
-        yield WriteStat(
-            file_id=file_id,
-            path=f"{index}/{log_file.path.rpartition('/')[2]}",
-            partition_path=index,
-            num_writes=len(records),
-            num_deletes=len(deleted),
-            total_write_bytes=log_file.length,
-            file_size_in_bytes=log_file.length,
-        )
-
-
-def write_base_file(
-    storage: Storage,
-    base_path: str,
-    index: str,
-    file_id: str,
-    instant_time: str,
-    records: EncodedCells,
-) -> WriteStat:
-    """Write the base file of a file group of the metadata table at `base_path`. Raises StorageError."""
-    content = encode_metadata_file(records)
-    name = f"{file_id}_{_WRITE_TOKEN}_{instant_time}.{HFILE}"
-    storage.write(join(base_path, index, name), content)
-    return WriteStat(
-        file_id=file_id,
-        path=f"{index}/{name}",
-        partition_path=index,
-        num_writes=len(records),
-        total_write_bytes=len(content),
-        file_size_in_bytes=len(content),
-    )
-
-
-def delete_index_files(metadata: MetadataTable, is_chosen: Callable[[str], bool]) -> None:
-    """Delete the files of all indexes whose names are chosen. Raises StorageError."""
-    own = metadata.own
-    directories = [join(own.base_path, index) for index in metadata.indexes]
-    listed = own.storage.list_directories(directories, missing_ok=True)
-    own.storage.delete_files([entry.path for infos in listed for entry in infos if is_chosen(entry.name)])
-
-
-def _file_groups(metadata: MetadataTable, index: str) -> list[str]:
-    """The file ids of an index, sorted: those of all files, committed or not."""
-    entries = metadata.own.storage.list_directory(join(metadata.own.base_path, index))
-    bases = (parse_base_file_name(entry.name, HFILE) for entry in entries)
-    logs = (parse_log_file_name(entry.name) for entry in entries)
-    return sorted({base.file_id for base in (*bases, *logs) if base is not None})
-
-
-def _by_group(update: IndexUpdate, file_ids: Sequence[str]) -> Iterable[tuple[str, EncodedCells, pa.Array]]:
-    of_records = file_groups_of(update.records.keys, len(file_ids))
-    of_deleted = file_groups_of(update.deleted, len(file_ids))
-    for number in np.union1d(of_records, of_deleted).tolist():
-        records = update.records.take(np.flatnonzero(of_records == number))
-        yield file_ids[number], records, update.deleted.filter(pa.array(of_deleted == number))
+def _as_it_is(column_range: ColumnRange) -> ColumnRange:
+    return column_range
 
 
 def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
@@ -433,28 +358,6 @@ def undo_deltacommit(table: HudiTable, instant_time: str) -> None:
 
     Raises StorageError.
     """
-    if not table.timeline.layout.has_completion_times:
-        return
     metadata = readable_metadata_table(table)
-    if metadata is not None and _has_instant(metadata, instant_time):
-        _undo(metadata, instant_time)
-
-
-def _has_instant(metadata: MetadataTable, instant_time: str) -> bool:
-    return any(instant.timestamp == instant_time for instant in metadata.own.timeline.instants)
-
-
-def _undo(metadata: MetadataTable, instant_time: str) -> None:
-    own = metadata.own
-    delete_index_files(metadata, lambda name: _is_log_of(name, instant_time))
-    instants = [instant for instant in own.timeline.instants if instant.timestamp == instant_time]
-    for instant in sorted(instants, key=lambda each: each.state, reverse=True):
-        own.storage.delete_file(own.instant_path(instant))
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        pending = Instant(instant_time, DELTA_COMMIT, state)
-        own.storage.delete_file(own.instant_path(pending))
-
-
-def _is_log_of(name: str, instant_time: str) -> bool:
-    log_file_name = parse_log_file_name(name)
-    return log_file_name is not None and log_file_name.base_instant_time == instant_time
+    if metadata is not None and has_instant(metadata, instant_time) and not undo(metadata, instant_time):
+        forget_metadata_table(table)

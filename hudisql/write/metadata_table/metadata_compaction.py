@@ -24,7 +24,7 @@ from hudisql.format.log_file.log_block import BlockType
 from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.metadata_records import FILES, PARTITION_STATS
 from hudisql.format.metadata_table.metadata_writing import (
-    has_own_schema,
+    in_own_schema,
     merge_file_records,
     merge_range_records,
 )
@@ -37,23 +37,25 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
-from hudisql.table.properties.table_configuration import drop_metadata_table, names_metadata_table
+from hudisql.table.properties.table_configuration import names_metadata_table
 from hudisql.table.slicing.committed_blocks import committed_blocks
 from hudisql.table.slicing.completion_slicing import completion_slicing
-from hudisql.table.slicing.file_groups import group_files
+from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
 from hudisql.write.metadata_table.column_ranges import merged_ranges
-from hudisql.write.metadata_table.metadata_commit import (
+from hudisql.write.metadata_table.deltacommit_files import (
     complete_in_metadata_table,
     delete_index_files,
     next_time,
     write_base_file,
 )
+from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept
 
 LEAST_DELTA_COMMITS = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""
 _MOST_LOG_FILES: Final = 100
 _BASE_BYTES_PER_LOG_BYTE: Final = 4
 _OPERATION_TYPE: Final = "COMPACT"
+_COMPACTION_SUFFIX: Final = "001"
 _KEPT_BASE_FILES: Final = 2
 """Of the file groups: readers that have opened the one before the last still find it."""
 
@@ -75,19 +77,19 @@ def _compact(metadata: MetadataTable) -> None:
     if not _has_enough(metadata):
         return
     chosen = {
-        index: [latest_slice for latest_slice in metadata.latest_slices(index) if _is_due(latest_slice)]
+        index: [found for found in metadata.latest_slices(index) if _is_due(metadata, found)]
         for index in metadata.indexes
     }
-    layers = {
-        (index, each.file_id): found
-        for index, slices in chosen.items()
-        for each in slices
-        if (found := _read_layers(metadata, each)) is not None
-    }
+    layers: dict[tuple[str, str], list[_Layer]] = {}
+    for index, slices in chosen.items():
+        for file_slice in slices:
+            found = _read_layers(metadata, file_slice)
+            if found is None:
+                return
+            layers[index, file_slice.file_id] = found
     if not layers:
         return
-    planned = [each for index, slices in chosen.items() for each in slices if (index, each.file_id) in layers]
-    inflight = _begin(metadata, _plan(planned))
+    inflight = _begin(metadata, _plan([each for slices in chosen.values() for each in slices]))
     stats: dict[str, list[WriteStat]] = {index: [] for index, _ in layers}
     for (index, file_id), found in layers.items():
         records = _merged(index, found)
@@ -106,17 +108,17 @@ def _compact(metadata: MetadataTable) -> None:
 
 
 def prepare_metadata_table(table: HudiTable) -> bool:
-    """Make the metadata table ready for a write: drop one that is not kept, and compact one that is.
+    """Make the metadata table ready for a write: drop what is not kept of it, and compact one that is.
 
-    Called under the table's lock. True if one was dropped. Raises UnsupportedTableError while another writer
-    may be active on a table whose metadata table is to be dropped, CorruptTableError, StorageError.
+    Called under the table's lock. True if something was dropped. Raises UnsupportedTableError while another
+    writer may be active on a table where something is to be dropped, CorruptTableError, StorageError.
     """
     metadata = find_kept(table)
     if metadata is None and names_metadata_table(table):
         _undo_interrupted_compactions(table)
         metadata = find_kept(table)
     if metadata is None:
-        return drop_metadata_table(table)
+        return drop_unless_kept(table)
     _compact(metadata)
     return False
 
@@ -126,8 +128,7 @@ def _undo_interrupted_compactions(table: HudiTable) -> None:
 
     Nothing is done while another writer of the table is active: it may be running them.
     """
-    is_v2 = table.timeline.layout.has_completion_times
-    if not is_v2 or any(instant.state is InstantState.INFLIGHT for instant in table.timeline.pending):
+    if any(instant.state is InstantState.INFLIGHT for instant in table.timeline.pending):
         return
     metadata = readable_metadata_table(table)
     if metadata is None:
@@ -145,29 +146,35 @@ def _undo_compaction(metadata: MetadataTable, pending: Instant) -> None:
 
 
 def _has_enough(metadata: MetadataTable) -> bool:
-    timeline, under_way = (
-        metadata.own.timeline,
-        {instant.timestamp for instant in metadata.table.timeline.pending},
-    )
-    compacted = max(
-        (instant.completion_time or "" for instant in timeline.completed if instant.action == COMMIT),
-        default="",
-    )
+    timeline, is_v2 = metadata.own.timeline, metadata.own.timeline.layout.has_completion_times
     deltas = [instant for instant in timeline.completed if instant.action == DELTA_COMMIT]
-    if any(delta.timestamp in under_way for delta in deltas):
+    pending = {instant.timestamp for instant in metadata.table.timeline.pending}
+    if any(delta.timestamp in pending for delta in deltas):
         return False
-    return sum((delta.completion_time or "") > compacted for delta in deltas) >= LEAST_DELTA_COMMITS
+    if not is_v2 and any(delta.timestamp > min(pending, default=delta.timestamp) for delta in deltas):
+        # Its log files would be put on the new base file.
+        return False
+    times = [_time_of(instant) for instant in timeline.completed if instant.action == COMMIT]
+    return sum(_time_of(delta) > max(times, default="") for delta in deltas) >= LEAST_DELTA_COMMITS
 
 
-def _is_due(file_slice: FileSlice) -> bool:
+def _time_of(instant: Instant) -> str:
+    """The time that orders deltacommits and compactions: of the completion, if it is known."""
+    return instant.completion_time or instant.timestamp
+
+
+def _is_due(metadata: MetadataTable, file_slice: FileSlice) -> bool:
     log_bytes = sum(log_file.length for log_file in file_slice.log_files)
+    if not metadata.own.timeline.layout.has_completion_times:
+        # Hudi 0.15 archives instants of the table, without which log blocks do not count, after a compaction.
+        return log_bytes > 0
     base_bytes = 0 if file_slice.base_file is None else file_slice.base_file.length
     is_large = log_bytes * _BASE_BYTES_PER_LOG_BYTE >= base_bytes
     return log_bytes > 0 and (is_large or len(file_slice.log_files) >= _MOST_LOG_FILES)
 
 
 def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer] | None:
-    """The records of a slice, the oldest layer first; None if a writer has stored them in another schema."""
+    """The records of a slice, the oldest layer first; None if it has blocks of other kinds."""
     storage, layers = metadata.own.storage, []
     contents: list[tuple[str, bytes]] = []
     if file_slice.base_file is not None:
@@ -181,11 +188,11 @@ def _read_layers(metadata: MetadataTable, file_slice: FileSlice) -> list[_Layer]
             deleted = decode_delete_records(content).record_keys
             layers.append(_Layer(deleted.cast(pa.large_string()), None))
             continue
-        reader = HFileReader(BytesIO(content), len(content), path)
-        if kind is not BlockType.HFILE_DATA or not has_own_schema(reader):
+        if kind is not BlockType.HFILE_DATA:
             return None
+        reader = HFileReader(BytesIO(content), len(content), path)
         cells = read_cells(reader)
-        layers.append(_Layer(cells.keys, cells.values))
+        layers.append(_Layer(cells.keys, in_own_schema(reader, cells.values)))
     return layers
 
 
@@ -268,11 +275,20 @@ def _begin(metadata: MetadataTable, plan: bytes) -> Instant:
     Hudi 1.2 does not read log files beside a newer base file that belongs to no instant.
     """
     own = metadata.own
-    requested = Instant(next_time(metadata), COMPACTION, InstantState.REQUESTED)
+    requested = Instant(_compaction_time(metadata), COMPACTION, InstantState.REQUESTED)
     inflight = requested.in_state(InstantState.INFLIGHT)
     own.storage.create(own.instant_path(requested), plan)
     own.storage.create(own.instant_path(inflight), b"")
     return inflight
+
+
+def _compaction_time(metadata: MetadataTable) -> str:
+    """In layout 1 the last deltacommit's time with a suffix, by which Hudi 0.15 knows that it counts."""
+    timeline = metadata.own.timeline
+    if timeline.layout.has_completion_times:
+        return next_time(metadata)
+    last = max(instant.timestamp for instant in timeline.completed if instant.action == DELTA_COMMIT)
+    return f"{last}{_COMPACTION_SUFFIX}"
 
 
 def _delete_old_files(table: HudiTable, indexes: Sequence[str]) -> None:
@@ -282,8 +298,12 @@ def _delete_old_files(table: HudiTable, indexes: Sequence[str]) -> None:
         return
     own = metadata.own
     for index in indexes:
-        groups = group_files(own.storage.list_directory(join(own.base_path, index)), HFILE)
-        for versions in completion_slicing(own).slice_partition(index, groups).values():
+        groups: Mapping[str, FileGroupVersions] = group_files(
+            own.storage.list_directory(join(own.base_path, index)), HFILE
+        )
+        if own.timeline.layout.has_completion_times:
+            groups = completion_slicing(own).slice_partition(index, groups)
+        for versions in groups.values():
             bases = sorted(time for time, version in versions.items() if version.base_files)
             for time in [time for time in versions if len(bases) >= 2 and time < bases[-_KEPT_BASE_FILES]]:
                 own.storage.delete_files(versions[time].paths)

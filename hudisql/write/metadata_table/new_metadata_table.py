@@ -20,7 +20,7 @@ from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from hudisql.format.metadata_table.metadata_writing import encode_location
-from hudisql.format.metadata_table.value_types import digest_of_types, is_measured
+from hudisql.format.metadata_table.value_types import FIRST_DIGITS, digest_of_types
 from hudisql.format.paths.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
@@ -55,10 +55,11 @@ from hudisql.table.metadata_table.index_definitions import (
     render_index_definitions,
 )
 from hudisql.table.metadata_table.kept_metadata_table import (
-    INDEX_VERSION,
     IS_PARTITIONED,
-    KEPT_VERSION,
     RECORD_INDEX_VERSION,
+    STATISTICS_VERSIONS,
+    has_first_form,
+    has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
@@ -69,6 +70,7 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
+from hudisql.write.metadata_table.deltacommit_files import write_base_file
 from hudisql.write.metadata_table.key_changes import (
     has_too_long_keys,
     milliseconds_of,
@@ -80,11 +82,11 @@ from hudisql.write.metadata_table.metadata_commit import (
     file_records,
     partition_values,
     statistics_updates,
-    write_base_file,
 )
 
 MAX_COLUMNS: Final = 32
 """The number of data columns with statistics, as Hudi 1.2 limits it by default."""
+_VERSIONS: Final = (8, 9)
 _FIRST_INSTANT: Final = "0" * 17
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
@@ -133,7 +135,7 @@ def create_metadata_table(
     *,
     with_record_index: bool = False,
 ) -> NewMetadataTable:
-    """Make the metadata table of a table of version 9 in place of one that it has. Called under the lock.
+    """Make the metadata table of a table of version 8 or 9 in place of one that it has, under the lock.
 
     `measure` gives the ranges of the files' columns. The keys of a record index are in memory. Raises
     UnsupportedTableError for other tables, for a record index of keys that several rows have, and while
@@ -153,6 +155,7 @@ def create_metadata_table(
         measure(table, _measured_files(table, fields)),
         # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
         with_partitions=bool(table.properties.partition_fields),
+        in_first_form=has_first_form(table),
     )
     updates |= {index: update.records for index, update in of_statistics.items()}
     updates |= records
@@ -166,10 +169,8 @@ _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 
 def _check_served(table: HudiTable) -> None:
     reason = None
-    if table.version != KEPT_VERSION:
-        reason = (
-            f"it has table version {table.version}; hudisql makes metadata tables of version {KEPT_VERSION}"
-        )
+    if table.version not in _VERSIONS:
+        reason = f"it has table version {table.version}; hudisql makes metadata tables of versions 8 and 9"
     elif table.file_columns is not None:
         reason = "its columns have ids (hoodie.schema.on.read.enable)"
     if reason is not None:
@@ -180,7 +181,15 @@ def _check_served(table: HudiTable) -> None:
 
 
 def _indexed_columns(table: HudiTable) -> list[pa.Field]:
-    return [field for field in table.schema if is_measured(field.type)][:MAX_COLUMNS]
+    """In the form of version V1 no decimals that may have too many digits for it."""
+    fields = [field for field in table.schema if has_statistics_form(table, field.type)]
+    if has_first_form(table):
+        fields = [
+            field
+            for field in fields
+            if not pa.types.is_decimal(field.type) or field.type.precision - field.type.scale <= FIRST_DIGITS
+        ]
+    return fields[:MAX_COLUMNS]
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
@@ -278,7 +287,8 @@ def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple
     for instant in (requested, requested.in_state(InstantState.INFLIGHT)):
         storage.write(instant_path(base_path, layout, instant), b"")
     storage.write(instant_path(base_path, layout, completed), render_commit_metadata(commit))
-    definitions = [IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, INDEX_VERSION)]
+    version = STATISTICS_VERSIONS[table.version]
+    definitions = [IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version)]
     if RECORD_INDEX in updates:
         options = {IS_PARTITIONED: "false"}
         definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))

@@ -1,20 +1,37 @@
-"""Metadata tables that hudisql's writes do not keep are dropped by them."""
+"""Metadata tables, and indexes of them, that hudisql's writes do not keep are dropped by them."""
 
 from __future__ import annotations
 
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.metadata_table.kept_metadata_table import find_kept
-from hudisql.table.properties.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept, unkept_indexes
+from hudisql.table.properties.table_configuration import (
+    check_nothing_begun,
+    drop_indexes,
+    drop_metadata_table,
+    has_metadata_table,
+    names_metadata_table,
+)
 
 
 def drop_unless_kept(table: HudiTable) -> bool:
-    """Drop a metadata table that is not kept; True if one was dropped.
+    """Drop a metadata table that is not kept, or the indexes that are not; True if something was dropped.
 
-    Raises UnsupportedTableError while another writer may be active, StorageError.
+    Raises UnsupportedTableError while another writer may be active, CorruptTableError, StorageError.
     """
-    return find_kept(table) is None and drop_metadata_table(table)
+    if find_kept(table) is not None:
+        return False
+    dropped = unkept_indexes(table) if names_metadata_table(table) else None
+    if dropped is None:
+        return drop_metadata_table(table)
+    if not dropped:
+        # A metadata table that was made meanwhile.
+        return False
+    named = ", ".join(sorted(dropped))
+    check_nothing_begun(table, f"the index {named} of its metadata table cannot be dropped")
+    drop_indexes(table, dropped)
+    return True
 
 
 def has_unkept(table: HudiTable) -> bool:
-    """True if the table has a metadata table that a write drops. Raises StorageError."""
+    """True if the table has a metadata table, or indexes, that a write drops. Raises StorageError."""
     return has_metadata_table(table) and find_kept(table) is None

@@ -186,12 +186,14 @@ def _prepare_table(
         check_keeps_ids(table)
     if METADATA_TABLE_NAME not in entries and not names_metadata_table(table):
         return table, False
-    dropped = _prepare_metadata_table(table, concurrency)
-    return (table.reopened() if dropped else table), dropped
+    if not _prepare_metadata_table(table, concurrency):
+        return table, False
+    table = table.reopened()
+    return table, not names_metadata_table(table)
 
 
 def _prepare_metadata_table(table: HudiTable, concurrency: Concurrency) -> bool:
-    """True if a metadata table that is not kept was dropped: not while other writers are active."""
+    """True if a metadata table, or an index, that is not kept was dropped: not while others write."""
     try:
         return prepare_metadata_table(table)
     except UnsupportedTableError as error:

@@ -32,7 +32,7 @@ from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
-from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
+from hudisql.write.metadata_table.metadata_commit import undo_deltacommit, write_rollback
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import (
@@ -97,6 +97,7 @@ def roll_back_instant(
     undo_deltacommit(table, instant.timestamp)
     remove_pending(table, pending)
     files = _delete_late_files(table, pending, files)
+    write_rollback(table, rollback.timestamp, blocks)
     milliseconds = round((time.monotonic() - started) * 1000)
     content = render_rollback_metadata(
         instant, rollback.timestamp, milliseconds, files.by_partition(table), blocks

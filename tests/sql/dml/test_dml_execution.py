@@ -22,7 +22,9 @@ from hudisql.errors import (
 from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.session import Session
 from hudisql.storage import Storage
+from hudisql.table.files.listing_comparison import compare_listings
 from hudisql.table.hudi_table import open_table
+from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.execution import apply_changes as apply
 from hudisql.write.execution.task_results import collect_files
@@ -429,14 +431,21 @@ def test_a_setting_that_is_not_understood_stops_the_statement(
         table.run("INSERT INTO {t} (id, dt) VALUES ('x', 'y')")
 
 
-def test_a_metadata_table_is_dropped_before_the_first_change(
-    session: Session, golden: Callable[[str], Any], tmp_path: Path
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_a_metadata_table_is_kept_unless_it_lacks_a_commit(
+    session: Session, golden: Callable[[str], Any], tmp_path: Path, is_stale: bool
 ) -> None:
     path = tmp_path / "table"
     shutil.copytree(golden("cow_bootstrap_meta_mdt").table, path)
+    if is_stale:
+        (path / ".hoodie/metadata/.hoodie/00000000000001.deltacommit").unlink()
     session.sql(f"CALL hive_sync(table => 'changes.mdt', path => '{path}')")
-    assert (path / ".hoodie/metadata").exists()
     session.sql("DELETE FROM changes.mdt WHERE seq = (SELECT min(seq) FROM changes.mdt)")
-    assert not (path / ".hoodie/metadata").exists()
-    assert open_table(Storage(), str(path)).properties.metadata_partitions == ()
+    left = open_table(Storage(), str(path))
+    assert left.properties.metadata_partitions == (() if is_stale else ("files",))
+    assert (path / ".hoodie/metadata").exists() is not is_stale
+    if not is_stale:
+        kept = find_kept(left)
+        assert kept is not None
+        assert [found for found in compare_listings(kept) if found.differs] == []
     session.sql("DROP TABLE changes.mdt")
