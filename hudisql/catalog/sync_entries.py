@@ -174,10 +174,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         table_type="EXTERNAL_TABLE",
         location=location,
         columns=tuple(_column(column, options) for column in data_fields),
-        # Their values come from the metastore as texts and not from parquet files.
-        partition_columns=tuple(
-            _column(column, replace(options, support_timestamp=True)) for column in partition_fields
-        ),
+        partition_columns=tuple(_partition_column(column, options) for column in partition_fields),
         owner=user_name(),
         input_format=HUDI_REALTIME_INPUT_FORMAT if kind.realtime else HUDI_INPUT_FORMAT,
         output_format=PARQUET_OUTPUT_FORMAT,
@@ -294,6 +291,15 @@ def _column(column: pa.Field, options: SyncOptions) -> MetastoreColumn:
     return MetastoreColumn(
         column.name.lower(), text, (comment_of(column) if options.sync_comments else None) or ""
     )
+
+
+def _partition_column(column: pa.Field, options: SyncOptions) -> MetastoreColumn:
+    """The column of directories, whose values are texts of the metastore: a timestamp is a string by default.
+
+    Hive 2.3 cannot query a Hudi table with a timestamp, and no directory name is a bigint.
+    """
+    is_text = pa.types.is_timestamp(column.type) and not options.support_timestamp
+    return _column(column.with_type(pa.string()) if is_text else column, options)
 
 
 def _check_names(fields: list[pa.Field], base_path: str) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.encoding.java_text import render_floating
+from hudisql.format.encoding.java_time_zone import in_machine_zone, local_time
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Directory name that stands for a NULL (or empty) partition value."""
@@ -82,8 +83,8 @@ def parse_partition_value(text: str | None, value_type: pa.DataType) -> object:
     """The value that a partition's text stands for, as a Python object of the column's Arrow type.
 
     Dates are ISO dates (also over several directories, `2024/03/01`) or days since the epoch, timestamps ISO
-    (UTC without a zone) or epoch microseconds: Hudi's key generators write either. Raises ValueError if the
-    text is not a value of the type.
+    (without a zone in that of this machine) or epoch microseconds: Hudi's key generators write either.
+    Raises ValueError if the text is not a value of the type.
     """
     if text is None or pa.types.is_string(value_type) or pa.types.is_large_string(value_type):
         return text
@@ -136,8 +137,8 @@ def render_partition_value(value: object, value_type: pa.DataType) -> str | None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
-        moment = value.astimezone(UTC) if value.tzinfo else value
-        text = f"{moment:%Y-%m-%d %H:%M:%S}"
+        moment = in_machine_zone(value) if value.tzinfo else value
+        text = moment.replace(tzinfo=None).isoformat(" ", "seconds")
         return f"{text}.{moment.microsecond:06d}".rstrip("0") if moment.microsecond else text
     if isinstance(value, date):
         return value.isoformat()
@@ -212,5 +213,7 @@ def _parse_timestamp(text: str, value_type: pa.DataType) -> datetime:
         moment = _EPOCH + timedelta(microseconds=int(text))
     else:
         moment = datetime.fromisoformat(text)
-        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if value_type.tz is None and moment.tzinfo is None:
+            return moment
+        moment = (moment if moment.tzinfo else local_time(moment)).astimezone(UTC)
     return moment if value_type.tz else moment.replace(tzinfo=None)

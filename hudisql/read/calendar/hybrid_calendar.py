@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.encoding.java_time_zone import machine_time_zone
 from hudisql.format.schema.calendar import LEGACY_DATETIME_KEY, LEGACY_INT96_KEY, SPARK_VERSION_KEY
-from hudisql.read.calendar.legacy_time_zones import legacy_zone, machine_time_zone
+from hudisql.read.calendar.legacy_time_zones import legacy_zone
 
 TIME_ZONE_KEY: Final = b"org.apache.spark.timeZone"
 # The first days and moments that both calendars, and every time zone's rules in both, agree on.

@@ -71,15 +71,6 @@ def legacy_zone(name: str) -> LegacyZone:
     )
 
 
-def machine_time_zone() -> str:
-    """The name of this machine's time zone in Java, for files that do not name theirs."""
-    named = os.environ.get("TZ", "").lstrip(":")
-    if named and not named.startswith("/"):
-        return named
-    _, found, zone = os.path.realpath(named or "/etc/localtime").partition("/zoneinfo/")
-    return zone if found else "UTC"
-
-
 def _fixed_offset(name: str) -> int | None:
     """Seconds ahead of UTC of a zone that never changed, None for all others."""
     if name in ("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"):

@@ -395,15 +395,10 @@ def _check_partitions(definition: TableDefinition, *, is_transformed: bool) -> N
         kind = _type_of(definition, name)
         if pa.types.is_nested(kind):
             raise UnsupportedTableError(f"PARTITIONED BY {name}: a {kind} makes no directory name")
-        if pa.types.is_timestamp(kind) and not is_transformed:
+        if pa.types.is_timestamp(kind) and kind.tz is None and not is_transformed:
             raise UnsupportedTableError(
-                f"PARTITIONED BY {name}: a timestamp has no directory name that all of Hudi's writers "
-                "agree on "
-                "and its readers read back",
-                hint="partition by a DATE or STRING column, or let a key generator make dates of it: "
-                f"{KEY_GENERATOR[1]} = '{_CLASSES}.{TIMESTAMP_GENERATOR}', hoodie.keygen.timebased."
-                "timestamp.type = 'SCALAR', ….timestamp.scalar.time.unit = 'microseconds', "
-                "….output.dateformat = 'yyyy-MM-dd', ….timezone = 'UTC'",
+                f"PARTITIONED BY {name}: Hudi does not name directories by a TIMESTAMP_NTZ",
+                hint="use TIMESTAMP, DATE or STRING",
             )
 
 

@@ -19,6 +19,7 @@ from hudisql.format.paths.partition_path import (
     HIVE_DEFAULT_PARTITION,
     parse_partition_value,
     split_partition_path,
+    unescape_partition_value,
 )
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
@@ -171,7 +172,7 @@ def leading_values(table: HudiTable, path: str, columns: Sequence[pa.Field]) -> 
 
     Raises CorruptTableError if the path does not have a directory for each, or a name is not a value.
     """
-    texts = split_partition_path(path, [column.name for column in columns], url_encode=reads_escaped(table))
+    texts = _texts_of(table, path, columns)
     values = []
     for text, column in zip(texts, columns, strict=True):
         try:
@@ -182,6 +183,23 @@ def leading_values(table: HudiTable, path: str, columns: Sequence[pa.Field]) -> 
                 f"({column.type})"
             ) from error
     return tuple(values)
+
+
+def texts_of_path(table: HudiTable, path: str) -> tuple[str | None, ...]:
+    """The unescaped text of each partition column in a path, None for NULL. Raises CorruptTableError."""
+    return _texts_of(table, path, table.partition_columns)
+
+
+def _texts_of(table: HudiTable, path: str, columns: Sequence[pa.Field]) -> tuple[str | None, ...]:
+    """The texts of the first partition columns; those of timestamps are escaped in any table."""
+    is_escaped = reads_escaped(table)
+    texts = split_partition_path(path, [column.name for column in columns], url_encode=is_escaped)
+    if is_escaped:
+        return texts
+    return tuple(
+        unescape_partition_value(text) if text and pa.types.is_timestamp(column.type) else text
+        for text, column in zip(texts, columns, strict=True)
+    )
 
 
 def directory_columns(table: HudiTable) -> tuple[pa.Field, ...]:

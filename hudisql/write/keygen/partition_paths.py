@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.paths.partition_path import (
     HIVE_DEFAULT_PARTITION,
+    escape_partition_value,
     partition_path,
     render_directory_value,
     split_partition_path,
@@ -39,6 +40,7 @@ from hudisql.table.partitions.listed_partitions import (
 from hudisql.table.partitions.registered_partitions import registered_partitions
 from hudisql.table.partitions.table_directories import list_table_directories
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+from hudisql.write.keygen.timestamp_directories import refuse_fractions, refuse_other_names
 
 Values = tuple[object, ...]
 
@@ -71,6 +73,7 @@ class PartitionPaths:
             self._take(partition.path)
         self._directories: dict[Values, list[str]] = defaultdict(list)
         listed = first_directories(table) if named is None and self.names else named or ()
+        refuse_other_names(table, listed)
         for partition in listed:
             self._directories[unique_values(partition.values)].append(partition.path)
         self._listed = frozenset(partition.path for partition in listed)
@@ -121,6 +124,7 @@ class PartitionPaths:
             self.refuse_nested([path])
             return path
         self._refuse_default_partition(texts)
+        refuse_fractions(self.names, values, self._table)
         if not self._reads_as(path, texts) or not self._stands_apart(path):
             listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
             raise WriteRefusedError(
@@ -172,10 +176,13 @@ class PartitionPaths:
         return [name for name in names if name != path]
 
     def _texts(self, values: Values) -> list[str | None]:
-        return [
-            render_directory_value(value, value_type)
-            for value, value_type in zip(values, self._types, strict=True)
-        ]
+        escapes_all = self._table.properties.url_encode_partitioning
+        texts = []
+        for value, value_type in zip(values, self._types, strict=True):
+            text = render_directory_value(value, value_type)
+            is_time = text is not None and pa.types.is_timestamp(value_type)
+            texts.append(escape_partition_value(text) if text and is_time and not escapes_all else text)
+        return texts
 
     def _render(self, texts: Sequence[str | None], *, hive_style: bool | None = None) -> str:
         properties = self._table.properties

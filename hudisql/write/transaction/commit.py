@@ -48,6 +48,7 @@ from hudisql.table.properties.table_configuration import names_metadata_table, r
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
+from hudisql.write.keygen.timestamp_directories import unwritten_timestamps
 from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
@@ -406,8 +407,8 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
     elif payload_rule(properties.payload_class) is None:
         reason = f"its payload class {properties.payload_class} merges rows by its own rules"
-    elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
-        reason = "it is partitioned by a timestamp"
+    else:
+        reason = unwritten_timestamps(table)
     if reason is not None:
         raise UnsupportedTableError(
             f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",

@@ -23,7 +23,7 @@ from hudisql.read.calendar.hybrid_calendar import (
     rebase_micros,
     rebases_of,
 )
-from hudisql.read.calendar.legacy_time_zones import legacy_zone, machine_time_zone
+from hudisql.read.calendar.legacy_time_zones import legacy_zone
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.predicates import Comparison
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
@@ -75,17 +75,6 @@ def test_moments_are_those_of_sparks_own_rebase(spark: Any, zone: str) -> None:
 def test_a_zone_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(UnsupportedTableError, match="'Europe/Atlantis'"):
         legacy_zone("Europe/Atlantis")
-
-
-@pytest.mark.parametrize(
-    ("variable", "zone"),
-    [("Europe/Berlin", "Europe/Berlin"), (":Asia/Tokyo", "Asia/Tokyo"), ("/nowhere", "UTC")],
-)
-def test_the_machines_zone_is_the_environments(
-    monkeypatch: pytest.MonkeyPatch, variable: str, zone: str
-) -> None:
-    monkeypatch.setenv("TZ", variable)
-    assert machine_time_zone() == zone
 
 
 LEGACY = Calendar.LEGACY

@@ -392,9 +392,9 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "contradict",
         ),
         (
-            "(id INT, at TIMESTAMP) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id')",
+            "(id INT, at TIMESTAMP_NTZ) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id')",
             UnsupportedTableError,
-            r"PARTITIONED BY at: a timestamp(.|\n)*TimestampBasedKeyGenerator",
+            "PARTITIONED BY at: Hudi does not name directories by a TIMESTAMP_NTZ",
         ),
         (
             "(id INT, at BIGINT) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id', "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import WriteRefusedError
+from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.table_properties import CREATE_SCHEMA
 from hudisql.storage import Storage
@@ -25,9 +25,10 @@ from hudisql.table.properties.new_table import (
 )
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.keygen.timestamp_directories import unwritten_timestamps
 from tests.requests.counted_requests import counted_requests
 
-TYPES = {"day": pa.date32(), "region": pa.string()}
+TYPES = {"day": pa.date32(), "region": pa.string(), "at": pa.timestamp("us", "UTC")}
 STORAGE = Storage()
 
 
@@ -175,3 +176,30 @@ def test_a_partition_of_several_directories_is_found_however_it_is_named(tmp_pat
         "region=africa/egypt",
         "region=asia/china" if hive else "asia/china",
     ]
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_timestamps_are_named_as_by_hudis_sql(tmp_path: Path, encoded: bool) -> None:
+    paths = _paths(tmp_path, ("at", "region"), hive=True, encoded=encoded)
+    values = (datetime(24, 3, 1, 2, 3, 4, tzinfo=UTC), "a b")
+    assert paths.path(values) == "at=0024-03-01 02%3A03%3A04/region=a b"
+    table = open_table(STORAGE, str(tmp_path))
+    assert partition_of(table, paths.path(values)).values == values
+    with pytest.raises(WriteRefusedError, match=r"at = '2024-03-01 00:00:00\.000500' cannot be a partition"):
+        paths.path((datetime(2024, 3, 1, 0, 0, 0, 500, tzinfo=UTC), "eu"))
+
+
+def test_directories_of_microseconds_and_other_time_zones_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _paths(tmp_path, ("at",), hive=True, encoded=False)
+    table = open_table(STORAGE, str(tmp_path))
+    assert unwritten_timestamps(table) is None
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    assert "time zone is Europe/Berlin" in (unwritten_timestamps(table) or "")
+    partition = partition_of(table, "at=2024-01-02 03%3A04%3A05")
+    assert partition.values == (datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC),)
+    (tmp_path / "at=1704164645000000").mkdir()
+    (tmp_path / "at=1704164645000000" / ".hoodie_partition_metadata").touch()
+    with pytest.raises(UnsupportedTableError, match="'at=1704164645000000' names the timestamp at"):
+        PartitionPaths(open_table(STORAGE, str(tmp_path)))
