@@ -18,6 +18,7 @@ from typing import Final
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.log_file.change_log_mode import ChangeLogMode
 from hudisql.format.payload_classes import payload_rule
+from hudisql.format.schema.sized_text import SizedText, parse_column_lengths
 from hudisql.format.timeline.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
 from hudisql.format.timeline.timeline_layout import (
     DEFAULT_HISTORY_DIRECTORY,
@@ -102,7 +103,7 @@ BOOTSTRAP_IGNORE = "hudisql.bootstrap.ignore"
 REGISTER_ONLY = "hudisql.bootstrap.register.only"
 """A key of hudisql's own: true if the table was made with register-only partitions."""
 COLUMN_LENGTHS = "hudisql.column.lengths"
-"""A key of hudisql's own: the lengths of columns that are declared VARCHAR(n), as JSON."""
+"""A key of hudisql's own: the lengths of columns that are declared VARCHAR(n) or CHAR(n), as JSON."""
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
@@ -167,13 +168,9 @@ class TableProperties:
         return self._fields(PRECOMBINE_FIELD) or self._fields(ORDERING_FIELDS)
 
     @property
-    def column_lengths(self) -> Mapping[str, int]:
-        """The most characters of each column that is declared VARCHAR(n). Raises CorruptTableError."""
-        text = self.values.get(COLUMN_LENGTHS) or "{}"
-        try:
-            return {str(name): int(length) for name, length in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            raise CorruptTableError(f"{COLUMN_LENGTHS} is not a JSON object of numbers: '{text}'") from error
+    def column_lengths(self) -> Mapping[str, SizedText]:
+        """The type of each column that is declared VARCHAR(n) or CHAR(n). Raises CorruptTableError."""
+        return parse_column_lengths(self.values.get(COLUMN_LENGTHS) or "{}", COLUMN_LENGTHS)
 
     @property
     def table_format(self) -> str:

@@ -392,10 +392,9 @@ def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]
         for name in dict.fromkeys([*wanted, *stored]):
             if stored.get(name) != wanted.get(name):
                 yield f"column {name} is {stored.get(name, 'absent')}, not {wanted.get(name, 'absent')}"
-        for name, length in definition.lengths.items():
-            if (found := properties.column_lengths.get(name)) != length:
-                stored_type = "string" if found is None else f"varchar({found})"
-                yield f"column {name} is {stored_type}, not varchar({length})"
+        for name, sized in definition.lengths.items():
+            if (found := properties.column_lengths.get(name)) != sized:
+                yield f"column {name} is {'string' if found is None else found.name}, not {sized.name}"
     asked: list[tuple[str, object, object]] = [
         ("type", table_type_of(definition.properties), properties.table_type),
         (

@@ -5,7 +5,6 @@ For CREATE TABLE and for writers that make the table they write to. Knows no met
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from hudisql.bootstrap.rollback.table_removal import complete_removal
 from hudisql.errors import PathExistsError, TableExistsError
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.sized_text import render_column_lengths
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql.ddl.generator_options import check_generator
 from hudisql.sql.ddl.table_options import new_table
@@ -46,7 +46,7 @@ def plan_empty_table(definition: TableDefinition, database: str, name: str, tabl
     """
     others = {keys.CREATE_SCHEMA: avro_from_arrow(definition.columns, name)}
     if definition.lengths:
-        others[keys.COLUMN_LENGTHS] = json.dumps(definition.lengths)
+        others[keys.COLUMN_LENGTHS] = render_column_lengths(definition.lengths)
     described = new_table(definition, database, name, others)
     values = new_table_properties(described)
     date_columns = check_generator(definition, values, table_label)

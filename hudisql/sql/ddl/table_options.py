@@ -204,6 +204,7 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
     record_key = record_key_of(definition) or ()
     generator = _key_generator_of(definition, record_key)
     _check_required(definition, record_key)
+    _check_chars(definition, record_key)
     options = sync_options_from({k: v for k, v in given.items() if k == OMIT_META_COLUMNS_OPTION})
     check_omitted_columns(options, is_merge_on_read=table_type_of(given) == keys.MERGE_ON_READ)
     _check_partitions(definition, is_transformed=generator in _TRANSFORMING)
@@ -410,6 +411,23 @@ def _check_required(definition: TableDefinition, record_key: tuple[str, ...]) ->
             f"NOT NULL is not supported for {', '.join(others)}: only columns of the record key are checked",
             hint="leave NOT NULL out",
         )
+
+
+def _check_chars(definition: TableDefinition, record_key: tuple[str, ...]) -> None:
+    """Hudi's writers do not fill a CHAR with spaces, so that keys and directories would be others."""
+    chars = {name.lower() for name, sized in definition.lengths.items() if sized.is_char}
+    for role, names in (
+        ("record key", record_key),
+        ("partition", definition.partition_columns),
+        ("ordering", (ordering_of(definition) or "").split(",")),
+    ):
+        for name in names:
+            if name.strip().lower() in chars:
+                raise UnsupportedTableError(
+                    f"column {name}: a {role} column of a Hudi table cannot be a CHAR, which Apache Hudi "
+                    "writes without the spaces at its end",
+                    hint="use VARCHAR or STRING",
+                )
 
 
 def _column(definition: TableDefinition, name: str, property_name: str) -> str:

@@ -158,9 +158,9 @@ def described_columns(table: HudiTable, entry: MetastoreTable) -> list[tuple[str
 
 
 def declared_type_name(table: HudiTable, field: pa.Field) -> str:
-    """Spark's name of the column's type, `varchar(n)` for a text that was declared so."""
-    length = table.properties.column_lengths.get(field.name)
-    return spark_type_name(field.type) if length is None else f"varchar({length})"
+    """Spark's name of the column's type, `varchar(n)` or `char(n)` for a text that was declared so."""
+    sized = table.properties.column_lengths.get(field.name)
+    return spark_type_name(field.type) if sized is None else sized.name
 
 
 def _shown_schema(table: HudiTable, entry: MetastoreTable) -> pa.Schema:

@@ -48,6 +48,7 @@ from hudisql.sql.query.catalyst import (
     read_placeholder,
     rows_that_meet,
 )
+from hudisql.sql.query.char_columns import with_chars
 from hudisql.sql.query.first_rows import limit_of, partitions_with_rows
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import TableBinder
@@ -372,7 +373,9 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
         if relation.call is not None and not relation.is_scan:
             schema = function_schema(relation.call).json()
         else:
-            schema = spark_json_from_arrow(relation.schema_of(binder.state_of(relation).table))
+            table = binder.state_of(relation).table
+            schema = spark_json_from_arrow(relation.schema_of(table))
+            return with_chars(read_placeholder(context.spark, relation.view_name, schema, directory), table)
         return read_placeholder(context.spark, relation.view_name, schema, directory)
 
     with tempfile.TemporaryDirectory(prefix="hudisql-") as directory, ExitStack() as stack:
@@ -393,13 +396,14 @@ def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool 
             return function_rows(relation.session, prepared.called[relation.view_name], relation.call)
         scan = by_name[relation.view_name]
         if scan.plan is not None:
-            frame = scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
+            rows = scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
+            frame = with_chars(rows, scan.table)
             names = relation.schema_of(scan.table).names
             return frame if relation.shows_meta_columns else frame.select(*map(quote_name, names))
         from pyspark.sql.types import StructType
 
         schema = StructType.fromJson(json.loads(spark_json_from_arrow(relation.schema_of(scan.table))))
-        return context.spark.createDataFrame([], schema)
+        return with_chars(context.spark.createDataFrame([], schema), scan.table)
 
     with ExitStack() as stack:
         _register(context.spark, prepared.bound, scan_relation, stack)

@@ -120,7 +120,7 @@ def _check_unused(table: HudiTable, name: str, what: str, table_label: str) -> N
         ("record key", properties.record_key_fields),
         ("partition", properties.partition_fields),
         ("ordering", properties.ordering_fields),
-        ("VARCHAR", tuple(properties.column_lengths)),
+        ("VARCHAR or CHAR", tuple(properties.column_lengths)),
         ("delete", (properties.get(DELETE_FIELD) or "", IS_DELETED)),
     )
     for role, fields in used:

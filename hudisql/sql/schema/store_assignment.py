@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
+from hudisql.format.schema.sized_text import SizedText
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.jvm import java_class
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-_NO_LENGTHS: Final[Mapping[str, int]] = MappingProxyType({})
+_NO_LENGTHS: Final[Mapping[str, SizedText]] = MappingProxyType({})
 
 
 def with_types(
@@ -35,13 +36,13 @@ def with_types(
     table_label: str,
     *,
     members_by_name: bool = False,
-    lengths: Mapping[str, int] = _NO_LENGTHS,
+    lengths: Mapping[str, SizedText] = _NO_LENGTHS,
 ) -> DataFrame:
     """The columns of `schema`, found by name, with its types; `table_label` names the table in errors.
 
     With `members_by_name` members of structs are found by name, too, and missing ones are null; else by
-    position. `lengths` are those of VARCHAR columns: a longer value fails while the query runs. Raises
-    WriteRefusedError for a type that cannot be stored in its column.
+    position. `lengths` are those of VARCHAR and CHAR columns: a longer value fails while the query runs.
+    Raises WriteRefusedError for a type that cannot be stored in its column.
     """
     from pyspark.sql import functions as sf
 
@@ -50,8 +51,8 @@ def with_types(
     casts: dict[str, Column] = {}
     for field in wanted:
         data_type = types[field.name]
-        length = lengths.get(field.name)
-        if data_type == field.dataType and length is None:
+        sized = lengths.get(field.name)
+        if data_type == field.dataType and sized is None:
             continue
         value = sf.col(quote_name(field.name))
         if members_by_name and not _same_members(data_type, field.dataType):
@@ -65,26 +66,31 @@ def with_types(
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
         cast = store_cast(context, value, data_type, field.dataType, field.name)
-        if length is not None:
-            cast = _within_length(cast, length, f"column '{field.name}' of {table_label}")
+        if sized is not None:
+            cast = _within_length(cast, sized, f"column '{field.name}' of {table_label}")
         casts[field.name] = cast.alias(field.name)
     if list(types) != wanted.names:
         return frame.select(*(casts.get(name, sf.col(quote_name(name))) for name in wanted.names))
     return frame.withColumns(casts) if casts else frame
 
 
-def _within_length(value: Column, length: int, where: str) -> Column:
-    """The text if it fits VARCHAR(length): as in Spark, spaces beyond are cut off, other characters fail."""
+def _within_length(value: Column, sized: SizedText, where: str) -> Column:
+    """The text if it fits the type: as in Spark, spaces beyond are cut off, other characters fail.
+
+    A shorter CHAR is filled with spaces (`CharVarcharCodegenUtils`).
+    """
     from pyspark.sql import functions as sf
 
+    length = sized.length
+    fitting = sf.rpad(value, length, " ") if sized.is_char else value
     characters = sf.char_length(value)
     message = sf.concat(
-        sf.lit(f"{where} is VARCHAR({length}): it cannot hold a value of "),
+        sf.lit(f"{where} is {sized.name.upper()}: it cannot hold a value of "),
         characters.cast("string"),
         sf.lit(" characters"),
     )
     return (
-        sf.when(value.isNull() | (characters <= length), value)
+        sf.when(value.isNull() | (characters <= length), fitting)
         .when(sf.char_length(sf.rtrim(value)) <= length, sf.substring(value, 1, length))
         .otherwise(sf.raise_error(message))
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ import pyarrow as pa
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError, UnsupportedTableError
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.meta_columns import is_meta_column
+from hudisql.format.schema.sized_text import SizedText, parse_sized_text
 from hudisql.format.schema.spark_schema import arrow_from_spark_json
 from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
 from hudisql.spark.jvm import class_name, items_of, pairs_of
@@ -37,8 +37,6 @@ _REPLACING_FORMS: Final = {
     "ReplaceTable": "CREATE OR REPLACE TABLE",
     "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
 }
-_VARCHAR: Final = re.compile(r"varchar\((\d+)\)", re.ASCII)
-_CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
 # The key of Spark's JSON for collations of a column's texts.
@@ -56,7 +54,7 @@ class TableDefinition:
     """The definition of a table: `columns` in table order, partition columns last, as Spark orders them.
 
     `properties` are TBLPROPERTIES and OPTIONS together; `location` is as written; `required` are the columns
-    declared NOT NULL, `lengths` the most characters of those declared VARCHAR(n).
+    declared NOT NULL, `lengths` the types of those declared VARCHAR(n) or CHAR(n).
     """
 
     columns: pa.Schema
@@ -65,7 +63,7 @@ class TableDefinition:
     location: str | None = None
     comment: str | None = None
     required: frozenset[str] = frozenset()
-    lengths: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    lengths: Mapping[str, SizedText] = dataclasses.field(default_factory=dict)
 
 
 def read_table_definition(
@@ -195,12 +193,10 @@ def data_type_document(data_type: Any, name: str) -> Any:
     return json.loads(str(data_type.json()))
 
 
-def _without_lengths(columns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """The columns with STRING for VARCHAR(n), and the lengths of these."""
+def _without_lengths(columns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, SizedText]]:
+    """The columns with STRING for VARCHAR(n) and CHAR(n), and these types."""
     lengths = {
-        column["name"]: int(found[1])
-        for column in columns
-        if isinstance(column["type"], str) and (found := _VARCHAR.fullmatch(column["type"])) is not None
+        column["name"]: sized for column in columns if (sized := parse_sized_text(column["type"])) is not None
     }
     texts = [{**column, "type": "string"} if column["name"] in lengths else column for column in columns]
     return texts, lengths
@@ -245,10 +241,10 @@ def _column_document(column: Any) -> dict[str, Any]:
 def _check_type(document: Any, where: str) -> None:
     """Refuse parts of Spark's types that a Hudi table would lose: lengths of texts, nested NOT NULL."""
     if isinstance(document, str):
-        if _CHARACTERS.fullmatch(document):
+        if parse_sized_text(document) is not None:
             raise UnsupportedTableError(
                 f"column {where}: a Hudi table can't hold the length of {document.upper()}",
-                hint="use STRING, or VARCHAR for a column of CREATE TABLE",
+                hint="use STRING, or VARCHAR or CHAR for a column of CREATE TABLE",
             )
         return
     if document["type"] == "struct" and not document["fields"]:
