@@ -18,6 +18,7 @@ from hudisql.bootstrap.blockers import Finding, PlanWithFindings, blocker, warni
 from hudisql.bootstrap.lease.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.plan import plan_checks as checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
+from hudisql.bootstrap.plan.declared_lengths import declared_lengths
 from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.plan.source_scan import scan_source
@@ -43,6 +44,7 @@ from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import SourceProtectedError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.paths.external_file import ExternalFile
+from hudisql.format.schema.sized_text import SizedText
 from hudisql.table.properties.new_table import key_generator_class
 from hudisql.table.properties.version_properties import begins_with_key_pairs
 
@@ -110,7 +112,8 @@ class BootstrapPlan(PlanWithFindings):
     `schema` has data columns, then partition columns; `protection` must be set on the source table first
     (only with `protect_source`). `file_differences` names each file that differs from the table's columns,
     and how; `unsafe_types` are the columns that stay stored in an incompatible way, with the names of their
-    incompatibilities. With `read_by_name` the numbers of rows are unknown, and 0.
+    incompatibilities. With `read_by_name` the numbers of rows are unknown, and 0. `column_lengths` are the
+    types of the columns that are declared VARCHAR(n) or CHAR(n).
     """
 
     request: BootstrapRequest
@@ -128,6 +131,7 @@ class BootstrapPlan(PlanWithFindings):
     file_differences: tuple[tuple[str, str], ...] = ()
     unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read_by_name: TableReadByName | None = None
+    column_lengths: Mapping[str, SizedText] = field(default_factory=dict)
 
     @property
     def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
@@ -194,6 +198,10 @@ def plan_bootstrap(
     schema = content.schema
     record_key = tuple(_spelled(path, schema) for path in request.record_key)
     checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
+    precombine = None if request.precombine is None else _spelled(request.precombine, schema)
+    keys = [name for name in (*record_key, precombine) if name is not None]
+    lengths, more = declared_lengths(source.declared_columns or (), schema, keys)
+    found += more
     return BootstrapPlan(
         request,
         target,
@@ -203,13 +211,14 @@ def plan_bootstrap(
         source.is_url_encoded,
         schema,
         record_key,
-        None if request.precombine is None else _spelled(request.precombine, schema),
+        precombine,
         content.partitions or tuple(map(_plan_read_by_name, source.partitions)),
         tuple(found),
         protection,
         content.file_differences,
         content.unsafe_types,
         source.read_by_name,
+        lengths,
     )
 
 

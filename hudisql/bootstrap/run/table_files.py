@@ -32,6 +32,7 @@ from hudisql.format.paths.partition_metadata import (
     render_partition_metadata,
 )
 from hudisql.format.schema.avro_schema import avro_from_arrow
+from hudisql.format.schema.sized_text import render_column_lengths
 from hudisql.format.timeline.commit_metadata import (
     CommitMetadata,
     RuntimeStats,
@@ -111,6 +112,8 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
+    if plan.column_lengths:
+        others[keys.COLUMN_LENGTHS] = render_column_lengths(plan.column_lengths)
     if plan.register_only_partitions:
         others[keys.REGISTER_ONLY] = "true"
     if request.source_table is not None:
