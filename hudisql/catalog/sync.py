@@ -127,8 +127,7 @@ def sync_registered(
         if options is not None:
             again = sync_call(table, database, main, options, None)
         # A new column is declared like the others of its type.
-        columns = [column for entry in entries for column in (*entry.columns, *entry.partition_columns)]
-        declared = any(column.type == "timestamp" for column in columns)
+        declared = any(column.type == "timestamp" for entry in entries for column in entry.columns)
         options = SyncOptions(support_timestamp=declared, incremental=incremental)
         existing = _with_partitions(client, table, entries, options)
         plan = plan_sync(table, database, main, existing, options, kinds_of(table, entries))

@@ -160,8 +160,18 @@ def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[Entr
     return (*plain, EntryKind(name + READ_OPTIMIZED_SUFFIX, read_optimized=True), realtime)
 
 
-def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: SyncOptions) -> MetastoreTable:
-    """The entry as it should be. Raises UnsupportedTableError for schemas that Hive does not support."""
+def wanted_table(
+    table: HudiTable,
+    database: str,
+    kind: EntryKind,
+    options: SyncOptions,
+    found: MetastoreTable | None = None,
+) -> MetastoreTable:
+    """The entry as it should be; `found` is the one that exists: no metastore changes partition columns.
+
+    Raises UnsupportedTableError for schemas that Hive does not support.
+    """
+    declared = {} if found is None else {column.name: column.type for column in found.partition_columns}
     location = table.storage.hadoop_uri(table.base_path)
     partition_fields = directory_columns(table)
     partition_names = {column.name.lower() for column in partition_fields}
@@ -174,7 +184,10 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         table_type="EXTERNAL_TABLE",
         location=location,
         columns=tuple(_column(column, options) for column in data_fields),
-        partition_columns=tuple(_partition_column(column, options) for column in partition_fields),
+        partition_columns=tuple(
+            _partition_column(column, options, declared.get(column.name.lower()))
+            for column in partition_fields
+        ),
         owner=user_name(),
         input_format=HUDI_REALTIME_INPUT_FORMAT if kind.realtime else HUDI_INPUT_FORMAT,
         output_format=PARQUET_OUTPUT_FORMAT,
@@ -293,13 +306,17 @@ def _column(column: pa.Field, options: SyncOptions) -> MetastoreColumn:
     )
 
 
-def _partition_column(column: pa.Field, options: SyncOptions) -> MetastoreColumn:
+def _partition_column(column: pa.Field, options: SyncOptions, declared: str | None) -> MetastoreColumn:
     """The column of directories, whose values are texts of the metastore: a timestamp is a string by default.
 
-    Hive 2.3 cannot query a Hudi table with a timestamp, and no directory name is a bigint.
+    Hive 2.3 cannot query a Hudi table with a timestamp, and no directory name is a bigint. An entry that has
+    either keeps it.
     """
-    is_text = pa.types.is_timestamp(column.type) and not options.support_timestamp
-    return _column(column.with_type(pa.string()) if is_text else column, options)
+    if not pa.types.is_timestamp(column.type):
+        return _column(column, options)
+    is_time = declared == "timestamp" or (options.support_timestamp and declared != "string")
+    shown = column if is_time else column.with_type(pa.string())
+    return _column(shown, replace(options, support_timestamp=True))
 
 
 def _check_names(fields: list[pa.Field], base_path: str) -> None:

@@ -212,8 +212,8 @@ def plan_sync(
     partitions = list_non_empty_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:
-        wanted = wanted_table(table, database, kind, options)
         found = existing.tables.get(kind.name)
+        wanted = wanted_table(table, database, kind, options, found)
         if found is None:
             values = [wanted_partition(table, wanted, held) for held in _partitioned(wanted, partitions)]
             check_distinct(values, table.base_path)

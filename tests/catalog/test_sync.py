@@ -395,14 +395,17 @@ def test_timestamps_are_bigints_for_hive_unless_asked_for_and_always_timestamps_
     maker.create(schema, ["at"]).commit(schema, ["at=2024-03-01 12%3A30%3A00"])
     sync_table(client, maker.open(), database, "made")
     entry = _entry(client, database)
-    assert (entry.columns[-1].type, entry.partition_columns[0].type) == ("bigint", "timestamp")
+    assert (entry.columns[-1].type, entry.partition_columns[0].type) == ("bigint", "string")
     assert client.list_partitions(database, "made")[0].values == ("2024-03-01 12:30:00",)
     assert _spark_schema(entry) == maker.open().full_schema
     declared = SyncOptions(support_timestamp=True)
     # No metastore lets the type of an existing column go from one to the other: it stays.
     assert _plan(client, maker.open(), database, declared).is_empty
     sync_table(client, maker.open(), database, "another", declared)
-    assert _entry(client, database, "another").columns[-1].type == "timestamp"
+    another = _entry(client, database, "another")
+    assert (another.columns[-1].type, another.partition_columns[0].type) == ("timestamp", "timestamp")
+    assert not sync_table(client, maker.open(), database, "another").dropped_partitions
+    assert _entry(client, database, "another").partition_columns[0].type == "timestamp"
 
 
 def test_two_directories_of_the_same_partition_value_are_refused(
