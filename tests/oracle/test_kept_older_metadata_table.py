@@ -182,10 +182,23 @@ def test_hudi_goes_on_with_the_metadata_table_that_both_keep(
     for statement in (*OURS, ARCHIVE):
         table.ours(statement)
     table.check()
-    if version == 8:
-        session.sql(f"CALL delete_metadata_table(table => '{table.name}')")
-        table.ours("CREATE INDEX record_index ON {t} (id)")
-        table.check()
-        table.theirs(0, 60, BY_RECORDS)
-        table.ours(OURS[1])
-        table.check()
+
+
+@pytest.mark.soak
+def test_hudi_goes_on_with_the_metadata_table_that_hudisql_makes_in_version_8(
+    session: Any, oracle_120: HudiOracle, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    shape, path = replace(SHAPE, name="older_made"), str(tmp_path / "t")
+    options = {**shape.write_options(), **WITH_INDEXES, "hoodie.write.table.version": "8"}
+    without = {**options, "hoodie.metadata.enable": "false"}
+    oracle_120.upsert(noted_rows(shape, 0, 60), path, without)
+    name = f"oracle.{shape.name}"
+    session.sql(f"CALL hive_sync(table => '{name}', path => '{path}')")
+    indexes = ("column_stats", "files", "partition_stats", "record_index")
+    table = OlderTable(oracle_120, (oracle_120,), session, path, name, shape, options, indexes)
+    table.ours("CREATE INDEX record_index ON {t} (id)")
+    table.check()
+    table.theirs(30, 70, BY_RECORDS)
+    table.ours(OURS[1])
+    table.check()
