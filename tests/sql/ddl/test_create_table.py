@@ -337,7 +337,6 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             UnsupportedTableError,
             "without fields",
         ),
-        ("(id INT, v CHAR(3)) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "CHAR"),
         (
             "(id INT, v MAP<INT, INT>) USING hudi TBLPROPERTIES (primaryKey='id')",
             UnsupportedTableError,
