@@ -10,12 +10,10 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hudisql.errors import NoSuchPathError, StorageError
-
-if TYPE_CHECKING:
-    from hudisql.storage.unchanged_files import UnchangedFiles
+from hudisql.storage.unchanged_files import UnchangedFiles
 
 
 @dataclass(frozen=True, slots=True)

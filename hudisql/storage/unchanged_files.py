@@ -5,12 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from typing import Any, Final
-
-from hudisql.storage.file_system import FileInfo
+from typing import Any, Final, Protocol
 
 _SETTLED_MS: Final = 60_000
 _MOST_FILES: Final = 256
+
+
+class ListedFile(Protocol):
+    """What a listing says of a file; it differs once the file was changed."""
+
+    @property
+    def path(self) -> str:
+        """The path."""
+
+    @property
+    def modification_time_ms(self) -> int:
+        """The modification time (epoch ms)."""
 
 
 class UnchangedFiles:
@@ -21,14 +31,14 @@ class UnchangedFiles:
     """
 
     def __init__(self) -> None:
-        self._values: OrderedDict[str, tuple[FileInfo, Any]] = OrderedDict()
+        self._values: OrderedDict[str, tuple[ListedFile, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def has(self, path: str) -> bool:
         """True if a value of this file is kept, whether it is still right or not."""
         return path in self._values
 
-    def get(self, listed: FileInfo) -> Any:
+    def get(self, listed: ListedFile) -> Any:
         """The value of a file that was just listed; None if it is not kept or the file was changed."""
         with self._lock:
             entry, value = self._values.get(listed.path, (None, None))
@@ -37,7 +47,7 @@ class UnchangedFiles:
             self._values.move_to_end(listed.path)
             return value
 
-    def keep(self, listed: FileInfo, value: Any, begun_ms: float) -> None:
+    def keep(self, listed: ListedFile, value: Any, begun_ms: float) -> None:
         """Keep what a read that began at this time (epoch ms) gave."""
         with self._lock:
             self._values.pop(listed.path, None)

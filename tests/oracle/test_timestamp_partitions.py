@@ -56,7 +56,7 @@ def directories(path: Path) -> set[str]:
     ("kind", "hive_style", "encoded"),
     parameters(
         [(kind, style, code) for kind in ("cow", "mor") for style in (True, False) for code in (True, False)],
-        in_ci=[("cow", True, True), ("mor", False, False)],
+        in_ci=[("cow", True, True)],
     ),
 )
 def test_both_versions_and_hive_go_on_in_the_directories(
@@ -145,7 +145,8 @@ def test_both_versions_and_hive_go_on_in_the_directories(
     assert f"at={FIRST.replace(':', '%3A')}" in partitions
 
 
-@pytest.mark.parametrize("version", parameters(["0.15", "1.2"], in_ci=["1.2"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("version", ["0.15", "1.2"])
 def test_tables_of_hudis_sql_are_written_on(
     session: Any, oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path, version: str
 ) -> None:
