@@ -13,6 +13,7 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.context import Context
 from hudisql.session import Session
+from hudisql.table.timeline.schema_texts import forget_schema_texts
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
 from tests.fault_injection import ArchivingStorage
 from tests.soak import parameters
@@ -53,6 +54,8 @@ class WatchedTable:
 
     def run(self, text: str) -> list[tuple[object, ...]]:
         """The rows that the statement gives; an archiver has come between."""
+        # This process has read and written the schemas of all instants.
+        forget_schema_texts()
         with self.storage.archives_meanwhile() as gone:
             rows = [tuple(row) for row in self.session.sql(text.replace("{t}", self.name)).rows]
         assert gone, f"{text} has read no instant"

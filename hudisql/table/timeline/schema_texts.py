@@ -37,3 +37,9 @@ def keep_schema_texts(base_path: str, commit: Instant, texts: SchemaTexts) -> No
         _known[base_path, commit] = texts
         if len(_known) > _MOST_COMMITS:
             _known.popitem(last=False)
+
+
+def forget_schema_texts() -> None:
+    """Keep nothing, as in a new process."""
+    with _lock:
+        _known.clear()
