@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.write.metadata_table import metadata_compaction
-from tests.oracle.client import HudiOracle
+from scripts.setup_oracles import install_hudi_bundle
+from tests.oracle.client import HudiOracle, start_oracle
 from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.oracle.test_kept_metadata_table import BY_LISTING, BY_METADATA, FILTERS
 from tests.soak import parameters
@@ -115,6 +116,16 @@ class OlderTable:
             f"WHERE {where}"
             for number, where in enumerate(FILTERS)
         )
+
+
+@pytest.fixture(scope="module")
+def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
+    """Hudi 0.15 on Java's class path: by `spark.jars` alone it may fail on delete blocks (docs/facts.md)."""
+    config = {"spark.driver.extraClassPath": str(install_hudi_bundle("0.15.0"))}
+    directory = tmp_path_factory.mktemp("oracle")
+    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=config)
+    yield oracle
+    oracle.close()
 
 
 @pytest.mark.parametrize(
