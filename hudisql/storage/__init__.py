@@ -17,7 +17,6 @@ from hudisql.storage.paths import (
     scheme_of,
 )
 from hudisql.storage.storage import Storage
-from hudisql.storage.unchanged_files import now_ms
 
 __all__ = [
     "FileInfo",
@@ -27,7 +26,6 @@ __all__ = [
     "is_inside",
     "is_staged",
     "join",
-    "now_ms",
     "parent_of",
     "scheme_of",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from typing import Any, Final, Protocol
 
@@ -55,8 +54,3 @@ class UnchangedFiles:
                 self._values[listed.path] = (listed, value)
             if len(self._values) > _MOST_FILES:
                 self._values.popitem(last=False)
-
-
-def now_ms() -> float:
-    """The time, in ms since the epoch."""
-    return time.time() * 1000

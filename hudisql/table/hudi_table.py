@@ -7,6 +7,7 @@ slices.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,7 @@ from hudisql.format.timeline.timeline_layout import (
     metadata_table_directory,
     timeline_layout,
 )
-from hudisql.storage import FileInfo, Storage, ancestors_of, join, now_ms, parent_of
+from hudisql.storage import FileInfo, Storage, ancestors_of, join, parent_of
 from hudisql.table.meta_client import TableMetaClient
 from hudisql.table.timeline.instant_files import read_extra_metadata
 from hudisql.table.timeline.schema_history import file_columns_of
@@ -351,7 +352,7 @@ def _properties_and_entries(
     file = next((entry for entry in listed or () if entry.path == properties_path), None)
     if kept is not None and file is not None and (properties := kept.get(file)) is not None:
         return qualified, properties, listed
-    begun_ms = now_ms()
+    begun_ms = time.time() * 1000
     root, properties = _read_properties_above(storage, path)
     if kept is not None and entries is None:
         # Listed after the read: a time that is long past then shows that the file was not changed meanwhile.

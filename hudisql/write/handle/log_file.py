@@ -16,7 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.config.hudi_config import MAX_BLOCK_SIZE, MAX_LOG_SIZE
-from hudisql.format.log_file.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_file.log_block import (
+    ROLLBACK_BLOCK,
+    BlockType,
+    HeaderKey,
+    LogBlock,
+    LogBlockHead,
+    encode_log_block,
+    scan_log_blocks,
+)
 from hudisql.format.log_file.log_block_content import encode_data_block, encode_delete_records
 from hudisql.format.paths.file_names import log_file_name
 from hudisql.format.schema import meta_columns
@@ -134,3 +142,10 @@ def _parquet_content(rows: pa.RecordBatch, avro_schema: str) -> bytes:
         }
         writer.add_key_value_metadata(footer)
     return stream.getvalue()
+
+
+def instants_of_blocks(storage: Storage, path: str) -> frozenset[str]:
+    """The instants that wrote the blocks of a log file. Raises NoSuchPathError, StorageError."""
+    with storage.open_input(path) as source:
+        blocks = scan_log_blocks(source, path)
+        return frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
-from hudisql.format.log_file.log_block import LogBlockHead, scan_log_blocks
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, metadata_blocks
 from hudisql.format.paths.file_names import HFILE, parse_base_file_name, parse_log_file_name
@@ -27,7 +26,7 @@ from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.slicing.file_groups import FileGroupVersions, group_files
-from hudisql.write.handle.log_file import write_log_file
+from hudisql.write.handle.log_file import instants_of_blocks, write_log_file
 
 _OPERATION_TYPE: Final = "UPSERT_PREPPED"
 _WRITE_TOKEN: Final = "0-0-0"
@@ -267,16 +266,10 @@ def _log_files_of(metadata: MetadataTable, instant_time: str) -> list[str] | Non
     logs = [(info.path, parse_log_file_name(info.name)) for info in _index_files(metadata)]
     if metadata.own.timeline.layout.has_completion_times:
         return [path for path, log in logs if log is not None and log.base_instant_time == instant_time]
-    instants = {path: _instants_of(storage, path) for path, log in logs if log is not None}
+    instants = {path: instants_of_blocks(storage, path) for path, log in logs if log is not None}
     if any(instant_time in found and len(found) > 1 for found in instants.values()):
         return None
     return [path for path, found in instants.items() if instant_time in found]
-
-
-def _instants_of(storage: Storage, path: str) -> set[str]:
-    with storage.open_input(path) as source:
-        blocks = scan_log_blocks(source, path)
-        return {block.instant_time for block in blocks if isinstance(block, LogBlockHead)}
 
 
 def _name(path: str) -> str:

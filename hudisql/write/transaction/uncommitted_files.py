@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hudisql.format.log_file.log_block import LogBlockHead, scan_log_blocks
 from hudisql.format.paths.file_names import is_log_file
 from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.format.timeline.timeline_layout import TimelineLayout
 from hudisql.storage import Storage, join
+from hudisql.write.handle.log_file import instants_of_blocks
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, delete_some_markers, marked_files
 
@@ -89,6 +89,4 @@ def instants_of_log_file(storage: Storage, path: str) -> frozenset[str]:
     """The instants that wrote the blocks of a log file; none if it does not exist. Raises StorageError."""
     if not storage.exists(path):
         return frozenset()
-    with storage.open_input(path) as source:
-        blocks = scan_log_blocks(source, path)
-        return frozenset(block.instant_time for block in blocks if isinstance(block, LogBlockHead))
+    return instants_of_blocks(storage, path)
