@@ -175,8 +175,16 @@ BUCKET_COUNT: Final = text_key("hoodie.bucket.index.num.buckets", "buckets of ea
 BUCKET_FIELDS: Final = names_key(
     "hoodie.bucket.index.hash.field", "key columns that are hashed; unset: the record key"
 )
-BUCKET_ENGINE: Final = text_key(
-    "hoodie.index.bucket.engine", "only SIMPLE, a fixed number of buckets", "SIMPLE"
+CONSISTENT_HASHING: Final = "CONSISTENT_HASHING"
+BUCKET_ENGINE: Final = choice_key(
+    "hoodie.index.bucket.engine",
+    "SIMPLE",
+    ("SIMPLE", CONSISTENT_HASHING),
+    "SIMPLE is a fixed number of buckets; CONSISTENT_HASHING, for merge-on-read tables, lets Apache Hudi's "
+    "clustering split and merge them",
+)
+BUCKET_EXPRESSIONS: Final = text_key(
+    "hoodie.bucket.index.partition.expressions", "numbers of buckets by partition: not supported"
 )
 CONCURRENCY_MODE: Final = text_key(
     "hoodie.write.concurrency.mode", "SINGLE_WRITER or OPTIMISTIC_CONCURRENCY_CONTROL", "SINGLE_WRITER"

@@ -21,9 +21,11 @@ from hudisql.config.hudi_config import (
     BLOOM_MOVES,
     BUCKET_COUNT,
     BUCKET_ENGINE,
+    BUCKET_EXPRESSIONS,
     BUCKET_FIELDS,
     CODEC,
     COMBINE_BEFORE_INSERT,
+    CONSISTENT_HASHING,
     DRIVER_MAX_BYTES,
     INDEX_TYPE,
     LOCK_DATABASE,
@@ -47,6 +49,7 @@ from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
 from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import BlockFormat, LogFileConfig
+from hudisql.write.index.hash_rings import has_partition_buckets
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
 from hudisql.write.keygen.key_generator import key_generator_of
@@ -197,7 +200,7 @@ def _bytes_of(value_type: pa.DataType) -> float:
 def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
     """The index for writes to the table.
 
-    Raises SettingsError for an invalid value, UnsupportedTableError for consistent hashing.
+    Raises SettingsError for an invalid value, UnsupportedTableError as `hash_buckets`.
     """
     config = config.over(table.properties.get)
     kind = _kind(config, table)
@@ -210,20 +213,29 @@ def record_index(config: HudiConfig, table: HudiTable) -> RecordIndex:
                 f"of {table.base_path} are generated",
                 hint=f"SET {INDEX_TYPE} = BLOOM, or make the table with TBLPROPERTIES (primaryKey = '…')",
             )
-        buckets = hash_buckets(config, table.properties.record_key_fields)
+        buckets = hash_buckets(config, table)
     return RecordIndex(kind, moves_rows=config.get(moves), buckets=buckets)
 
 
-def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> HashBuckets:
-    """The buckets of a table with these key columns, by its settings.
+def hash_buckets(config: HudiConfig, table: HudiTable) -> HashBuckets:
+    """The buckets of a table, by its settings.
 
-    Raises SettingsError for invalid values, UnsupportedTableError for consistent hashing.
+    Raises SettingsError for invalid values, UnsupportedTableError for consistent hashing of a copy-on-write
+    table and for numbers of buckets by partition.
     """
-    engine = config.get(BUCKET_ENGINE).upper()
-    if engine != "SIMPLE":
+    record_key_fields = table.properties.record_key_fields
+    is_consistent = config.get(BUCKET_ENGINE) == CONSISTENT_HASHING
+    if is_consistent and not table.is_merge_on_read:
         raise UnsupportedTableError(
-            f"{BUCKET_ENGINE} = {engine} is not supported: hudisql supports a fixed number of buckets",
-            hint="write to such a table with Apache Hudi's own Spark SQL",
+            f"{BUCKET_ENGINE} = {CONSISTENT_HASHING}: Apache Hudi has it for merge-on-read tables alone, and "
+            f"{table.base_path} is copy-on-write",
+            hint=f"SET {BUCKET_ENGINE} = SIMPLE, or make a table with TBLPROPERTIES (type = 'mor')",
+        )
+    if config.get(BUCKET_EXPRESSIONS) or has_partition_buckets(table):
+        raise UnsupportedTableError(
+            f"{table.base_path} has numbers of buckets by partition ({BUCKET_EXPRESSIONS}), and hudisql "
+            "writes with one number for all",
+            hint="write to such a table with Apache Hudi 1.2",
         )
     count = config.get(BUCKET_COUNT)
     if not count.isdigit() or not 0 < int(count) < _MOST_BUCKETS:
@@ -235,7 +247,7 @@ def hash_buckets(config: HudiConfig, record_key_fields: tuple[str, ...]) -> Hash
             f"{BUCKET_FIELDS} names '{strangers[0]}', which is not a column of the record key "
             f"({', '.join(record_key_fields)})"
         )
-    return HashBuckets(int(count), fields or record_key_fields)
+    return HashBuckets(int(count), fields or record_key_fields, is_consistent)
 
 
 def _kind(config: HudiConfig, table: HudiTable) -> IndexKind:

@@ -19,7 +19,8 @@ from hudisql.format.keys.bloom_filter import string_buffers
 
 _DIGITS: Final = 8
 _FILE_ID = re.compile(r"(\d{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?", re.ASCII)
-_PLACEHOLDERS: Final = ("__null__", "__empty__")
+PLACEHOLDERS: Final = ("__null__", "__empty__")
+"""Parts of complex keys that stand for null and for the empty text."""
 
 
 def bucket_ids(keys: pa.Array, fields: Sequence[str], count: int) -> npt.NDArray[np.int32]:
@@ -32,7 +33,7 @@ def bucket_ids(keys: pa.Array, fields: Sequence[str], count: int) -> npt.NDArray
     offsets, data = string_buffers(keys)
     hashes = np.empty(len(keys), np.uint32)
     names = string_buffers(pa.array(list(fields), pa.string()))
-    placeholders = string_buffers(pa.array(list(_PLACEHOLDERS), pa.string()))
+    placeholders = string_buffers(pa.array(list(PLACEHOLDERS), pa.string()))
     bucket_kernels.list_hashes(offsets, data, *names, *placeholders, hashes)
     ids: npt.NDArray[np.int32] = ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)).astype(np.int32)
     if keys.null_count:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hudisql.format.encoding.numba_compiled import compiled
 
-_COMMA, _COLON = 0x2C, 0x3A
+COMMA, COLON = 0x2C, 0x3A
 
 
 @compiled
@@ -47,7 +47,8 @@ def text_hashes(offsets, data, hashes):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _is_one_of(data, start, stop, offsets, texts):  # type: ignore[no-untyped-def]
+def is_one_of(data, start, stop, offsets, texts):  # type: ignore[no-untyped-def]
+    """True if the text is one of `texts` (at `offsets`)."""
     for number in range(len(offsets) - 1):
         first = offsets[number]
         if offsets[number + 1] - first != stop - start:
@@ -63,7 +64,8 @@ def _is_one_of(data, start, stop, offsets, texts):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _index_of(data, start, stop, byte):  # type: ignore[no-untyped-def]
+def index_of(data, start, stop, byte):  # type: ignore[no-untyped-def]
+    """The place of the first such byte; `stop` without one."""
     for at in range(start, stop):
         if data[at] == byte:
             return at
@@ -81,19 +83,19 @@ def list_hashes(offsets, data, fields, names, none, nones, hashes):  # type: ign
     for key in range(len(offsets) - 1):
         start, stop = offsets[key], offsets[key + 1]
         hashed = np.uint32(1)
-        if _index_of(data, start, stop, _COLON) == stop:
+        if index_of(data, start, stop, COLON) == stop:
             hashes[key] = np.uint32(np.uint32(31) + _java_hash(data, start, stop))
             continue
         # Java leaves out empty parts at the end.
-        while stop > start and data[stop - 1] == _COMMA:
+        while stop > start and data[stop - 1] == COMMA:
             stop -= 1
         while start <= stop:
-            end = _index_of(data, start, stop, _COMMA)
-            colon = _index_of(data, start, end, _COLON)
+            end = index_of(data, start, stop, COMMA)
+            colon = index_of(data, start, end, COLON)
             first = start if colon == end else colon + 1
-            if colon == end or _is_one_of(data, start, colon, fields, names):
+            if colon == end or is_one_of(data, start, colon, fields, names):
                 part = np.uint32(0)
-                if colon == end or not _is_one_of(data, first, end, none, nones):
+                if colon == end or not is_one_of(data, first, end, none, nones):
                     part = _java_hash(data, first, end)
                 hashed = np.uint32(np.uint32(hashed * np.uint32(31)) + part)
             start = end + 1

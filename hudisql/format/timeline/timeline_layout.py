@@ -71,6 +71,16 @@ def auxiliary_directory(base_path: str) -> str:
     return join(base_path, METADATA_DIRECTORY, ".aux")
 
 
+def hashing_metadata_directory(base_path: str) -> str:
+    """The rings of a consistent hashing index, a directory for each partition."""
+    return join(base_path, METADATA_DIRECTORY, ".bucket_index", "consistent_hashing_metadata")
+
+
+def partition_buckets_directory(base_path: str) -> str:
+    """The numbers of buckets by partition of a bucket index of Hudi 1.2, if the table has them."""
+    return join(base_path, METADATA_DIRECTORY, ".bucket_index", "partition_bucket_index_meta")
+
+
 def iceberg_directory(base_path: str) -> str:
     """The Iceberg table that shows the same files, if it was published."""
     return join(base_path, METADATA_DIRECTORY, ICEBERG_NAME)

@@ -95,6 +95,10 @@ if TYPE_CHECKING:
 
 _PLAN_PACKAGE: Final = "org.apache.hudi.client.clustering.plan.strategy."
 _RUN_PACKAGE: Final = "org.apache.hudi.client.clustering.run.strategy."
+_RESIZE: Final = (
+    "resize buckets with Apache Hudi: an upsert with hoodie.clustering.inline=true and its strategies of "
+    "consistent buckets"
+)
 _UPDATE_PACKAGE: Final = "org.apache.hudi.client.clustering.update.strategy."
 # Each plan strategy with its partition filter; None: the configured filter.
 _STRATEGIES: Final[dict[str, PartitionFilter | None]] = {
@@ -156,7 +160,8 @@ def schedule_clustering(
     concurrency = write_options.concurrency
     if write_options.index.buckets is not None:
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered"
+            f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered",
+            hint=_RESIZE if write_options.index.has_rings else None,
         )
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = prepare_to_plan(table, concurrency)
@@ -273,6 +278,12 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
     for instant in table.timeline.pending:
         if instant.timestamp == instant_time and instant.completed_action == REPLACE_COMMIT:
             plan = read_clustering_plan(table, instant_time)
+            if plan is not None and plan.resizes_buckets:
+                raise UnsupportedTableError(
+                    f"the clustering {instant_time} of {table.base_path} resizes the buckets of its "
+                    "consistent hashing index, which hudisql does not do",
+                    hint=_RESIZE,
+                )
             if plan is not None:
                 return instant, plan
     raise not_pending(table, "clustering", instant_time)

@@ -36,6 +36,8 @@ Layout = Literal["linear", "z-order", "hilbert"]
 OPERATION_TYPE: Final = "CLUSTER"
 EXECUTION_STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 _VERSION: Final = 1
+# Key of a group's extra metadata: the new nodes of the ring.
+_CHILD_NODES: Final = "clustering.group.child.node"
 _MEGABYTE: Final = 1 << 20
 _HOURS_A_DAY: Final = 24
 
@@ -67,11 +69,15 @@ class ClusteringGroup:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
-    """The groups of one clustering; its rows are sorted by `sort_columns`, in the order of `layout`."""
+    """The groups of one clustering; its rows are sorted by `sort_columns`, in the order of `layout`.
+
+    With `resizes_buckets` it splits and merges buckets of a consistent hashing index.
+    """
 
     groups: tuple[ClusteringGroup, ...]
     sort_columns: tuple[str, ...] = ()
     layout: Layout = "linear"
+    resizes_buckets: bool = False
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -204,9 +210,11 @@ def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
     columns = str(parameters.get(CLUSTERING_SORT_COLUMNS.name) or "")
     chosen = str(parameters.get(LAYOUT_STRATEGY.name) or LAYOUT_STRATEGY.default)
     layout = cast("Layout", LAYOUT_STRATEGY.parse(LAYOUT_STRATEGY.name, chosen))
-    groups = tuple(_parse_group(each, path) for each in plan.get("inputGroups") or ())
+    found_groups = plan.get("inputGroups") or ()
+    groups = tuple(_parse_group(each, path) for each in found_groups)
+    resizes = any(_CHILD_NODES in (each.get("extraMetadata") or {}) for each in found_groups)
     names = tuple(name.strip() for name in columns.split(",") if name.strip())
-    return ClusteringPlan(groups, names, layout)
+    return ClusteringPlan(groups, names, layout, resizes)
 
 
 def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:

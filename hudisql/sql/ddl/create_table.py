@@ -46,6 +46,7 @@ from hudisql.sql.ddl.table_options import (
     with_plain_key,
 )
 from hudisql.sql.dml.dml_execution import OUTPUT, result_row
+from hudisql.sql.dml.insert_rows import as_inserts
 from hudisql.sql.query import query_plan as query
 from hudisql.sql.query.target_table import find_hudi_root
 from hudisql.sql.schema.store_assignment import with_types
@@ -57,6 +58,7 @@ from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.new_table import remove_new_table
+from hudisql.write.execution.apply_changes import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.transaction.commit_annotations import announce_table
 
@@ -111,7 +113,10 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         with query.bound_errors(
             planned.prepared.bound, source_from(statement.query_start, statement.text, source)
         ):
-            written = bulk_insert_rows(context.spark, table, rows, options)
+            if options.index.has_rings:
+                written = apply_changes(context.spark, table, as_inserts(rows), "BULK_INSERT", options)
+            else:
+                written = bulk_insert_rows(context.spark, table, rows, options)
     except BaseException:
         drop_incomplete_table(context, table)
         raise

@@ -64,7 +64,6 @@ _FIXED: Final = {
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
     keys.TIMELINE_TIMEZONE: "utc",
     keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
-    "hoodie.index.bucket.engine": "simple",
 }
 _OF_THE_METASTORE: Final = (
     *(LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, "transient_lastDdlTime", "bucketing_version"),

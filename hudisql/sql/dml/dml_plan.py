@@ -302,7 +302,9 @@ class _Planner:
     def _drop(self, clauses: cl.DeleteClauses) -> DmlPlan | None:
         """The plan of a DELETE of whole partitions; None for others."""
         scope, text = self.scope, deleted_rows_query(clauses)
-        if not may_drop_partitions(clauses, scope.table):
+        options = scope.write_options(scope.table)
+        # A dropped file group of a ring takes no rows any more.
+        if options.index.has_rings or not may_drop_partitions(clauses, scope.table):
             return None
         prepared, counted = self._analyze(text)
         target_at = text.composed_offset(clauses.target.name.start)
@@ -315,7 +317,7 @@ class _Planner:
         if groups is None:
             return None
         write = FileGroupsToDrop(counted, groups)
-        return DmlPlan(scope, scope.table, scope.write_options(scope.table), write, planned)
+        return DmlPlan(scope, scope.table, options, write, planned)
 
     def update(self, clauses: cl.UpdateClauses) -> DmlPlan:
         table = self.scope.table

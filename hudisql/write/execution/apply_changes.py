@@ -32,10 +32,10 @@ from hudisql.write.execution.driver_apply import (
     profile_few_changes,
     write_few_changes,
 )
+from hudisql.write.execution.hash_bucket_plan import plan_hash_buckets
 from hudisql.write.execution.partitioner import (
     BucketPlan,
     assign_buckets,
-    assign_hash_buckets,
     buckets_a_task,
 )
 from hudisql.write.execution.task_results import collect_files
@@ -43,7 +43,7 @@ from hudisql.write.execution.workload_profile import WorkloadProfile, count_chan
 from hudisql.write.execution.write_context import WrittenFile, make_write_context
 from hudisql.write.execution.write_tasks import BUCKET, run_write_tasks
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.index.bucket_index import check_bucket_index_declared, groups_of_buckets, with_hash_buckets
+from hudisql.write.index.bucket_index import check_bucket_index_declared, with_hash_buckets
 from hudisql.write.keygen.generated_paths import with_generated_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
 from hudisql.write.transaction.commit import OpenCommit
@@ -130,7 +130,9 @@ def _with_index_columns(changes: DataFrame, table: HudiTable, options: WriteOpti
     if options.key_generator is not None:
         changes = with_generated_paths(changes, table, options.key_generator)
     if options.index.buckets is not None:
-        changes = with_hash_buckets(changes, table, options.index.buckets, complex_keys=options.complex_keys)
+        changes = with_hash_buckets(
+            changes, table, options.index.buckets, options.key_generator, complex_keys=options.complex_keys
+        )
     return changes
 
 
@@ -219,11 +221,10 @@ def _plan(
     options: WriteOptions,
 ) -> BucketPlan:
     if options.index.buckets is not None:
-        groups = groups_of_buckets(table, slices, options.index.buckets)
         of_buckets: dict[tuple[str, int], int] = defaultdict(int)
         for (values, bucket), rows in counted.of_buckets.items():
             of_buckets[of_values[values], bucket] += rows
-        return assign_hash_buckets(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
+        return plan_hash_buckets(table, slices, counted.changed, of_buckets, options.index.buckets)
     if counted.new_rows:
         check_bucket_index_declared(table, slices)
     new_by_path: dict[str, int] = defaultdict(int)

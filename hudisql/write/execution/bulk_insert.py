@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.keys.bucket_id import new_file_id_prefix
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch
 from hudisql.read.scan.arrow_scan import calendar_settings
@@ -36,7 +38,7 @@ from hudisql.write.execution.write_context import (
 )
 from hudisql.write.execution.write_tasks import split_by
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.index.bucket_index import HASH_BUCKET, bucket_column, check_bucket_index_declared
+from hudisql.write.index.bucket_index import HASH_BUCKET, check_bucket_index_declared, simple_bucket_column
 from hudisql.write.keygen.generated_paths import GENERATED_PATH, path_column
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
 from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
@@ -63,6 +65,12 @@ def bulk_insert_rows(
     Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
     StorageError, and Spark's own exceptions; the table is then as before.
     """
+    if options.index.has_rings:
+        raise UnsupportedTableError(
+            f"{table.base_path} has a consistent hashing index, whose file groups cannot be overwritten: "
+            "readers would not see later rows in them",
+            hint="DELETE the old rows, then INSERT the new ones",
+        )
     return commit_files(
         table,
         bulk_insert_operation_type(overwrite),
@@ -106,8 +114,9 @@ def bulk_insert_partition(
                         yield from writers[oldest].finish()
                         del writers[oldest]
                     named, is_new = paths.named(values), paths.existing(path) is None
+                    prefix = None if bucket is None else new_file_id_prefix(bucket)
                     task = make_write_task(
-                        write_context, number, path, named, is_new_partition=is_new, hash_bucket=bucket
+                        write_context, number, path, named, is_new_partition=is_new, file_id_prefix=prefix
                     )
                     writer = CreateHandle(write_context, task.of_attempt(attempt), row_keys)
                 writers[path, bucket] = writer
@@ -165,7 +174,7 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
         partition = [quote_name(GENERATED_PATH)]
     if options.index.buckets is not None:
         rows = rows.withColumn(
-            HASH_BUCKET, bucket_column(table, options.index.buckets, complex_keys=options.complex_keys)
+            HASH_BUCKET, simple_bucket_column(table, options.index.buckets, complex_keys=options.complex_keys)
         )
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.sort_columns:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.keys.bucket_id import bucket_ids
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
 from hudisql.read.files.conform import conform_batch
 from hudisql.table.file_slice import FileSlice
@@ -32,13 +31,13 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.execution.changed_slices import check_slices_found
+from hudisql.write.execution.hash_bucket_plan import plan_hash_buckets
 from hudisql.write.execution.partitioner import (
     HASH_RANGE,
     BucketInfo,
     BucketPlan,
     InsertBuckets,
     assign_buckets,
-    assign_hash_buckets,
     bucket_bytes,
 )
 from hudisql.write.execution.write_context import (
@@ -50,7 +49,7 @@ from hudisql.write.execution.write_context import (
 )
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.index.bucket_index import check_bucket_index_declared, groups_of_buckets
+from hudisql.write.index.bucket_index import buckets_of_new_rows, check_bucket_index_declared
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
 from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
@@ -127,10 +126,8 @@ def plan_few_changes(
     concerned = {path for path, _ in few.changed} | set(few.new_rows)
     slices = exclude_pending_clustering(table, load_file_slices(table, paths.all_existing(concerned)))
     check_slices_found(table, slices, few.changed)
-    buckets = options.index.buckets
-    if buckets is not None:
-        groups = groups_of_buckets(table, slices, buckets)
-        return slices, assign_hash_buckets(slices, few.changed, few.new_buckets, groups, buckets.count)
+    if options.index.buckets is not None:
+        return slices, plan_hash_buckets(table, slices, few.changed, few.new_buckets, options.index.buckets)
     if few.new_rows:
         check_bucket_index_declared(table, slices)
     return slices, assign_buckets(slices, few.changed, few.new_rows, options.sizing)
@@ -174,7 +171,7 @@ def make_bucket_task(
         is_new_partition=partition is None,
         file_slice=bucket.file_slice,
         rows=bucket.rows,
-        hash_bucket=bucket.hash_bucket,
+        file_id_prefix=bucket.file_id_prefix,
     )
 
 
@@ -229,7 +226,7 @@ def _hash_buckets(
     if new.num_rows:
         fields = table.properties.record_key_fields
         keys = render_record_keys(new.combine_chunks(), fields, complex_keys=options.complex_keys).keys
-        of_rows[is_new] = bucket_ids(keys, buckets.fields, buckets.count)
+        of_rows[is_new] = buckets_of_new_rows(table, buckets, keys, new_paths)
         for path, bucket in zip(new_paths.to_pylist(), of_rows[is_new].tolist(), strict=True):
             counts[path, bucket] += 1
     return of_rows, dict(counts)

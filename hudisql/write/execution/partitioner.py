@@ -8,7 +8,7 @@ counts only; knows neither Spark nor the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -43,14 +43,14 @@ class FileSizing:
 class BucketInfo:
     """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition.
 
-    `hash_bucket` is set for a new file group of a table with a bucket index.
+    `file_id_prefix` is set for a new file group of a table with a bucket index.
     """
 
     number: int
     partition_path: str
     file_slice: FileSlice | None
     rows: int
-    hash_bucket: int | None = None
+    file_id_prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,12 @@ def assign_hash_buckets(
     changed: Mapping[tuple[str, str], int],
     new_rows: Mapping[tuple[str, int], int],
     group_of: Mapping[tuple[str, int], FileSlice],
-    hash_buckets: int,
+    file_id_prefix: Callable[[str, int], str],
 ) -> BucketPlan:
     """Assign buckets in a table with a bucket index.
 
     `new_rows` counts rows by partition path and hash bucket, `group_of` has the slices of existing buckets,
-    which get all rows of their bucket, with or without log files.
+    which get all rows of their bucket, with or without log files. `file_id_prefix` is for new ones.
     """
     buckets, of_file_group = _merges(slices, changed)
     numbers: dict[str, list[int]] = {}
@@ -141,12 +141,15 @@ def assign_hash_buckets(
         known = None if file_slice is None else of_file_group.get((path, file_slice.file_id))
         if known is None:
             known = len(buckets)
-            buckets.append(BucketInfo(known, path, file_slice, rows, hash_bucket))
+            prefix = file_id_prefix(path, hash_bucket) if file_slice is None else None
+            buckets.append(BucketInfo(known, path, file_slice, rows, prefix))
             if file_slice is not None:
                 of_file_group[path, file_slice.file_id] = known
         else:
             buckets[known] = replace(buckets[known], rows=buckets[known].rows + rows)
-        numbers.setdefault(path, [-1] * hash_buckets)[hash_bucket] = known
+        of_path = numbers.setdefault(path, [])
+        of_path += [-1] * (hash_bucket + 1 - len(of_path))
+        of_path[hash_bucket] = known
     of_new_rows = {path: InsertBuckets(tuple(found), ()) for path, found in numbers.items()}
     return BucketPlan(tuple(buckets), of_file_group, of_new_rows)
 

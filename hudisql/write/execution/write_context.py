@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.format.keys.bucket_id import new_file_id_prefix
 from hudisql.format.log_file.change_log import change_log_schema
 from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.table_properties import UNSAFE_TYPES
@@ -209,11 +208,11 @@ def make_write_task(
     is_new_partition: bool,
     file_slice: FileSlice | None = None,
     rows: int | None = None,
-    hash_bucket: int | None = None,
+    file_id_prefix: str | None = None,
 ) -> WriteTask:
     """The task of bucket (or Spark partition) `number` in one partition of the table.
 
-    `hash_bucket` is the bucket of a new file group in a table with a bucket index.
+    `file_id_prefix` is that of a new file group; a random one by default.
     """
     return WriteTask(
         number=number,
@@ -225,7 +224,7 @@ def make_write_task(
             else write_context.base_path,
             partition_path=partition_path,
             instant_time=write_context.instant_time,
-            file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
+            file_id_prefix=file_id_prefix or new_file_id(),
             # A number in place of Spark's stage id, so that two writers never use the same log file name.
             write_token=write_token(number, int(write_context.instant_time[-9:]), 0),
             task_partition_id=number,

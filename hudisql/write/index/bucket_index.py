@@ -1,26 +1,34 @@
 """Hudi's bucket index: the bucket of a new row, and the file group of a bucket.
 
-Follows `HoodieSimpleBucketIndex` and `SparkBucketIndexPartitioner` of Hudi 0.15: a bucket has one file group
-in each partition, whose id begins with the bucket's number. Spark moves key columns alone to Python for it.
+Follows `HoodieSimpleBucketIndex`, `HoodieConsistentBucketIndex` and `SparkBucketIndexPartitioner` of Hudi
+0.15: a bucket has one file group in each partition, whose id begins with the bucket's number, or is named by
+the partition's ring. Spark moves the columns of keys and partitions alone to Python for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import UnsupportedTableError, WriteRefusedError
+from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.keys.hash_ring import ring_hashes
 from hudisql.format.paths.split_file_id import split_bucket_of
 from hudisql.format.schema.internal_columns import internal_column
+from hudisql.spark.task_errors import encode_error
 from hudisql.spark.versions import arrow_column
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
+from hudisql.write.index.hash_rings import HashRings, has_rings, hash_rings
 from hudisql.write.index.record_index import HashBuckets
+from hudisql.write.keygen.key_generator import KeyGenerator
+from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
@@ -33,19 +41,95 @@ _SURELY_BUCKETS: Final = 10_000
 
 
 def with_hash_buckets(
-    changes: DataFrame, table: HudiTable, buckets: HashBuckets, *, complex_keys: bool
+    changes: DataFrame,
+    table: HudiTable,
+    buckets: HashBuckets,
+    generator: KeyGenerator | None,
+    *,
+    complex_keys: bool,
 ) -> DataFrame:
-    """The changes with the bucket of each new row."""
+    """The changes with the bucket of each new row. `generator` generates its partition path, if any does."""
     from pyspark.sql import functions as sf
 
+    if buckets.is_consistent:
+        bucket = _ring_bucket_column(table, buckets, generator, complex_keys=complex_keys)
+    else:
+        bucket = simple_bucket_column(table, buckets, complex_keys=complex_keys)
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
-    return changes.withColumn(
-        HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets, complex_keys=complex_keys))
-    )
+    return changes.withColumn(HASH_BUCKET, sf.when(is_new, bucket))
 
 
-def bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
-    """The bucket of a row of the table, as a column."""
+def _ring_bucket_column(
+    table: HudiTable, buckets: HashBuckets, generator: KeyGenerator | None, *, complex_keys: bool
+) -> Column:
+    """The bucket of a new row in the ring of its partition, as a column; NULL for changes of stored rows."""
+    paths = PartitionPaths(table, generator)
+    rings = hash_rings(table, buckets)
+    fields = table.properties.record_key_fields
+    sources = paths.names if generator is None else tuple(name for name, _ in generator.fields)
+    names = {name.split(".")[0].lower() for name in (*fields, *sources)}
+
+    def bucket_of(batch: pa.RecordBatch) -> pa.Array:
+        is_new = pc.is_in(batch.column(OPERATION), value_set=pa.array(NEW_ROWS, pa.int8()))
+        rows = batch.filter(is_new)
+        try:
+            keys = render_record_keys(rows, fields, complex_keys=complex_keys).keys
+            numbers = _in_rings(rings, buckets, keys, paths.of(rows))
+        except HudisqlError as error:
+            raise encode_error(error) from None
+        return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.int32()), is_new, pa.array(numbers))
+
+    columns = [field for field in table.schema if field.name.lower() in names]
+    return arrow_column(bucket_of, "int", [pa.field(OPERATION, pa.int8()), *columns])
+
+
+def buckets_of_new_rows(
+    table: HudiTable, buckets: HashBuckets, keys: pa.Array, paths: pa.Array
+) -> npt.NDArray[np.int32]:
+    """The bucket of each new row, by its record key and partition path.
+
+    With a consistent hashing index the ring of a new partition is stored. Raises UnsupportedTableError,
+    CorruptTableError, StorageError.
+    """
+    if not buckets.is_consistent:
+        return bucket_ids(keys, buckets.fields, buckets.count)
+    return _in_rings(hash_rings(table, buckets), buckets, keys, paths)
+
+
+def _in_rings(
+    rings: HashRings, buckets: HashBuckets, keys: pa.Array, paths: pa.Array
+) -> npt.NDArray[np.int32]:
+    hashes = ring_hashes(keys, buckets.fields)
+    numbers = np.zeros(len(hashes), np.int32)
+    encoded = paths.dictionary_encode()
+    places = encoded.indices.to_numpy()
+    for place, path in enumerate(encoded.dictionary.to_pylist()):
+        at = np.flatnonzero(places == place)
+        numbers[at] = rings.create(path).buckets_of(hashes[at])
+    return numbers
+
+
+def keys_by_bucket(
+    table: HudiTable, buckets: HashBuckets, path: str, keys: pa.Array
+) -> Iterator[tuple[int | str, pa.Array]]:
+    """The keys of a partition that are stored, if at all, in each bucket, with its `lookup_name`."""
+    if buckets.is_consistent:
+        ring = hash_rings(table, buckets).of(path)
+        numbers = pa.array(ring.buckets_of(ring_hashes(keys, buckets.fields)))
+    else:
+        numbers = pa.array(bucket_ids(keys, buckets.fields, buckets.count))
+    for bucket in numbers.unique().to_pylist():
+        name = ring.file_id(bucket) if buckets.is_consistent else bucket
+        yield name, keys.filter(pc.equal(numbers, bucket))
+
+
+def lookup_name(buckets: HashBuckets, file_id: str) -> int | str | None:
+    """What identifies a file group's bucket in its partition: the number, of a ring the file id."""
+    return file_id if buckets.is_consistent else bucket_of_file_id(file_id)
+
+
+def simple_bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
+    """The bucket of a row of a table with a fixed number of buckets, as a column."""
     fields = table.properties.record_key_fields
     names = dict.fromkeys(name.split(".")[0] for name in fields)
 
@@ -65,8 +149,12 @@ def groups_of_buckets(
     number of buckets.
     """
     file_slices: dict[tuple[str, int], FileSlice] = {}
+    rings = hash_rings(table, buckets) if buckets.is_consistent else None
     for file_slice in slices:
-        bucket = bucket_of_file_id(file_slice.file_id)
+        if rings is None:
+            bucket = bucket_of_file_id(file_slice.file_id)
+        else:
+            bucket = rings.of(file_slice.partition_path).bucket_of_file_id(file_slice.file_id)
         where = (
             f"file group {file_slice.file_id} of partition '{file_slice.partition_path}' of {table.base_path}"
         )
@@ -76,7 +164,7 @@ def groups_of_buckets(
                 + (": it was bootstrapped" if table.is_bootstrapped else ""),
                 hint="set hoodie.index.type to BLOOM or SIMPLE",
             )
-        if bucket >= buckets.count:
+        if rings is None and bucket >= buckets.count:
             raise UnsupportedTableError(
                 f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
                 hint="set it to the number that the table was written with",
@@ -93,6 +181,13 @@ def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -
     New file groups with random ids would make the table unusable for writers with a bucket index. Partitions
     that an ingest worker has split are ignored. `slices` is consumed only as far as necessary.
     """
+    if has_rings(table):
+        raise WriteRefusedError(
+            f"the file groups of {table.base_path} are those of a consistent hashing index, but none is "
+            "configured",
+            hint="ALTER TABLE … SET TBLPROPERTIES (hoodie.index.type = 'BUCKET', "
+            "hoodie.index.bucket.engine = 'CONSISTENT_HASHING')",
+        )
     has_any = False
     for file_slice in slices:
         number = bucket_of_file_id(file_slice.file_id)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.schema.internal_columns import internal_column, internal_prefix
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import log_merge_config_for
@@ -32,7 +31,7 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
-from hudisql.write.index.bucket_index import groups_of_buckets
+from hudisql.write.index.bucket_index import groups_of_buckets, keys_by_bucket, lookup_name
 from hudisql.write.index.record_index import IndexKind, RecordIndex
 from hudisql.write.index.slice_key_lookup import (
     SliceLookup,
@@ -61,15 +60,15 @@ _FEW_BYTES: Final = 8 << 20
 class _SentKeys:
     """The incoming keys that are sent to the slices, by partition path (`_ANYWHERE` for a global index).
 
-    With a bucket index also by bucket.
+    With a bucket index also by bucket (`lookup_name`).
     """
 
-    keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)
+    keys: Mapping[tuple[str, int | str | None], pa.StringArray] = field(default_factory=dict)
 
     def of(self, file_slice: FileSlice, index: RecordIndex) -> pa.StringArray:
         """The keys to look up in a slice."""
         path = _ANYWHERE if index.is_global else file_slice.partition_path
-        bucket = None if index.buckets is None else bucket_of_file_id(file_slice.file_id)
+        bucket = None if index.buckets is None else lookup_name(index.buckets, file_slice.file_id)
         return self.keys.get((path, bucket), pa.array([], pa.string()))
 
 
@@ -87,7 +86,7 @@ def locate_keys(
     length = sum(length for _, length in sizes.values())
     is_small = keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     if index.kind is IndexKind.RECORD_INDEX and is_small:
-        sent = _collect_keys(keyed, index)
+        sent = _collect_keys(table, keyed, index)
         found = _lookups_by_record_index(table, sent, columns)
         if found is not None:
             return _stored_rows(spark, table.storage, found, columns, index, sent), combined
@@ -95,7 +94,7 @@ def locate_keys(
     if index.buckets is not None:
         groups_of_buckets(table, [lookup.file_slice for lookup in lookups], index.buckets)
     prunes_slices = index.prunes_by_footer or index.buckets is not None
-    sent_keys = _collect_keys(keyed, index) if prunes_slices and is_small else None
+    sent_keys = _collect_keys(table, keyed, index) if prunes_slices and is_small else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent_keys), combined
 
 
@@ -154,22 +153,21 @@ def stored_bytes(file_slice: FileSlice) -> int:
     return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
 
 
-def _collect_keys(keyed: CachedRows, index: RecordIndex) -> _SentKeys:
+def _collect_keys(table: HudiTable, keyed: CachedRows, index: RecordIndex) -> _SentKeys:
     chosen = (PARTITION, RECORD_KEY)
     rows = to_arrow(keyed.frame.select(*chosen)) if keyed.few is None else keyed.few.select(chosen)
     keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
     if index.is_global:
         return _SentKeys({(_ANYWHERE, None): keys})
     paths = rows.column(0).combine_chunks().dictionary_encode()
-    sent: dict[tuple[str, int | None], pa.StringArray] = {}
+    sent: dict[tuple[str, int | str | None], pa.StringArray] = {}
     for number, path in enumerate(paths.dictionary.to_pylist()):
         of_path = keys.filter(pc.equal(paths.indices, number))
         if index.buckets is None:
             sent[path, None] = of_path
             continue
-        buckets = pa.array(bucket_ids(of_path, index.buckets.fields, index.buckets.count))
-        for bucket in buckets.unique().to_pylist():
-            sent[path, bucket] = of_path.filter(pc.equal(buckets, bucket))
+        for name, of_bucket in keys_by_bucket(table, index.buckets, path, of_path):
+            sent[path, name] = of_bucket
     return _SentKeys(sent)
 
 

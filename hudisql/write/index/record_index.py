@@ -27,13 +27,15 @@ class IndexKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HashBuckets:
-    """Hudi's simple bucket index: `count` file groups in each partition, chosen by a hash of `fields`.
+    """Hudi's bucket index: `count` file groups in each partition, chosen by a hash of `fields`.
 
-    The fields are record key columns.
+    The fields are record key columns. With a consistent hashing index `count` is for new partitions: each has
+    a ring of buckets, which clustering splits and merges.
     """
 
     count: int
     fields: tuple[str, ...]
+    is_consistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class RecordIndex:
     def is_global(self) -> bool:
         """True if a key is looked up in all partitions."""
         return self.kind in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD_INDEX)
+
+    @property
+    def has_rings(self) -> bool:
+        """True for a consistent hashing index."""
+        return self.buckets is not None and self.buckets.is_consistent
 
     @property
     def prunes_by_footer(self) -> bool:

@@ -84,9 +84,11 @@ def test_new_rows_of_a_bucket_index_go_to_the_group_of_their_bucket() -> None:
     first, second = _slice("b0", 5000), _slice("b1", 5000, log_files=(log,))
     groups = {("p", 0): first, ("p", 1): second}
     new_rows = {("p", 0): 5, ("p", 1): 6, ("p", 3): 7, ("q", 3): 8}
-    plan = assign_hash_buckets([first, second], {("p", "b1"): 2}, new_rows, groups, 4)
+    plan = assign_hash_buckets(
+        [first, second], {("p", "b1"): 2}, new_rows, groups, lambda path, bucket: f"{path}{bucket}"
+    )
     found = [(each.partition_path, each.file_slice and each.file_slice.file_id) for each in plan.buckets]
     assert found == [("p", "b1"), ("p", "b0"), ("p", None), ("q", None)]
-    assert [each.hash_bucket for each in plan.buckets] == [None, 0, 3, 3]
+    assert [each.file_id_prefix for each in plan.buckets] == [None, None, "p3", "q3"]
     assert plan.of_new_rows["p"].buckets == (1, 0, -1, 2)
     assert plan.of_new_rows["q"].buckets == (-1, -1, -1, 3)

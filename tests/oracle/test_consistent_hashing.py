@@ -1,0 +1,139 @@
+"""Tables with a consistent hashing index: hudisql and Apache Hudi route each key to one file group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudisql.format.keys.hash_ring import ring_hashes
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.index.hash_rings import HashRings
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES
+from tests.oracle.sources import put_over, sample_rows
+from tests.soak import parameters
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark]
+
+INDEX: Mapping[str, str] = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.num.buckets": "4",
+    "hoodie.bucket.index.min.num.buckets": "2",
+    "hoodie.bucket.index.max.num.buckets": "16",
+}
+_STRATEGIES = "org.apache.hudi.client.clustering"
+# Each bucket is split.
+SPLITS: Mapping[str, str] = {
+    "hoodie.clustering.plan.strategy.class": (
+        f"{_STRATEGIES}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
+    ),
+    "hoodie.clustering.execution.strategy.class": (
+        f"{_STRATEGIES}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
+    "hoodie.clustering.updates.strategy": (
+        f"{_STRATEGIES}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
+    ),
+    "hoodie.bucket.index.split.threshold": "0.00001",
+    "hoodie.bucket.index.merge.threshold": "0.0000001",
+    "hoodie.clustering.inline.max.commits": "1",
+}
+COMPACTION: Mapping[str, str] = {
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.inline.max.delta.commits": "1",
+}
+_SHAPE = replace(SHAPES[0], name="ring", table_type="MERGE_ON_READ")
+
+
+class _Table:
+    """A table that Hudi and hudisql change in turn; `rows` are what it must hold."""
+
+    def __init__(self, oracle: HudiOracle, session: Any, path: Path, name: str, version: str | None) -> None:
+        self.oracle, self.session, self.path, self.name = oracle, session, str(path), name
+        self.options = {**_SHAPE.write_options(), **INDEX}
+        if version is not None:
+            self.options |= {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
+        self.rows = _rows(0, 1, "").slice(0, 0)
+
+    def theirs(self, start: int, stop: int, note: str, **options: str) -> None:
+        rows = _rows(start, stop, note)
+        self.oracle.upsert(rows, self.path, self.options | options)
+        self.rows = put_over(self.rows, rows)
+
+    def ours(self, start: int, stop: int, note: str) -> Any:
+        rows = _rows(start, stop, note)
+        result = self.session.write(self.session.spark.createDataFrame(rows), self.name, "upsert", **INDEX)
+        self.rows = put_over(self.rows, rows)
+        return result
+
+    def register(self) -> None:
+        self.session.sql(f"CALL hive_sync(table => '{self.name}', path => '{self.path}')")
+
+    def check(self) -> None:
+        """Both read the rows, each once and in its bucket."""
+        theirs = self.oracle.read(self.path)
+        assert_same_rows(theirs.select(self.rows.column_names), self.rows, sort_by=["seq"])
+        ours = self.session.sql(f"SELECT * FROM {self.name}").arrow()
+        assert_same_rows(ours, theirs, sort_by=["seq"])
+        check_buckets(self.path, theirs, ["id"])
+
+
+def _rows(start: int, stop: int, note: str) -> pa.Table:
+    return _SHAPE.with_partition_columns(sample_rows(start, stop, note))
+
+
+def check_buckets(path: str, rows: pa.Table, fields: list[str]) -> None:
+    """Each row lies in the file group of its key in the ring of its partition."""
+    rings = HashRings(open_table(Storage(), path), 4)
+    for partition in rows["_hoodie_partition_path"].unique().to_pylist():
+        of_path = rows.filter(pa.compute.equal(rows["_hoodie_partition_path"], partition))
+        ring = rings.of(partition)
+        hashes = ring_hashes(of_path["_hoodie_record_key"].combine_chunks(), fields)
+        file_ids = [name.lstrip(".").split("_")[0] for name in of_path["_hoodie_file_name"].to_pylist()]
+        assert [ring.file_id(bucket) for bucket in ring.buckets_of(hashes).tolist()] == file_ids
+
+
+@contextmanager
+def declared(session: Any) -> Iterator[None]:
+    for key in list(INDEX)[:3]:
+        session.sql(f"SET {key} = {INDEX[key]}")
+    try:
+        yield
+    finally:
+        for key in list(INDEX)[:3]:
+            session.sql(f"RESET {key}")
+
+
+@pytest.mark.parametrize(
+    ("who", "version"), parameters([("015", None), ("120", "6"), ("120", "9")], in_ci=[("015", None)])
+)
+def test_hudi_and_hudisql_write_one_table_in_turn(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, who: str, version: str | None
+) -> None:
+    oracle = request.getfixturevalue(f"oracle_{who}")
+    table = _Table(oracle, session, tmp_path / "t", f"oracle.ring_{who}_{version or 6}".lower(), version)
+    table.theirs(0, 20, "first")
+    table.register()
+    table.check()
+    result = table.ours(10, 60, "second")
+    assert (result.updated, result.inserted) == (10, 40)
+    table.check()
+    table.theirs(15, 70, "third")
+    with declared(session):
+        session.sql(f"DELETE FROM {table.name} WHERE seq = 69")
+        session.sql(f"UPDATE {table.name} SET note = 'fourth' WHERE seq < 3")
+    table.rows = table.rows.filter(pa.compute.less(table.rows["seq"], 69))
+    notes = pa.compute.if_else(pa.compute.less(table.rows["seq"], 3), "fourth", table.rows["note"])
+    table.rows = table.rows.set_column(table.rows.schema.get_field_index("note"), "note", notes)
+    table.check()
+    table.theirs(65, 75, "fifth", **COMPACTION)
+    table.ours(60, 80, "sixth")
+    table.check()
