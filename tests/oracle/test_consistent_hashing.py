@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from hudisql.errors import UnsupportedTableError
 from hudisql.format.keys.hash_ring import ring_hashes
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -58,7 +60,11 @@ class _Table:
 
     def __init__(self, oracle: HudiOracle, session: Any, path: Path, name: str, version: str | None) -> None:
         self.oracle, self.session, self.path, self.name = oracle, session, str(path), name
-        self.options = {**_SHAPE.write_options(), **INDEX}
+        self.options = {
+            **_SHAPE.write_options(),
+            **INDEX,
+            "hoodie.table.name": name.rpartition(".")[2],
+        }
         if version is not None:
             self.options |= {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
         self.rows = _rows(0, 1, "").slice(0, 0)
@@ -94,7 +100,7 @@ def check_buckets(path: str, rows: pa.Table, fields: list[str]) -> None:
     """Each row lies in the file group of its key in the ring of its partition."""
     rings = HashRings(open_table(Storage(), path), 4)
     for partition in rows["_hoodie_partition_path"].unique().to_pylist():
-        of_path = rows.filter(pa.compute.equal(rows["_hoodie_partition_path"], partition))
+        of_path = rows.filter(pc.equal(rows["_hoodie_partition_path"], partition))
         ring = rings.of(partition)
         hashes = ring_hashes(of_path["_hoodie_record_key"].combine_chunks(), fields)
         file_ids = [name.lstrip(".").split("_")[0] for name in of_path["_hoodie_file_name"].to_pylist()]
@@ -130,10 +136,114 @@ def test_hudi_and_hudisql_write_one_table_in_turn(
     with declared(session):
         session.sql(f"DELETE FROM {table.name} WHERE seq = 69")
         session.sql(f"UPDATE {table.name} SET note = 'fourth' WHERE seq < 3")
-    table.rows = table.rows.filter(pa.compute.less(table.rows["seq"], 69))
-    notes = pa.compute.if_else(pa.compute.less(table.rows["seq"], 3), "fourth", table.rows["note"])
+    table.rows = table.rows.filter(pc.less(table.rows["seq"], 69))
+    notes = pc.if_else(pc.less(table.rows["seq"], 3), "fourth", table.rows["note"])
     table.rows = table.rows.set_column(table.rows.schema.get_field_index("note"), "note", notes)
     table.check()
     table.theirs(65, 75, "fifth", **COMPACTION)
     table.ours(60, 80, "sixth")
     table.check()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("who", "version"), [("015", None), ("120", "6"), ("120", "9")])
+def test_resized_buckets_are_read_and_written(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, who: str, version: str | None
+) -> None:
+    oracle = request.getfixturevalue(f"oracle_{who}")
+    name = f"oracle.resized_{who}_{version or 6}"
+    table = _Table(oracle, session, tmp_path / "t", name, version)
+    table.theirs(0, 40, "first")
+    table.register()
+    table.theirs(20, 60, "second", **COMPACTION)
+    # Planned, and upserts go to the old and to the new file groups.
+    schedule = {"hoodie.clustering.schedule.inline": "true", "hoodie.clustering.inline": "false"}
+    table.theirs(55, 70, "third", **SPLITS, **schedule)
+    table.theirs(50, 75, "fourth", **SPLITS)
+    table.check()
+    with pytest.raises(UnsupportedTableError, match=r"a clustering \(\d+\) .* is pending"):
+        table.ours(60, 80, "refused")
+    for statement in (
+        f"UPDATE {name} SET note = 'refused' WHERE seq = 1",
+        f"DELETE FROM {name} WHERE seq = 1",
+        f"INSERT INTO {name} SELECT * FROM {name} WHERE seq = 1",
+    ):
+        with declared(session), pytest.raises(UnsupportedTableError, match="is pending"):
+            session.sql(statement)
+    with pytest.raises(UnsupportedTableError, match="resizes the buckets"):
+        session.sql(f"CALL run_clustering(table => '{name}', op => 'execute')")
+    table.check()
+    table.theirs(60, 80, "fifth", **SPLITS, **{"hoodie.clustering.inline": "true"})
+    assert HashRings(open_table(Storage(), table.path), 4).of("dt=2024-03-01").number == 1
+    table.check()
+    result = table.ours(70, 95, "sixth")
+    assert (result.updated, result.inserted) == (10, 15)
+    table.check()
+    table.theirs(90, 100, "seventh")
+    with declared(session):
+        session.sql(f"DELETE FROM {name} WHERE seq = 99")
+    table.rows = table.rows.filter(pc.less(table.rows["seq"], 99))
+    table.check()
+    with declared(session), pytest.raises(UnsupportedTableError, match="has a bucket index"):
+        session.sql(f"CALL run_clustering(table => '{name}')")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("who", ["015", "120"])
+@pytest.mark.parametrize("fields", ["id,note", "note"])
+def test_complex_keys_are_hashed_as_hudi_hashes_them(
+    request: pytest.FixtureRequest, tmp_path: Path, who: str, fields: str
+) -> None:
+    oracle = request.getfixturevalue(f"oracle_{who}")
+    shape = replace(SHAPES[2], name="parts", table_type="MERGE_ON_READ", record_key=("id", "note"))
+    rows = sample_rows(0, 300)
+    texts = (None, "", "a:b", "x,y", "名", "a long text of more than sixteen bytes")
+    notes = [texts[n % 7] if n % 7 < len(texts) else f"n{n}" for n in range(rows.num_rows)]
+    rows = rows.set_column(rows.schema.get_field_index("note"), "note", pa.array(notes, pa.string()))
+    path = str(tmp_path / "t")
+    options = {**shape.write_options(), **INDEX, "hoodie.bucket.index.hash.field": fields}
+    oracle.upsert(rows, path, options)
+    stored = oracle.read(path)
+    assert stored.num_rows == rows.num_rows
+    check_buckets(path, stored, fields.split(","))
+
+
+@pytest.mark.soak
+def test_a_new_partition_gets_the_ring_that_hudi_makes(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    tables = {}
+    for who in ("theirs", "ours"):
+        table = _Table(oracle_015, session, tmp_path / who, f"oracle.made_{who}", None)
+        if who == "theirs":
+            table.theirs(0, 20, "first")
+        else:
+            columns = ", ".join(f"{field.name} {_SQL[str(field.type)]}" for field in table.rows.schema)
+            listed = ", ".join(f"'{key}' = '{value}'" for key, value in INDEX.items())
+            session.sql(
+                f"CREATE TABLE {table.name} ({columns}) USING hudi PARTITIONED BY (dt) "
+                f"LOCATION '{table.path}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq', "
+                f"type = 'mor', {listed})"
+            )
+            table.ours(0, 20, "first")
+            table.theirs(10, 30, "second")
+            table.ours(25, 40, "third")
+            table.check()
+        rings = HashRings(open_table(Storage(), table.path), 7)
+        tables[who] = [rings.of(f"dt=2024-03-0{day}") for day in (1, 2, 3)]
+    assert tables["ours"] == tables["theirs"]
+
+
+_SQL = {
+    "string": "STRING",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "double": "DOUBLE",
+    "decimal128(12, 2)": "DECIMAL(12, 2)",
+    "bool": "BOOLEAN",
+    "date32[day]": "DATE",
+    "timestamp[us, tz=UTC]": "TIMESTAMP",
+    "struct<a: int64, b: string>": "STRUCT<a: BIGINT, b: STRING>",
+    "list<element: int32>": "ARRAY<INT>",
+    "map<string, string>": "MAP<STRING, STRING>",
+}

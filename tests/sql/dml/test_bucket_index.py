@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from hudisql.config.hudi_config import DRIVER_MAX_BYTES
 from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.keys.hash_ring import ring_hashes
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
+from hudisql.write.index.hash_rings import HashRings
+from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -82,6 +87,112 @@ def test_all_statements_keep_rows_in_their_buckets(session: Session, bucketed: C
     assert len(table.rows("id", "dt = 'd1'")) == 40
 
 
+@pytest.fixture
+def ringed(session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
+    """An empty table with a consistent hashing index."""
+    path = tmp_path / "table"
+    session.sql("CREATE DATABASE IF NOT EXISTS buckets")
+    session.sql(
+        f"CREATE TABLE buckets.r ({COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'seq', "
+        "hoodie.index.type = 'BUCKET', hoodie.index.bucket.engine = 'CONSISTENT_HASHING', "
+        "hoodie.bucket.index.num.buckets = '3')"
+    )
+    yield ChangedTable(session, "buckets.r", str(path))
+    session.sql("DROP TABLE IF EXISTS buckets.r")
+    session.sql("DROP TABLE IF EXISTS buckets.c")
+    session.sql("DROP DATABASE buckets")
+
+
+def _check_rings(table: ChangedTable) -> int:
+    """Every row lies in the file group of its key in the partition's ring; gives how many groups there are."""
+    rings = HashRings(open_table(Storage(), table.path), 3)
+    rows = table.session.sql(
+        "SELECT _hoodie_record_key, _hoodie_partition_path, substring_index(_hoodie_file_name, '_', 1) "
+        f"FROM {table.name}"
+    ).rows
+    for key, path, file_id in rows:
+        ring = rings.of(path)
+        [bucket] = ring.buckets_of(ring_hashes(pa.array([key]), ["id"])).tolist()
+        assert ring.file_id(bucket) == file_id.lstrip(".")
+    assert len({(key, path) for key, path, _ in rows}) == len(rows)
+    return len({(path, file_id) for _, path, file_id in rows})
+
+
+@pytest.mark.parametrize("driver_bytes", parameters(["default", "0"], in_ci=["0"]))
+def test_all_statements_keep_rows_in_their_rings(
+    session: Session, ringed: ChangedTable, driver_bytes: str
+) -> None:
+    table = ringed
+    numbers = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
+    with ExitStack() as settings:
+        if driver_bytes != "default":
+            settings.enter_context(setting(session, DRIVER_MAX_BYTES.name, driver_bytes))
+        assert table.run(f"INSERT INTO {{t}} {numbers}")["inserted"] == 40
+        assert _check_rings(table) == 6
+        merge = (
+            "MERGE INTO {t} t USING (SELECT concat('k', id) AS id, id + 100 AS seq, 'b' AS note, "
+            "concat('d', id % 2) AS dt FROM range(30, 50)) s ON t.id = s.id AND t.dt = s.dt "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        counts = table.run(merge)
+        assert (counts["updated"], counts["inserted"]) == (10, 10)
+        rows = session.spark.createDataFrame([("k1", 500, "c", "d1"), ("k77", 1, "c", "d1")], COLUMNS)
+        result = session.write(rows, table.name, "upsert")
+        assert (result.updated, result.inserted) == (1, 1)
+        assert table.run("UPDATE {t} SET dt = 'd2' WHERE id = 'k2'")["moved"] == 1
+        assert table.run("DELETE FROM {t} WHERE id = 'k3'")["deleted"] == 1
+        with setting(session, "hoodie.spark.sql.insert.into.operation", "bulk_insert"):
+            assert table.run("INSERT INTO {t} VALUES ('k80', 1, 'd', 'd0')")["inserted"] == 1
+        assert _check_rings(table) == 7
+        # Not by dropping the file groups: the bucket takes rows again.
+        assert table.run("DELETE FROM {t} WHERE dt = 'd2'")["deleted"] == 1
+        assert table.run("INSERT INTO {t} VALUES ('k2', 1, 'e', 'd2')")["inserted"] == 1
+    assert _check_rings(table) == 7
+    assert len(table.rows("id")) == 51
+    assert table.rows("id, note, dt", "id IN ('k1', 'k2', 'k35', 'k49')") == [
+        ("k1", "c", "d1"),
+        ("k2", "e", "d2"),
+        ("k35", "b", "d1"),
+        ("k49", "b", "d1"),
+    ]
+
+
+def test_what_would_end_the_rings_is_refused(session: Session, ringed: ChangedTable, tmp_path: Path) -> None:
+    rows = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, 'd' AS dt FROM range(20)"
+    ringed.run(f"INSERT INTO {{t}} {rows}")
+    with pytest.raises(UnsupportedTableError, match="cannot be overwritten"):
+        ringed.run(f"INSERT OVERWRITE {{t}} {rows}")
+    with (
+        setting(session, "hoodie.index.type", "BLOOM"),
+        pytest.raises(WriteRefusedError, match="consistent"),
+    ):
+        ringed.run(f"INSERT INTO {{t}} {rows.replace('(20)', '(20, 30)')}")
+    with (
+        setting(session, "hoodie.bucket.index.partition.expressions", "d.*,4"),
+        pytest.raises(UnsupportedTableError, match="numbers of buckets by partition"),
+    ):
+        ringed.run(f"INSERT INTO {{t}} {rows}")
+    with (
+        setting(session, "hoodie.index.bucket.engine", "SIMPLE"),
+        pytest.raises(UnsupportedTableError, match="is not a bucket"),
+    ):
+        ringed.run(f"INSERT INTO {{t}} {rows}")
+    # Readers would not see new rows in the file groups that are dropped here.
+    assert _check_rings(ringed) == 3
+    session.sql("ALTER TABLE buckets.r DROP PARTITION (dt = 'd')")
+    with pytest.raises(UnsupportedTableError, match="has replaced it"):
+        ringed.run(f"INSERT INTO {{t}} {rows}")
+    assert ringed.rows("id") == []
+    session.sql(
+        f"CREATE TABLE buckets.c USING hudi LOCATION '{tmp_path / 'c'}' TBLPROPERTIES (primaryKey = 'id', "
+        "type = 'mor', hoodie.index.type = 'BUCKET', hoodie.index.bucket.engine = 'CONSISTENT_HASHING', "
+        f"hoodie.bucket.index.num.buckets = '3') AS {rows}"
+    )
+    made = ChangedTable(session, "buckets.c", str(tmp_path / "c"))
+    assert (_check_rings(made), len(made.rows("id"))) == (3, 20)
+
+
 def _upsert(session: Session, table: ChangedTable, **options: str) -> None:
     rows: Any = session.spark.createDataFrame([("k1", 1, "2024-03-01")], "id string, seq bigint, dt string")
     given = {"hoodie.index.type": "BUCKET"} | {f"hoodie.{key}": value for key, value in options.items()}
@@ -92,7 +203,7 @@ def _upsert(session: Session, table: ChangedTable, **options: str) -> None:
     ("options", "kind", "said"),
     [
         ({}, UnsupportedTableError, "is not a bucket.*it was bootstrapped"),
-        ({"index.bucket.engine": "CONSISTENT_HASHING"}, UnsupportedTableError, "CONSISTENT_HASHING"),
+        ({"index.bucket.engine": "CONSISTENT_HASHING"}, UnsupportedTableError, "merge-on-read tables alone"),
         ({"bucket.index.num.buckets": "0"}, SettingsError, "num.buckets must be a whole number above 0"),
         ({"bucket.index.hash.field": "seq"}, SettingsError, "'seq', which is not a column of the record key"),
     ],
