@@ -105,7 +105,7 @@ def ringed(session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
 
 
 def _check_rings(table: ChangedTable) -> int:
-    """Every row lies in the file group of its key in the partition's ring; gives how many groups there are."""
+    """Every row lies in the file group of its key in the partition's ring; gives the number of groups."""
     rings = HashRings(open_table(Storage(), table.path), 3)
     rows = table.session.sql(
         "SELECT _hoodie_record_key, _hoodie_partition_path, substring_index(_hoodie_file_name, '_', 1) "
