@@ -173,7 +173,10 @@ def test_resized_buckets_are_read_and_written(
     with pytest.raises(UnsupportedTableError, match="resizes the buckets"):
         session.sql(f"CALL run_clustering(table => '{name}', op => 'execute')")
     table.check()
-    table.theirs(60, 80, "fifth", **SPLITS, **{"hoodie.clustering.inline": "true"})
+    # Hudi runs what is planned, and plans no other resizing. Of keys that it upserts twice while one is
+    # pending, it keeps some in their first version.
+    run = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "100"}
+    table.theirs(75, 80, "fifth", **{**SPLITS, **run})
     assert HashRings(open_table(Storage(), table.path), 4).of("dt=2024-03-01").number == 1
     table.check()
     result = table.ours(70, 95, "sixth")

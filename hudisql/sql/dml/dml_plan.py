@@ -302,9 +302,11 @@ class _Planner:
     def _drop(self, clauses: cl.DeleteClauses) -> DmlPlan | None:
         """The plan of a DELETE of whole partitions; None for others."""
         scope, text = self.scope, deleted_rows_query(clauses)
+        if not may_drop_partitions(clauses, scope.table):
+            return None
         options = scope.write_options(scope.table)
-        # A dropped file group of a ring takes no rows any more.
-        if options.index.has_rings or not may_drop_partitions(clauses, scope.table):
+        if options.index.has_rings:
+            # A dropped file group of a ring takes no rows any more.
             return None
         prepared, counted = self._analyze(text)
         target_at = text.composed_offset(clauses.target.name.start)
