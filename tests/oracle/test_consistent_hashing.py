@@ -182,7 +182,8 @@ def test_resized_buckets_are_read_and_written(
     result = table.ours(70, 95, "sixth")
     assert (result.updated, result.inserted) == (10, 15)
     table.check()
-    table.theirs(90, 100, "seventh")
+    # 0.15's compaction would read decimals of its own clustering 100 times too large.
+    table.theirs(90, 100, "seventh", **{"hoodie.compact.inline": "false"})
     with declared(session):
         session.sql(f"DELETE FROM {name} WHERE seq = 99")
     table.rows = table.rows.filter(pc.less(table.rows["seq"], 99))
