@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hudisql.config.config_key import ConfigKey, HudiConfig
-from hudisql.config.hudi_config import HOLLOW_COMMITS
+from hudisql.config.hudi_config import HOLLOW_COMMITS, INDEX_TYPE
 from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, LATEST_PAYLOAD
 from hudisql.format.table_properties import (
@@ -18,6 +18,7 @@ from hudisql.format.table_properties import (
     CDC_MODE,
     DROP_PARTITION_COLUMNS,
     LEGACY_PAYLOAD_CLASS,
+    POPULATE_META_FIELDS,
     WRITE_VERSION,
     TableProperties,
 )
@@ -40,7 +41,6 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.combine.before.upsert": ("true",),
     "hoodie.merge.allow.duplicate.on.inserts": ("true",),
     DROP_PARTITION_COLUMNS: ("false",),
-    "hoodie.populate.meta.fields": ("true",),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("false",),
     "hoodie.datasource.write.keygenerator.type": (
         *("simple", "complex", "non_partition", "simple_avro", "complex_avro", "non_partition_avro"),
@@ -53,6 +53,14 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "hoodie.datasource.write.record.merger.strategy": ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
 }
+_OF_STORED_KEYS: Final = ("BLOOM", "GLOBAL_BLOOM", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
+_INDEXES_OF_STORED_KEYS: Final = (
+    "hoodie.metadata.record.index.enable",
+    "hoodie.metadata.global.record.level.index.enable",
+    "hoodie.metadata.record.level.index.enable",
+    "hoodie.metadata.index.bloom.filter.enable",
+    "hoodie.metadata.index.secondary.enable",
+)
 _RECORD_KEY: Final = "hoodie.datasource.write.recordkey.field"
 _ORDERING: Final = "hoodie.datasource.write.precombine.field"
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
@@ -83,10 +91,40 @@ def refuse_unserved_writes(config: HudiConfig, properties: TableProperties) -> N
                 if is_of_table
                 else f"RESET {key}, or leave the option out",
             )
+    _refuse_other_meta_columns(config, properties)
     _refuse_other_change_logs(config, properties)
     _refuse_other_columns(config, _RECORD_KEY, properties.record_key_fields)
     _refuse_other_columns(config, _ORDERING, properties.ordering_fields)
     _refuse_other_payload(config, properties)
+
+
+def _refuse_other_meta_columns(config: HudiConfig, properties: TableProperties) -> None:
+    """Raise SettingsError if a setting asks for other meta columns than the table has, or for an index of
+    record keys that the files of a table without meta columns do not have.
+    """
+    own = str(properties.populate_meta_fields).lower()
+    text = config.lookup(POPULATE_META_FIELDS, own)
+    if text.strip().lower() != own:
+        raise SettingsError(
+            f"{POPULATE_META_FIELDS} = {text} contradicts the table, whose value is {own}",
+            hint=f"RESET {POPULATE_META_FIELDS}: it is chosen when a table is made",
+        )
+    if properties.populate_meta_fields:
+        return
+    index = config.lookup(INDEX_TYPE.name, "").strip().upper()
+    if index in _OF_STORED_KEYS:
+        raise SettingsError(
+            f"{INDEX_TYPE.name} = {index} is not possible: the table's files have no record keys "
+            f"({POPULATE_META_FIELDS}=false)",
+            hint=f"SET {INDEX_TYPE.name} = SIMPLE",
+        )
+    for key in _INDEXES_OF_STORED_KEYS:
+        if config.lookup(key, "false").strip().lower() == "true":
+            raise SettingsError(
+                f"{key} = true is not possible: the table's files have no record keys "
+                f"({POPULATE_META_FIELDS}=false)",
+                hint=f"RESET {key}",
+            )
 
 
 def _refuse_other_change_logs(config: HudiConfig, properties: TableProperties) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hudisql.format.keys.computed_meta import ComputedMeta
 from hudisql.format.paths.external_file import ExternalFile as ExternalFile
 from hudisql.format.schema.internal_schema import FileColumns
 
@@ -48,7 +49,8 @@ class FileSlice:
 
     `compaction_instant` is a pending compaction of the group, which only writers use. With
     `accepts_changed_source` an external file of the recorded length is read whatever its modification time.
-    `columns` finds columns in files of older schemas; None if the table's columns have no ids.
+    `columns` finds columns in files of older schemas; None if the table's columns have no ids. With
+    `computed_meta` the files have no values of the meta columns.
     """
 
     partition_path: str
@@ -60,6 +62,7 @@ class FileSlice:
     compaction_instant: str | None = None
     accepts_changed_source: bool = False
     columns: FileColumns | None = field(default=None, compare=False, repr=False)
+    computed_meta: ComputedMeta | None = field(default=None, compare=False, repr=False)
 
     @property
     def file_group(self) -> tuple[str, str]:

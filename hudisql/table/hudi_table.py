@@ -24,6 +24,7 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.keys.computed_meta import ComputedMeta
 from hudisql.format.schema.avro_schema import arrow_from_avro
 from hudisql.format.schema.internal_schema import LATEST_SCHEMA_KEY, FileColumns
 from hudisql.format.schema.meta_columns import META_SCHEMA, is_meta_column
@@ -85,12 +86,14 @@ class HudiTable(TableMetaClient):
     With `accepts_changed_sources` source files are read whatever their modification times are. `lister` lists
     the directories, None the storage. `listing` caches the table's listings, as Hudi's file system views do;
     None lists each time. `schema_texts` caches the schemas of commits by their keys in the extra metadata.
+    With `shows_computed_meta` (statements that change rows) queries see computed meta columns.
     """
 
     accepts_changed_sources: bool = False
     lister: DirectoryLister | None = field(default=None, compare=False, repr=False)
     listing: dict[str, Any] | None = field(default=None, compare=False, repr=False)
     schema_texts: dict[Instant, SchemaTexts] = field(default_factory=dict, compare=False, repr=False)
+    shows_computed_meta: bool = False
 
     @property
     def name(self) -> str:
@@ -190,9 +193,18 @@ class HudiTable(TableMetaClient):
 
     @cached_property
     def full_schema(self) -> pa.Schema:
-        """`schema` with the five meta columns first, if the table's rows carry them."""
-        meta = list(META_SCHEMA) if self.properties.populate_meta_fields else []
-        return pa.schema([*meta, *self.schema])
+        """`schema` with the five meta columns first, if the table's rows carry them (or computed ones)."""
+        has_meta = self.properties.populate_meta_fields or self.shows_computed_meta
+        return pa.schema([*(META_SCHEMA if has_meta else ()), *self.schema])
+
+    @cached_property
+    def computed_meta(self) -> ComputedMeta | None:
+        """Computes the meta columns of rows whose files have none; None if the files have them."""
+        if self.properties.populate_meta_fields:
+            return None
+        fields = self.properties.record_key_fields
+        key_columns = {name.split(".")[0] for name in fields}
+        return ComputedMeta(fields, pa.schema([each for each in self.schema if each.name in key_columns]))
 
     @cached_property
     def partition_columns(self) -> tuple[pa.Field, ...]:

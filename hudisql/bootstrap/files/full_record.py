@@ -19,6 +19,7 @@ import pyarrow as pa
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.bootstrap.files.skeleton import KeyCheck, check_length, source_changed
 from hudisql.errors import NoSuchPathError, SourceError
+from hudisql.format.keys.record_keys import NullKeys, RecordKeys, render_record_keys
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.files.conform import batch_of, constant_column
@@ -27,7 +28,6 @@ from hudisql.read.files.splits import Split
 from hudisql.storage import Storage
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, WrittenBaseFile
 from hudisql.write.keygen.new_row_keys import generated_keys
-from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, render_record_keys
 
 _NULL_KEY_SAMPLES = 5
 # Sizes the first row group of rows that nobody has counted.

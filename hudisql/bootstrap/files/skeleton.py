@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
+from hudisql.format.keys.record_keys import NullKeys, RecordKeys, check_key_type, render_record_keys
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.schema import meta_columns
 from hudisql.read.calendar.hybrid_calendar import rebases_of
@@ -28,7 +29,6 @@ from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows
 from hudisql.write.handle.parquet_writer import open_parquet_writer
 from hudisql.write.keygen.new_row_keys import generated_keys
-from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, check_key_type, render_record_keys
 
 DEFAULT_BLOOM_FPP = 1e-3
 _BATCH_ROWS = 262_144

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.full_record import read_source_file
 from hudisql.bootstrap.resync.resync_plan import NewFile, NewPartitionFiles
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
 from hudisql.read.scan.arrow_scan import spark_struct
@@ -25,7 +26,6 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.keygen.new_row_keys import null_key_error
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.paths.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.meta_columns import META_SCHEMA
@@ -32,7 +33,6 @@ from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.instant_files import read_commit
-from hudisql.write.keygen.record_keys import render_record_keys
 
 SOURCE_MISSING: Final = "source missing"
 SOURCE_CHANGED: Final = "source changed"

@@ -30,6 +30,7 @@ from hudisql.bootstrap.verify.verify_files import (
     committed_files,
 )
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.paths.external_file import ExternalFile
 from hudisql.format.schema import meta_columns
 from hudisql.format.table_properties import BOOTSTRAP_SOURCE_TABLE
@@ -42,7 +43,6 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.version_properties import made_with_key_pairs
 from hudisql.table.timeline.replaced_groups import replaced_file_groups
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -79,8 +79,9 @@ def scan_methods(
         path = scanned_file(each, needs_data=needs_data)
         # A bootstrapped slice has its meta columns in another file than its data.
         is_apart = each.is_bootstrapped and not each.is_register_only and needs_meta and needs_data
+        is_computed = each.computed_meta is not None and needs_meta
         is_renamed = not each.columns_in_base(columns).equals(columns)
-        if path is None or is_apart or is_renamed or not _is_seen_by_spark(path):
+        if path is None or is_apart or is_computed or is_renamed or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
         # Rows that are only counted are not read, so no positions are sent to executors.

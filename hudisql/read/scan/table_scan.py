@@ -374,6 +374,9 @@ def _data_skipping(
 ) -> DataSkipping | None:
     if not request.skips_by_statistics:
         return None
+    if request.table.computed_meta is not None:
+        # The index has the nulls of the files.
+        row_parts = [part for part in row_parts if not _looks_at_meta(part)]
     is_past = request.state_instant is not None
     return data_skipping(
         request.table,
@@ -382,6 +385,10 @@ def _data_skipping(
         is_past=is_past,
         is_read_optimized=request.read_optimized,
     )
+
+
+def _looks_at_meta(predicate: Predicate) -> bool:
+    return any(path[0] in META_COLUMNS for path in columns_of(predicate))
 
 
 def _without_skipped_partitions(

@@ -206,10 +206,15 @@ def _partition(file_slice: FileSlice) -> str:
 
 
 def _read_base_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    base_file = read.file_slice.base_file
+    base_file, computed_meta = read.file_slice.base_file, read.file_slice.computed_meta
     assert base_file is not None
     try:
-        yield from _read_columns(storage, read, base_file.path, schema)
+        if computed_meta is None or not any(name in META_COLUMNS for name in schema.names):
+            yield from _read_columns(storage, read, base_file.path, schema)
+            return
+        path, name = read.file_slice.partition_path, base_file.path.rpartition("/")[2]
+        for batch in _read_columns(storage, read, base_file.path, computed_meta.columns_to_read(schema)):
+            yield computed_meta.complete(batch, schema, path, name)
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read {base_file.path}: {error}") from error
 

@@ -90,6 +90,8 @@ def open_scope(
     """
     opened = (open_hudi_entry(context, entry) if table is None else table).listed_once()
     check_writable(opened, ANY_CHANGE)
+    if opened.computed_meta is not None:
+        opened = replace(opened, shows_computed_meta=True)
     with ExitStack() as resources:
         settings = settings_of(context, opened, entry.parameters)
         yield StatementScope(context, entry, opened, settings, resources)

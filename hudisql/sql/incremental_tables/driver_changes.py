@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.schema import meta_columns
 from hudisql.read.changes.row_multisets import equal_row_numbers
 from hudisql.read.files.conform import conform_batch
@@ -46,7 +47,6 @@ from hudisql.write.changes import (
 )
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys, possible_keys, read_key_footer
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -68,8 +68,8 @@ def _slices_after(
         if changed is None:
             return None
         left[stat.file_id] = changed
-    columns = table.file_columns
-    return [replace(left[file_id], columns=columns) for file_id in sorted(left)]
+    columns, computed_meta = table.file_columns, table.computed_meta
+    return [replace(left[file_id], columns=columns, computed_meta=computed_meta) for file_id in sorted(left)]
 
 
 def _written(table: HudiTable, known: FileSlice | None, stat: WriteStat) -> FileSlice | None:

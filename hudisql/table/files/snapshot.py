@@ -117,8 +117,11 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
         for file_id in sorted(groups)
         if (path, file_id) not in replaced
     )
-    columns, visible = table.file_columns, [each for each in file_slices if each is not None]
-    return visible if columns is None else [replace(each, columns=columns) for each in visible]
+    columns, computed_meta = table.file_columns, table.computed_meta
+    visible = [each for each in file_slices if each is not None]
+    if columns is None and computed_meta is None:
+        return visible
+    return [replace(each, columns=columns, computed_meta=computed_meta) for each in visible]
 
 
 def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.format.schema.internal_columns import internal_column
-from hudisql.format.schema.meta_columns import FILE_NAME, RECORD_KEY
+from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA, RECORD_KEY
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch, with_dictionaries
 from hudisql.read.scan.arrow_scan import calendar_settings, spark_struct
@@ -274,7 +274,7 @@ def _make_job(
         tuple(groups),
         tuple(values[group.partition_path] for group in groups),
         order,
-        table.full_schema,
+        pa.schema([*META_SCHEMA, *table.schema]),
     )
 
 

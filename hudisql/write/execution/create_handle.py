@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from hudisql.format.keys.record_keys import repeated_keys
 from hudisql.format.paths.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
@@ -22,7 +23,6 @@ from hudisql.write.execution.late_attempts import check_commit_is_open, fence_la
 from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile, new_group_file
 from hudisql.write.handle.base_file import BaseFileWriter
 from hudisql.write.keygen.new_row_keys import NewRowKeys
-from hudisql.write.keygen.record_keys import repeated_keys
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 
 

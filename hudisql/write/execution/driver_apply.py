@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.read.calendar.hybrid_calendar import CalendarSettings
 from hudisql.read.files.conform import conform_batch
 from hudisql.table.file_slice import FileSlice
@@ -51,7 +52,6 @@ from hudisql.write.execution.write_tasks import BUCKET, write_buckets
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import buckets_of_new_rows, check_bucket_index_declared
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
-from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.keys.record_keys import NullKeys, render_record_keys
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge.merge_mode import (
     DEFAULT_MERGE_MODE,
@@ -43,7 +44,6 @@ from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.keygen.record_keys import NullKeys, render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.format.schema.spark_schema import quote_name
@@ -52,7 +53,6 @@ from hudisql.write.index.key_lookup import (
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.new_row_keys import check_has_record_key
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudisql.format.keys.record_keys import NO_REPEATED_KEYS, RepeatedKeys
 from hudisql.format.log_file.change_log import change_log_schema
 from hudisql.format.paths.file_names import new_file_id, write_token
 from hudisql.format.table_properties import UNSAFE_TYPES
@@ -34,7 +35,6 @@ from hudisql.write.handle.base_file import (
 from hudisql.write.handle.change_log_writer import ChangeLogConfig
 from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.keygen.new_row_keys import NewRowKeys
-from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys
 from hudisql.write.transaction.commit import OpenCommit
 
 
@@ -169,7 +169,9 @@ def make_write_context(
         layout=table.timeline.layout,
         schema=schema,
         avro_schema=base_file_avro_schema(table.in_files(schema), table.name),
-        base_file_config=options.base_file_config,
+        base_file_config=replace(
+            options.base_file_config, populates_meta=table.properties.populate_meta_fields
+        ),
         record_key_fields=table.properties.record_key_fields,
         complex_keys=options.complex_keys,
         event_time_fields=options.event_time_fields,

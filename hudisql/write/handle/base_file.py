@@ -24,7 +24,7 @@ from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.read.files.conform import with_dictionaries
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import without_columns
-from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.key_footer import KeyFooter, NoKeyFooter
 from hudisql.write.handle.meta_arrays import (
     META_ARRAY_SCHEMA,
     meta_arrays_of_kept_rows,
@@ -44,7 +44,7 @@ class BaseFileConfig:
 
     `codec` is gzip, zstd, snappy or none; `bloom_entries` None sizes a file's filter to its rows. With
     `keeps_snappy` the next base file of a file group whose data is in snappy is in snappy, too. Files do not
-    have the `dropped_columns`.
+    have the `dropped_columns`. Without `populates_meta` the meta columns are null, and footers have no keys.
     """
 
     codec: str = CODEC.default_value
@@ -53,6 +53,7 @@ class BaseFileConfig:
     bloom_fpp: float = BLOOM_FPP.default_value
     keeps_snappy: bool = False
     dropped_columns: tuple[str, ...] = ()
+    populates_meta: bool = True
 
     def in_files(self, schema: pa.Schema) -> pa.Schema:
         """The columns of `schema` that files have."""
@@ -85,6 +86,11 @@ class WrittenBaseFile:
     min_key: str | None
     max_key: str | None
     footer: pq.FileMetaData | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+
+def key_footer(entries: int | None, config: BaseFileConfig) -> KeyFooter | NoKeyFooter:
+    """Collects the keys of one file; see `KeyFooter` for `entries`."""
+    return KeyFooter(entries, config.bloom_fpp) if config.populates_meta else NoKeyFooter()
 
 
 def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
@@ -220,7 +226,7 @@ class BaseFileWriter:
             join(self._file_naming.directory, name),
             self._config.in_files(self._schema),
             self._dictionary_columns,
-            KeyFooter(self._bloom_entries(), self._config.bloom_fpp),
+            key_footer(self._bloom_entries(), self._config),
             self._config.codec,
         )
 

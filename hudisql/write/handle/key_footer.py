@@ -76,6 +76,16 @@ class KeyFooter:
         return bloom_filter
 
 
+class NoKeyFooter:
+    """In place of `KeyFooter` for a file without meta columns: its footer has no keys."""
+
+    min_key = max_key = None
+
+    def key_values(self, avro_schema: str) -> dict[str, str]:
+        """The key-values of the parquet footer; `avro_schema` is that of the file's columns."""
+        return {meta_columns.FOOTER_WRITER_MODEL: "avro", meta_columns.FOOTER_AVRO_SCHEMA: avro_schema}
+
+
 def _filter_for(entries: int, fpp: float) -> BloomFilter:
     bits_per_entry = -math.log(fpp) / math.log(2) ** 2
     return BloomFilter(max(1, min(entries, int(_LARGEST_FILTER_BITS / bits_per_entry))), fpp)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.format.keys.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 from hudisql.format.paths.file_names import base_file_name, change_log_name
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.internal_columns import internal_column
@@ -29,15 +30,13 @@ from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, RowOperation
-from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
+from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming, key_footer
 from hudisql.write.handle.change_log_writer import ChangeLogConfig, ChangeLogWriter
-from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
 from hudisql.write.handle.meta_arrays import constant_text, meta_arrays_of_new_rows
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 from hudisql.write.handle.row_identity import ChangedRows, change_identities, key_of_identity
 from hudisql.write.keygen.new_row_keys import NewRowKeys
-from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 
 _SHOWN_KEYS = 3
 _ROW = internal_column("row")
@@ -161,7 +160,7 @@ def merge_slice(
         path,
         file_schema,
         dictionary_columns(file_schema),
-        KeyFooter(entries, task.base_file_config.bloom_fpp),
+        key_footer(entries, task.base_file_config),
         _codec(storage, task, footer),
     )
     counts = _Counts()

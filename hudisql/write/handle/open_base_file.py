@@ -19,7 +19,7 @@ from hudisql.errors import HudisqlError, StorageError
 from hudisql.format.schema import meta_columns
 from hudisql.format.schema.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
 from hudisql.storage import Storage
-from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.key_footer import KeyFooter, NoKeyFooter
 from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS
 from hudisql.write.handle.parquet_writer import CODEC_LEVELS, open_parquet_writer
 
@@ -31,7 +31,8 @@ CODECS: Final = tuple(CODEC_LEVELS)
 class OpenBaseFile:
     """Writes row groups to `path`; `schema` starts with the meta columns. Its owner closes or abandons it.
 
-    Texts may come as dictionaries, in all row groups or in none.
+    Texts may come as dictionaries, in all row groups or in none. With a `NoKeyFooter` the meta columns are
+    written as nulls.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class OpenBaseFile:
         path: str,
         schema: pa.Schema,
         dictionary_columns: Sequence[str],
-        footer: KeyFooter,
+        footer: KeyFooter | NoKeyFooter,
         codec: str,
     ) -> None:
         self._storage = storage
@@ -60,12 +61,15 @@ class OpenBaseFile:
         """Write one row group; columns that the schema lacks are left out. Raises StorageError."""
         if table.num_columns > len(self._schema):
             table = table.select(self._schema.names)
+        if isinstance(self.footer, NoKeyFooter):
+            table = _without_meta(table)
         with _storage_errors(self.path):
             if self._writer is None:
                 self._writer = self._open_writer(table.schema, _mostly_distinct(table), table.nbytes)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.bytes = self._sink.tell()
-        self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
+        if isinstance(self.footer, KeyFooter):
+            self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
         self.rows += table.num_rows
 
     def close(self, avro_schema: str) -> pq.FileMetaData:
@@ -118,6 +122,14 @@ class _storage_errors:  # noqa: N801
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, HudisqlError):
             raise StorageError(f"cannot write {self._path}: {error}") from error
+
+
+def _without_meta(table: pa.Table) -> pa.Table:
+    """The rows with nulls in the meta columns, which come first."""
+    nothing = pa.nulls(table.num_rows, pa.string())
+    for place, name in enumerate(meta_columns.META_COLUMNS):
+        table = table.set_column(place, pa.field(name, pa.string()), nothing)
+    return table
 
 
 def _mostly_distinct(table: pa.Table) -> list[str]:

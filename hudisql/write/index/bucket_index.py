@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.keys.hash_ring import ring_hashes
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.format.paths.split_file_id import split_bucket_of
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.spark.task_errors import encode_error
@@ -29,7 +30,6 @@ from hudisql.write.index.hash_rings import HashRings, has_rings, hash_rings
 from hudisql.write.index.record_index import HashBuckets
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

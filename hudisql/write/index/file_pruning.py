@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.read.files.predicates import (
     In,
     InSet,
@@ -29,7 +30,6 @@ from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions
 from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
-from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -48,7 +48,8 @@ def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | No
     is_complex = generator.startswith("Complex") or (table.properties.key_generator_type or "").startswith(
         "COMPLEX"
     )
-    if not is_complex:
+    # Keys that no file has are compared with nothing of another writer.
+    if not is_complex or not table.properties.populate_meta_fields:
         return False
     slices = _telling_slices(table) if slices is None else slices
     prefix = f"{fields[0]}:"

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.keys.record_keys import find_column, render_field
 from hudisql.format.paths.partition_path import HIVE_DEFAULT_PARTITION, escape_partition_value
 from hudisql.format.table_properties import TableProperties
 from hudisql.table.hudi_table import HudiTable, transforms_partition_values
-from hudisql.write.keygen.record_keys import find_column, render_field
 from hudisql.write.keygen.timestamp_based_key_generator import UNITS, TimestampBasedKeyGenerator, zone_id
 
 Setting = Callable[[str], str | None]

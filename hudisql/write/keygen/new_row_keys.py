@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import WriteRefusedError
+from hudisql.format.keys.record_keys import render_record_keys
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.keygen.sequence_numbers import sequence_numbers
 
 

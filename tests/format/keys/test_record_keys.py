@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.encoding.java_text import render_floating
+from hudisql.format.keys.record_keys import RepeatedKeys, render_record_keys, repeated_keys
 from hudisql.spark.versions import to_arrow
-from hudisql.write.keygen.record_keys import RepeatedKeys, render_record_keys, repeated_keys
 from tests.spark_versions import frame_of_arrow
 
 MOMENT = 1_577_882_096_789_000  # 2020-01-01 12:34:56.789 UTC in microseconds
