@@ -88,9 +88,7 @@ def test_both_write_in_turn(
     check()
     session.sql(f"UPDATE {name} SET note = 'ours' WHERE id IN (0, 1)")
     session.sql(f"DELETE FROM {name} WHERE id = 2")
-    session.sql(
-        f"INSERT INTO {name} VALUES (9, 1, 'new', 'd0'), (4, 2, 'upserted', 'd1'), (5, 0, 'late', 'd2')"
-    )
+    session.sql(f"INSERT INTO {name} VALUES (9, 1, 'new', 'd0'), (4, 2, 'upserted', 'd1')")
     check(k0="ours", k1="ours", k2=None, k9="new", k4="upserted")
     _assert_no_meta_values(path)
     _theirs(oracle, path, [(0, 3, "theirs", "d0"), (9, 3, "theirs", "d0"), (10, 1, "theirs", "d1")], options)
@@ -116,6 +114,29 @@ def test_both_write_in_turn(
         check(k13="moved")
     session.sql(f"CALL run_clean(table => '{name}', retain_commits => 1)")
     check()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("hudi", "version"), [("015", 6), ("120", 6), ("120", 9)])
+def test_both_write_tables_that_create_table_makes(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, hudi: str, version: int
+) -> None:
+    oracle = request.getfixturevalue(f"oracle_{hudi}")
+    name, path = f"made_virtual_{hudi}_{version}", str(tmp_path / "table")
+    session.sql(
+        f"CREATE TABLE {name} (id INT, seq BIGINT, note STRING, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq', "
+        f"'hoodie.populate.meta.fields' = 'false', 'hoodie.write.table.version' = '{version}')"
+    )
+    session.sql(f"INSERT INTO {name} VALUES (1, 1, 'ours', 'x'), (2, 1, 'ours', 'y')")
+    _assert_no_meta_values(path)
+    options = _options(name, version, "simple")
+    _theirs(oracle, path, [(2, 2, "theirs", "y"), (3, 2, "theirs", "x")], options)
+    session.sql(f"UPDATE {name} SET note = 'again' WHERE id = 3")
+    theirs = oracle.read(path, options=WITHOUT_SKIPPING)
+    ours = session.sql(f"SELECT * FROM {name}").arrow()
+    assert_same_rows(ours, theirs.select(ours.schema.names), sort_by=["id"])
+    assert [row["note"] for row in ours.sort_by("id").to_pylist()] == ["ours", "theirs", "again"]
 
 
 def _assert_no_meta_values(path: str) -> None:

@@ -110,7 +110,10 @@ def test_changes_of_a_new_table_with_change_logs_are_logged(spark: Any, tmp_path
         ({**KEYED, f"{WRITE}.partitionpath.field": "no_column"}, "no_column, which is not a column"),
         ({**KEYED, f"{WRITE}.keygenerator.class": "org.example.Own"}, "key generator org.example.Own"),
         ({**KEYED, "hoodie.table.cdc.supplemental.logging.mode": "all"}, "'all' is unknown"),
-        ({**KEYED, "hoodie.populate.meta.fields": "false"}, "hoodie.populate.meta.fields"),
+        (
+            {**KEYED, "hoodie.populate.meta.fields": "false", f"{WRITE}.table.type": "MERGE_ON_READ"},
+            "without meta columns .*it is merge-on-read",
+        ),
         ({**KEYED, "hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
         (
             {

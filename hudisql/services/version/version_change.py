@@ -47,6 +47,7 @@ from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.keygen.virtual_keys import refuse_virtual_keys
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
@@ -129,6 +130,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     if table.version == to_version:
         return VersionChangePlan(table, to_version, remains=_old_timeline(table) is not None)
     check_writable(table, ANY_CHANGE)
+    refuse_virtual_keys(table, "change the table version")
     check_not_restored(table, table.timeline)
     _check_no_ids(table)
     _check_archive(table, to_version)

@@ -50,7 +50,7 @@ _OF_THE_TABLE: Final = frozenset(
     {
         *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *NAMES),
         *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
-        *(keys.WRITE_VERSION, keys.CDC_ENABLED, keys.CDC_MODE),
+        *(keys.WRITE_VERSION, keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS),
     }
 )
 
@@ -110,7 +110,7 @@ def check_agreement(options: FrameOptions, table: HudiTable, table_label: str) -
 def check_table_settings(options: FrameOptions) -> None:
     """Raise UnsupportedTableError for a table configuration that hudisql does not support in new tables."""
     for name, value in options.settings.items():
-        if name.lower().startswith(("hoodie.table.", "hoodie.populate.")):
+        if name.lower().startswith("hoodie.table."):
             check_property(name, value)
 
 
@@ -159,6 +159,8 @@ def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]
         return ("none" if properties.change_log_mode is None else properties.change_log_mode.lower(),)
     if name == keys.CDC_ENABLED:
         return (str(properties.cdc_enabled).lower(),)
+    if name == keys.POPULATE_META_FIELDS:
+        return (str(properties.populate_meta_fields).lower(),)
     flag = (
         properties.hive_style_partitioning
         if name == keys.HIVE_STYLE_PARTITIONING

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hudisql.bootstrap.rollback.table_removal import complete_removal
-from hudisql.errors import PathExistsError, TableExistsError
+from hudisql.errors import PathExistsError, TableExistsError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.sized_text import render_column_lengths
@@ -25,6 +25,7 @@ from hudisql.table.properties.new_table import (
     publish_properties,
     remove_partition_markers,
 )
+from hudisql.write.keygen.virtual_keys import unwritten_virtual_keys
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,13 @@ def plan_empty_table(definition: TableDefinition, database: str, name: str, tabl
         others[keys.COLUMN_LENGTHS] = render_column_lengths(definition.lengths)
     described = new_table(definition, database, name, others)
     values = new_table_properties(described)
+    refused = unwritten_virtual_keys(keys.TableProperties(values))
+    if refused is not None:
+        raise UnsupportedTableError(
+            f"hudisql does not make {table_label} without meta columns "
+            f"({keys.POPULATE_META_FIELDS}=false): {refused}",
+            hint=f"leave {keys.POPULATE_META_FIELDS} out",
+        )
     date_columns = check_generator(definition, values, table_label)
     return EmptyTable(values, described.version, tuple(date_columns))
 

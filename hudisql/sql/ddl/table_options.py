@@ -59,12 +59,12 @@ _FIXED: Final = {
     keys.VERSION: "6",
     keys.TIMELINE_LAYOUT_VERSION: "1",
     keys.BASE_FILE_FORMAT: "parquet",
-    keys.POPULATE_META_FIELDS: "true",
     keys.DROP_PARTITION_COLUMNS: "false",
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
     keys.TIMELINE_TIMEZONE: "utc",
     keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
 }
+_OF_FILES: Final = (keys.CDC_ENABLED, keys.CDC_MODE, keys.POPULATE_META_FIELDS)
 _OF_THE_METASTORE: Final = (
     *(LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, "transient_lastDdlTime", "bucketing_version"),
     *("numFiles", "totalSize", "numRows", "rawDataSize", "COLUMN_STATS_ACCURATE", "numPartitions"),
@@ -178,7 +178,7 @@ def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> d
 
 
 def _is_of_files(name: str) -> bool:
-    return any(name in names for names in (*KNOWN_PROPERTIES, (keys.CDC_ENABLED, keys.CDC_MODE)))
+    return any(name in names for names in (*KNOWN_PROPERTIES, _OF_FILES))
 
 
 def _says_already(table: HudiTable, name: str, value: str) -> bool:
@@ -189,6 +189,8 @@ def _says_already(table: HudiTable, name: str, value: str) -> bool:
         return ",".join(_names_in(value)).lower() == ",".join(properties.record_key_fields).lower()
     if name in PARTITIONS:
         return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
+    if name == keys.POPULATE_META_FIELDS:
+        return value.strip().lower() == str(properties.populate_meta_fields).lower()
     if name == keys.CDC_ENABLED:
         return value.strip().lower() == str(properties.cdc_enabled).lower()
     return value.lower() == (properties.get(name) or "").lower()
@@ -224,6 +226,7 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
             **others,
             **(kept_generator_settings(given) if generator in _TRANSFORMING else {}),
             **_change_logs_of(given),
+            **({} if _flag(given, keys.POPULATE_META_FIELDS, True) else {keys.POPULATE_META_FIELDS: "false"}),
         },
         version=_version_of(given),
     )

@@ -93,7 +93,7 @@ def _properties_of_version_6(table: NewTable) -> dict[str, str]:
         keys.DATABASE_NAME: table.database,
         keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
         keys.HIVE_STYLE_PARTITIONING: _flag(table.is_hive_style),
-        keys.POPULATE_META_FIELDS: "true",
+        keys.POPULATE_META_FIELDS: table.others.get(keys.POPULATE_META_FIELDS, "true"),
         keys.KEY_GENERATOR_CLASS: generator,
         keys.BASE_FILE_FORMAT: "PARQUET",
         keys.URL_ENCODE_PARTITIONING: _flag(table.is_url_encoded),

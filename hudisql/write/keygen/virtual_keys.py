@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import MERGE_ON_READ, TableProperties
 from hudisql.table.hudi_table import HudiTable
 
 _KEY_GENERATORS: Final = ("SIMPLE", "COMPLEX", "NONPARTITIONED", "NON_PARTITION")
@@ -15,12 +17,16 @@ _KEY_GENERATORS: Final = ("SIMPLE", "COMPLEX", "NONPARTITIONED", "NON_PARTITION"
 _OF_STORED_KEYS: Final = ("record_index", "bloom_filters", "secondary_index")
 
 
-def unwritten_virtual_keys(table: HudiTable) -> str | None:
-    """Why hudisql does not write to this table without meta columns, as a clause; None if it does."""
-    properties = table.properties
-    if table.is_merge_on_read:
+def unwritten_virtual_keys(properties: TableProperties) -> str | None:
+    """Why hudisql does not write to such a table without meta columns, as a clause.
+
+    None if it does, or if the rows carry meta columns.
+    """
+    if properties.populate_meta_fields:
+        return None
+    if properties.table_type == MERGE_ON_READ:
         return "it is merge-on-read"
-    if table.is_bootstrapped:
+    if properties.bootstrap_base_path is not None:
         return "it is bootstrapped"
     if properties.cdc_enabled:
         return "it logs changes (hoodie.table.cdc.enabled=true)"
@@ -35,3 +41,13 @@ def unwritten_virtual_keys(table: HudiTable) -> str | None:
     if indexes:
         return f"its metadata table has indexes of stored record keys ({', '.join(indexes)})"
     return None
+
+
+def refuse_virtual_keys(table: HudiTable, what: str) -> None:
+    """Raise UnsupportedTableError for a table without meta columns; `what` is what needs them."""
+    if not table.properties.populate_meta_fields:
+        raise UnsupportedTableError(
+            f"the rows of the Hudi table at {table.base_path} carry no meta columns "
+            f"(hoodie.populate.meta.fields=false), with which hudisql does not {what}",
+            hint="do it with Apache Hudi",
+        )

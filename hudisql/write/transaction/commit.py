@@ -393,7 +393,7 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
     reason = unwritten_rule(table)
     if reason is not None:
         pass
-    elif not properties.populate_meta_fields and (lacking := unwritten_virtual_keys(table)) is not None:
+    elif (lacking := unwritten_virtual_keys(properties)) is not None:
         reason = f"its rows carry no meta columns (hoodie.populate.meta.fields=false), and {lacking}"
     elif properties.change_log_mode is not None and table.is_bootstrapped:
         reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"

@@ -656,7 +656,7 @@ def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable
     for line, said in (
         ("hoodie.table.cdc.enabled=true", "is bootstrapped and logs changes"),
         ("hoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=no", "no is unknown"),
-        ("hoodie.populate.meta.fields=false", "meta columns"),
+        ("hoodie.populate.meta.fields=false", "no meta columns .*, and it is bootstrapped"),
         ("hoodie.compaction.payload.class=org.example.Own", "org.example.Own"),
     ):
         properties.write_text(f"{text}\n{line}\n")
