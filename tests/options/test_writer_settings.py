@@ -3,6 +3,7 @@ served, of the table, without effect on rows, or refused by name."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import cast
@@ -165,3 +166,36 @@ def test_the_operation_of_an_insert_and_its_policy_for_stored_keys(
 def test_a_policy_that_cannot_be_followed_is_refused(values: dict[str, str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         refuse(**values)
+
+
+@pytest.mark.parametrize(
+    ("own", "settings", "said"),
+    [
+        (
+            "true",
+            {"hoodie.populate.meta.fields": "false"},
+            "contradicts the table, whose value is true",
+        ),
+        (
+            "false",
+            {"hoodie.populate.meta.fields": "true"},
+            "contradicts the table, whose value is false",
+        ),
+        ("false", {"hoodie.populate.meta.fields": "false"}, None),
+        ("false", {"hoodie.index.type": "SIMPLE"}, None),
+        ("false", {"hoodie.index.type": "bloom"}, "hoodie.index.type = BLOOM is not possible"),
+        ("false", {"hoodie.index.type": "RECORD_INDEX"}, "hoodie.index.type = RECORD_INDEX is not possible"),
+        (
+            "false",
+            {"hoodie.metadata.record.index.enable": "true"},
+            "index.enable = true is not possible",
+        ),
+        ("true", {"hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "BLOOM"}, None),
+    ],
+)
+def test_settings_must_agree_with_the_meta_columns_of_the_table(
+    own: str, settings: dict[str, str], said: str | None
+) -> None:
+    table = TableProperties({**TABLE.values, "hoodie.populate.meta.fields": own})
+    with nullcontext() if said is None else pytest.raises(SettingsError, match=said):
+        refuse_unserved_writes(HudiConfig(lambda key, default: settings.get(key, default)), table)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.errors import HudisqlError
 from hudisql.format.schema.meta_columns import META_COLUMNS
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
@@ -133,6 +134,18 @@ def test_both_write_tables_that_create_table_makes(
     options = _options(name, version, "simple")
     _theirs(oracle, path, [(2, 2, "theirs", "y"), (3, 2, "theirs", "x")], options)
     session.sql(f"UPDATE {name} SET note = 'again' WHERE id = 3")
+    other = "SIX" if version == 9 else "NINE"
+    procedure = "downgrade_table" if version == 9 else "upgrade_table"
+    for call, said in (
+        (f"{procedure}(table => '{name}', to_version => '{other}')", "does not change the table version"),
+        (f"create_metadata_table(table => '{name}')", "does not make a metadata table or an index"),
+    ):
+        with pytest.raises(HudisqlError, match=said):
+            session.sql(f"CALL {call}")
+    with pytest.raises(HudisqlError, match="no meta columns"):
+        session.sql(f"SELECT * FROM hudi_table_changes('{name}', 'latest_state', 'earliest')")
+    with pytest.raises(HudisqlError, match="cannot be changed"):
+        session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('hoodie.populate.meta.fields' = 'true')")
     theirs = oracle.read(path, options=WITHOUT_SKIPPING)
     ours = session.sql(f"SELECT * FROM {name}").arrow()
     assert_same_rows(ours, theirs.select(ours.schema.names), sort_by=["id"])
