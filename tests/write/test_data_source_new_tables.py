@@ -240,3 +240,16 @@ def test_partition_values_that_readers_take_wrong_are_refused(tmp_path: Path) ->
     with pytest.raises(HudisqlError, match="readers of Apache Hudi take for something else") as caught:
         writer.commit([sent])
     assert "urlencode = true" in str(caught.value.hint)
+
+
+@pytest.mark.soak
+def test_an_option_makes_a_table_without_meta_columns(spark: Any, tmp_path: Path) -> None:
+    rows, path = spark.createDataFrame(TRIPS, COLUMNS), tmp_path / "trips"
+    option = {"hoodie.populate.meta.fields": "false"}
+    _save(rows, path, {**KEYED, **option})
+    _save(rows.limit(1), path, option)
+    properties = (path / ".hoodie" / "hoodie.properties").read_text()
+    assert "hoodie.populate.meta.fields=false" in properties
+    assert spark.read.format("hudi").load(str(path)).count() == rows.count()
+    with pytest.raises(PySparkException, match="contradicts the table trips, which has 'false'"):
+        _save(rows, path, {"hoodie.populate.meta.fields": "true"})
