@@ -211,13 +211,16 @@ def _commit_and_archive(table: Any, instants: Sequence[Any]) -> None:
     archive_instants(table, until_files_are_left(table, list(instants)), lambda: None)
 
 
-def run_and_kill(base_path: str, run: Callable[[Storage], object], step: int) -> bool:
-    """Run in a child that is killed before its `step`-th change of the store; False if it had fewer."""
+def run_and_kill(base_path: str, run: Callable[[Storage], object], step: int, *, counted: str = "") -> bool:
+    """Run in a child that is killed before its `step`-th change of the store; False if it had fewer.
+
+    With `counted` only changes of this kind, one of `CALLS`, are steps.
+    """
     child = os.fork()
     if not child:
         code = 1
         try:
-            run(FaultyStorage(target=base_path, step=step))
+            run(FaultyStorage(target=base_path, step=step, counted=counted))
             code = 0
         finally:
             os._exit(code)
