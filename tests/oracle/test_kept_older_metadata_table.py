@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
+from hudisql.read.scan import data_skipping
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
@@ -197,8 +198,9 @@ def test_hudi_goes_on_with_the_metadata_table_that_both_keep(
 
 @pytest.mark.soak
 def test_hudi_goes_on_with_the_metadata_table_that_hudisql_makes_in_version_8(
-    session: Any, oracle_120: HudiOracle, tmp_path: Path
+    session: Any, oracle_120: HudiOracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(data_skipping, "FEWEST_TO_SKIP", 1)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     shape, path = replace(SHAPE, name="older_made"), str(tmp_path / "t")
     options = {**shape.write_options(), **WITH_INDEXES, "hoodie.write.table.version": "8"}
@@ -210,6 +212,10 @@ def test_hudi_goes_on_with_the_metadata_table_that_hudisql_makes_in_version_8(
     table = OlderTable(oracle_120, (oracle_120,), session, path, name, shape, options, indexes)
     table.ours("CREATE INDEX record_index ON {t} (id)")
     table.check()
+    # The statistics are those of hudisql: queries ask them.
+    query = f"EXPLAIN SELECT id FROM {name} WHERE seq > 1000"
+    assert "skipped by statistics" in str(session.sql(query).rows)
     table.theirs(30, 70, BY_RECORDS)
+    assert "skipped by statistics" in str(session.sql(query).rows)
     table.ours(OURS[1])
     table.check()

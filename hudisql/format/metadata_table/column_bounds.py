@@ -17,11 +17,14 @@ import pyarrow.compute as pc
 
 from hudisql.format.metadata_table.metadata_records import MetadataRecords
 from hudisql.format.metadata_table.value_types import (
+    DATE_WRAPPER,
     DECIMAL_ORDINAL,
+    DECIMAL_WRAPPER,
     TEXT_WRAPPER,
     ValueKind,
     decimal_of,
     value_kind,
+    wrapper_in_first_form,
 )
 
 _ORDERED_OTHERWISE: Final = re.compile("[\ue000-\U0010ffff].*", re.DOTALL)
@@ -35,6 +38,8 @@ _FIELD_OF_WRAPPER: Final = {
     "DoubleWrapper": "5",
     "BytesWrapper": "6",
     TEXT_WRAPPER: "7",
+    DATE_WRAPPER: "8",
+    DECIMAL_WRAPPER: "9",
 }
 """The place of a wrapper in Hudi's union, which is its name in decoded records."""
 FIRST_YEAR_OF_ONE_CALENDAR: Final = 1900
@@ -62,12 +67,16 @@ class ColumnBounds:
 UNKNOWN_BOUNDS: Final = ColumnBounds(1, None)
 
 
-def bounds_by_key(layers: Sequence[MetadataRecords], column: pa.Field) -> dict[str, ColumnBounds]:
+def bounds_by_key(
+    layers: Sequence[MetadataRecords], column: pa.Field, *, in_first_form: bool = False
+) -> dict[str, ColumnBounds]:
     """The bounds that the records of a file group tell about one column, by key.
 
     `layers` are its records, the oldest first. A record that is tight replaces the older ones of its key, any
-    other one widens them.
+    other one widens them. With `in_first_form` they are of version V1, where the wrapper of a value tells
+    its type; of a column of long integers or timestamps the caller knows that it never changed.
     """
+    find_bounds = _first_bounds if in_first_form else _bounds
     bounds: dict[str, ColumnBounds] = {}
     for layer in layers:
         keys = layer.keys.to_pylist()
@@ -76,8 +85,9 @@ def bounds_by_key(layers: Sequence[MetadataRecords], column: pa.Field) -> dict[s
                 bounds.pop(key, None)
             continue
         is_gone = pc.fill_null(pc.or_(layer.values.is_null(), layer.values.field("isDeleted")), True)
+        of_records = find_bounds(layer.values, column)
         for key, gone, is_tight, found in zip(
-            keys, is_gone.to_pylist(), _tightness(layer.values), _bounds(layer.values, column), strict=True
+            keys, is_gone.to_pylist(), _tightness(layer.values), of_records, strict=True
         ):
             older = None if is_tight else bounds.get(key)
             if gone:
@@ -133,6 +143,28 @@ def _bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
     ]
 
 
+def _first_bounds(values: pa.StructArray, column: pa.Field) -> list[ColumnBounds]:
+    """The bounds in records of version V1."""
+    kind = value_kind(column.type)
+    if kind is None:
+        return [UNKNOWN_BOUNDS] * len(values)
+    kind = replace(kind, wrapper=wrapper_in_first_form(kind.ordinal, kind.wrapper))
+    least, greatest = (
+        _values(values.field(name), kind, column.type, is_greatest=name == "maxValue")
+        for name in ("minValue", "maxValue")
+    )
+    return [
+        _bounds_of(low is not None and high is not None, rows, nulls, low, high)
+        for rows, nulls, low, high in zip(
+            values.field("valueCount").to_pylist(),
+            values.field("nullCount").to_pylist(),
+            least,
+            greatest,
+            strict=True,
+        )
+    ]
+
+
 def _bounds_of(
     is_of_kind: bool, rows: int | None, nulls: int | None, least: Any, greatest: Any
 ) -> ColumnBounds:
@@ -159,6 +191,8 @@ def _values(
     """The bounds as Python values of the column's type; None where it cannot be compared."""
     stored = pc.struct_field(wrappers, [_FIELD_OF_WRAPPER[kind.wrapper], "value"])
     if kind.ordinal == DECIMAL_ORDINAL:
+        if kind.wrapper == DECIMAL_WRAPPER:
+            return list(stored.to_pylist())
         return [_decimal(each, column_type.scale) for each in stored.to_pylist()]
     if kind.wrapper == TEXT_WRAPPER:
         # Hudi 1.2 orders the texts of log files by UTF-16.

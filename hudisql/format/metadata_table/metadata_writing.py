@@ -19,7 +19,14 @@ from hudisql.format.hfile.hfile_cells import EncodedCells, key_order, write_cell
 from hudisql.format.log_file.log_block import BlockType, HeaderKey, LogBlock
 from hudisql.format.log_file.log_block_content import encode_delete_records
 from hudisql.format.metadata_table.record_locations import FileGroup, location_value
-from hudisql.format.metadata_table.value_types import DATE_ORDINAL, DECIMAL_ORDINAL, FIRST_DIGITS, decimal_of
+from hudisql.format.metadata_table.value_types import (
+    DATE_ORDINAL,
+    DATE_WRAPPER,
+    DECIMAL_ORDINAL,
+    DECIMAL_WRAPPER,
+    FIRST_DIGITS,
+    decimal_of,
+)
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
 _SCHEMA: Final = b"schema"
@@ -63,7 +70,7 @@ def first_form(found: ColumnRange) -> ColumnRange:
     Follows `HoodieAvroWrapperUtils` of Hudi 1.2: decimals have the scale 15.
     """
     if found.type_ordinal == DATE_ORDINAL:
-        return replace(found, wrapper="DateWrapper", type_ordinal=None)
+        return replace(found, wrapper=DATE_WRAPPER, type_ordinal=None)
     if found.type_ordinal != DECIMAL_ORDINAL or found.type_details is None:
         return replace(found, type_ordinal=None, type_details=None)
     scale = int(found.type_details.rpartition(",")[2])
@@ -73,7 +80,7 @@ def first_form(found: ColumnRange) -> ColumnRange:
     )
     return replace(
         found,
-        wrapper="DecimalWrapper",
+        wrapper=DECIMAL_WRAPPER,
         type_ordinal=None,
         type_details=None,
         least=least,

@@ -18,6 +18,10 @@ from hudisql.format.schema.meta_columns import META_SCHEMA
 DECIMAL_ORDINAL: Final = 10
 DATE_ORDINAL: Final = 12
 TEXT_WRAPPER: Final = "StringWrapper"
+DECIMAL_WRAPPER: Final = "DecimalWrapper"
+"""That of decimals in indexes of version V1."""
+DATE_WRAPPER: Final = "DateWrapper"
+"""That of dates in indexes of version V1."""
 FIRST_DIGITS: Final = 15
 """The digits on either side of the point of decimals in indexes of version V1."""
 
@@ -49,6 +53,11 @@ def fits_first_form(kind: pa.DataType) -> bool:
     if pa.types.is_decimal(kind):
         return bool(kind.scale <= FIRST_DIGITS)
     return is_measured(kind) and not (pa.types.is_timestamp(kind) and kind.unit != "us")
+
+
+def wrapper_in_first_form(ordinal: int | None, wrapper: str) -> str:
+    """The wrapper in indexes of version V1, where it alone tells the type, of values that V2 wraps so."""
+    return {DATE_ORDINAL: DATE_WRAPPER, DECIMAL_ORDINAL: DECIMAL_WRAPPER}.get(ordinal or 0, wrapper)
 
 
 def digest_of_types(schema: pa.Schema, columns: Iterable[str]) -> str | None:

@@ -45,6 +45,7 @@ from hudisql.table.metadata_table.metadata_table import MetadataTable
 FEWEST_TO_SKIP: Final = 8
 """Of fewer partitions or file slices the statistics are not read: that takes about as many requests."""
 _COLUMN_PART: Final = 12
+_FIRST_WITH_STATISTICS: Final = 8
 
 Bounds = Mapping[str, ColumnBounds]
 """Bounds of columns by the keys of an index."""
@@ -71,8 +72,13 @@ class DataSkipping:
             with_keys = {path for path, _ in self._groups}
             return [path for path in paths if path in with_keys]
         # Hudi makes ranges of a partition from those of its files that have bounds, which long texts and
-        # files with NaN have not.
-        fields = {name: field for name, field in self._fields.items() if _has_bounds_always(field.type)}
+        # files with NaN have not. In the form V1 it leaves decimals out.
+        fields = {
+            name: field
+            for name, field in self._fields.items()
+            if _has_bounds_always(field.type)
+            and not (has_first_form(self.table) and pa.types.is_decimal(field.type))
+        }
         predicate = restrict_predicate(self.predicate, fields)
         metadata = self._metadata if predicate is not None and len(paths) >= FEWEST_TO_SKIP else None
         if metadata is None or predicate is None or not self._knows_partitions(metadata):
@@ -110,6 +116,8 @@ class DataSkipping:
 
     @cached_property
     def _metadata(self) -> MetadataTable | None:
+        if has_first_form(self.table) and not _asks_first_form(self.table):
+            return None
         metadata = find_kept(self.table)
         return metadata if metadata is not None and metadata.has_statistics_of_sources else None
 
@@ -149,7 +157,11 @@ class DataSkipping:
         bounds: dict[str, ColumnBounds] = {}
         for name, column in columns.items():
             for layers in groups:
-                bounds |= bounds_by_key(_of_column(layers, column), self._fields[name])
+                bounds |= bounds_by_key(
+                    _of_column(layers, column),
+                    self._fields[name],
+                    in_first_form=has_first_form(self.table),
+                )
         return bounds
 
 
@@ -170,13 +182,21 @@ def data_skipping(
     """The skipping of a scan; None without a predicate or a metadata table to ask. Sends no request."""
     if predicate is None or not has_kept_indexes(table):
         return None
-    # Bounds of the form V1 do not tell the type of their column.
-    if has_first_form(table) and RECORD_INDEX not in table.properties.metadata_partitions:
+    if (
+        has_first_form(table)
+        and not _asks_first_form(table)
+        and RECORD_INDEX not in table.properties.metadata_partitions
+    ):
         return None
     # Source files of another modification time may have other rows than their statistics tell.
     if table.accepts_changed_sources or table.properties.has_register_only_partitions:
         return None
     return DataSkipping(table, predicate, schema, is_past, is_read_optimized)
+
+
+def _asks_first_form(table: HudiTable) -> bool:
+    """True if statistics in the form V1 are asked; hudisql makes none of version 6."""
+    return table.version >= _FIRST_WITH_STATISTICS and not table.is_merge_on_read
 
 
 def _has_bounds_always(kind: pa.DataType) -> bool:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from hudisql.format.hfile.hfile import HFileReader
 from hudisql.format.hfile.hfile_cells import cells_of
-from hudisql.format.metadata_table.column_bounds import bounds_by_key, merged_bounds
+from hudisql.format.metadata_table.column_bounds import ColumnBounds, bounds_by_key, merged_bounds
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, read_metadata_records
-from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, encode_range
+from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, encode_range, first_form
 from hudisql.read.files.predicates import (
     And,
     ColumnStatistics,
@@ -104,9 +104,9 @@ def _files(draw: st.DrawFn) -> tuple[pa.Schema, list[pa.Table], Predicate]:
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(case=_files())
+@given(case=_files(), in_first_form=st.booleans())
 def test_bounds_of_files_and_partitions_exclude_no_matching_row(
-    case: tuple[pa.Schema, list[pa.Table], Predicate], tmp_path: Path
+    case: tuple[pa.Schema, list[pa.Table], Predicate], in_first_form: bool, tmp_path: Path
 ) -> None:
     schema, tables, unbound = case
     predicate = bind_predicate(unbound, schema)
@@ -121,7 +121,7 @@ def test_bounds_of_files_and_partitions_exclude_no_matching_row(
         ranges.append(measure_file(Storage(), file))
         matches.append(any(matching_rows(predicate, table.combine_chunks().to_batches()[0]).to_pylist()))
     of_files = [
-        {name: _read_back(schema.field(name), [found]) for name, found in _named(schema, file)}
+        {name: _read_back(schema.field(name), [found], in_first_form) for name, found in _named(schema, file)}
         for file in ranges
     ]
     for bounds, is_match in zip(of_files, matches, strict=True):
@@ -129,11 +129,14 @@ def test_bounds_of_files_and_partitions_exclude_no_matching_row(
     of_all = [dict(_named(schema, file)) for file in ranges]
     merged = {
         field.name: _read_back(
-            field, [mergeable_range(merged_ranges([found[field.name] for found in of_all]))]
+            field, [mergeable_range(merged_ranges([found[field.name] for found in of_all]))], in_first_form
         )
         for field in schema
     }
-    layered = {field.name: _read_back(field, [found[field.name] for found in of_all]) for field in schema}
+    layered = {
+        field.name: _read_back(field, [found[field.name] for found in of_all], in_first_form)
+        for field in schema
+    }
     united = {field.name: merged_bounds(bounds[field.name] for bounds in of_files) for field in schema}
     for bounds in (merged, layered, united):
         assert _may_match(predicate, bounds) or not any(matches)
@@ -143,14 +146,44 @@ def _named(schema: pa.Schema, ranges: Any) -> list[tuple[str, Any]]:
     return list(zip(schema.names, ranges, strict=True))
 
 
-def _read_back(field: pa.Field, ranges: list[Any]) -> Any:
+def _read_back(field: pa.Field, ranges: list[Any], in_first_form: bool = False) -> Any:
     """The bounds that a reader finds if each of the ranges is in a layer of its own."""
     layers = []
     for found in ranges:
-        content = encode_metadata_file(cells_of({"key": encode_range(found, "file")}))
+        stored = first_form(found) if in_first_form else found
+        content = encode_metadata_file(cells_of({"key": encode_range(stored, "file")}))
         reader = HFileReader(BytesIO(content), len(content))
         layers.append(read_metadata_records(reader, COLUMN_STATS, "test", ["k"], are_prefixes=True))
-    return bounds_by_key(layers, field)["key"]
+    return bounds_by_key(layers, field, in_first_form=in_first_form)["key"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "greatest"),
+    [
+        (pa.bool_(), False, True),
+        (pa.int32(), -3, 7),
+        (pa.int64(), -3, 2**40),
+        (pa.string(), "a", "b"),
+        (pa.decimal128(20, 2), Decimal("-1.25"), Decimal("7.70")),
+        (pa.date32(), date(2024, 1, 8), date(2024, 2, 1)),
+        (pa.timestamp("us", "UTC"), datetime(2024, 1, 8, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC)),
+        (pa.timestamp("us"), datetime(2024, 1, 8), datetime(2024, 2, 1)),
+    ],
+    ids=str,
+)
+def test_bounds_of_the_first_form_are_known(
+    kind: pa.DataType, least: Any, greatest: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "file.parquet")
+    pq.write_table(pa.table({"c": pa.array([least, None, greatest], kind)}), path)
+    base = BaseFile(path, Path(path).stat().st_size, "f", "0-0-0", "20240101000000000")
+    field = pa.field("c", kind)
+    slice_of_file = FileSlice("", "f", "20240101000000000", base)
+    (found,) = measure_file(Storage(), MeasuredFile("file", slice_of_file, (field,)))
+    assert _read_back(field, [found], in_first_form=True) == ColumnBounds(3, 1, least, greatest)
+    # A column that had another type when the record was made is unknown.
+    other = pa.field("c", pa.string() if kind != pa.string() else pa.int32())
+    assert _read_back(other, [found], in_first_form=True).nulls is None
 
 
 def _may_match(predicate: Predicate, bounds: dict[str, Any]) -> bool:
