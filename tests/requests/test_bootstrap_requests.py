@@ -6,6 +6,7 @@ import io
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
+from tests.requests.counted_requests import LISTINGS, counted_requests
+from tests.requests.wide_tables import write_wide_source
 from tests.storage.servers import BUCKET, S3Request, s3_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -120,3 +123,20 @@ def test_keys_that_overlap_cost_a_request_more(context: Context, requests: list[
 @pytest.mark.soak
 def test_a_verified_file_costs_both_footers(context: Context, requests: list[S3Request]) -> None:
     check_requests(requests_per_file(context, requests, verify=True), {"GET": 2})
+
+
+def test_each_directory_is_listed_once_for_each_look_at_it(session: Any, tmp_path: Path) -> None:
+    """The source by the plan, before the commit and by the verification; the table by this and the sync."""
+    partitions = 12
+    source, target = tmp_path / "source", tmp_path / "t"
+    write_wide_source(source, partitions)
+    with counted_requests(source, target) as requests:
+        session.sql(
+            f"CALL bootstrap_table(table => 'listed', source => '{source}', record_key => 'id',"
+            f" target_path => '{target}')"
+        )
+    for directory, listings in ((source, 3), (target, 2)):
+        listed = Counter(path for _, path in requests.below(str(directory), *LISTINGS) if "/dt=" in path)
+        assert set(listed.values()) == {listings}
+        assert len(listed) == partitions
+    session.sql("DROP TABLE listed")

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.blockers import name_some
-from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
+from hudisql.bootstrap.files.full_record_sources import RewrittenSource, read_full_record_sources
 from hudisql.bootstrap.source.source_files import list_source_files
 from hudisql.bootstrap.verify.verify_files import (
     SKELETON_MISSING,
@@ -35,7 +35,7 @@ from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.scan.table_scan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
 from hudisql.sql_literals import quote_string
-from hudisql.storage import Storage, is_inside, join, parent_of
+from hudisql.storage import FileInfo, is_inside, join, parent_of
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions
@@ -129,13 +129,19 @@ def verify_bootstrap(
             f"the Hudi table at {table.base_path} was not bootstrapped: it has no source to compare with"
         )
     # A changed modification time is a separate finding; the rows are compared nevertheless.
-    table = replace(table, accepts_changed_sources=True)
+    table = replace(table, accepts_changed_sources=True).listed_once()
     storage = table.storage
     latest = _latest_slices(table)
-    slices = [(replace(each, log_files=()), values) for each, values in latest if each.is_bootstrapped]
+    slices = [
+        (replace(file_slice, log_files=()), values)
+        for file_slice, values in latest
+        if file_slice.is_bootstrapped
+    ]
     mappings = list(read_bootstrap_mappings(storage, table.base_path))
+    full_record_sources = read_full_record_sources(storage, table.base_path)
+    source = _list_source(table, slices, mappings, full_record_sources)
     missing = _missing_skeletons(table, mappings, slices)
-    files = _files_to_verify(table, slices, level)
+    files = _files_to_verify(table, slices, source, level)
     verdicts: list[FileVerdict] = run_on_files(
         context.spark,
         files,
@@ -161,23 +167,18 @@ def verify_bootstrap(
             if verdict.is_readable
         ]
         discrepancies += compare_all_rows(context.spark, table, whole)
-    sources = read_full_record_sources(storage, table.base_path)
     full = verify_full_records(
         context,
         table,
         latest,
-        sources,
+        full_record_sources,
         sampled_files={VerifyLevel.COUNTS: 0, VerifyLevel.SAMPLE: _SAMPLED_FILES}.get(level, len(latest)),
         compares_all=level is VerifyLevel.FULL,
     )
     discrepancies += full.discrepancies
-    known = {mapping.external_file.path: mapping.partition_path for mapping in mappings}
-    known |= {source.file.path: source.partition_path for source in sources}
-    resynced = read_resync_lists(table).taken
-    known |= {path: each.partition_path for path, each in resynced.items()}
-    discrepancies += _new_source_files(
-        table, known, check_new_source_directories=check_new_source_directories
-    )
+    discrepancies += _new_source_files(table, source)
+    if check_new_source_directories:
+        discrepancies += _new_source_directories(table, source)
     return Verification(
         table.base_path,
         level,
@@ -209,6 +210,45 @@ def _latest_slices(table: HudiTable) -> Sequence[ScannedSlice]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _ListedSource:
+    """The partition paths of the files that the table knows, and the entries of their directories."""
+
+    partition_paths: Mapping[str, str]
+    directories: Mapping[str, Mapping[str, FileInfo]]
+
+    def info(self, path: str) -> FileInfo | None:
+        """The entry of a file that the table knows, None if it is gone."""
+        return self.directories[parent_of(path)].get(path)
+
+
+def _list_source(
+    table: HudiTable,
+    slices: Sequence[ScannedSlice],
+    mappings: Sequence[BootstrapMapping],
+    full_records: Sequence[RewrittenSource],
+) -> _ListedSource:
+    """The source's directories with files that the table knows, each listed once."""
+    known = {
+        file_slice.external_file.path: file_slice.partition_path
+        for file_slice, _ in slices
+        if file_slice.external_file is not None
+    }
+    known |= {mapping.external_file.path: mapping.partition_path for mapping in mappings}
+    known |= {full_record.file.path: full_record.partition_path for full_record in full_records}
+    resynced = read_resync_lists(table).taken
+    known |= {path: source_file.partition_path for path, source_file in resynced.items()}
+    directories = sorted(set(map(parent_of, known)))
+    listings = table.storage.list_directories(directories, missing_ok=True)
+    return _ListedSource(
+        known,
+        {
+            directory: {entry.path: entry for entry in entries}
+            for directory, entries in zip(directories, listings, strict=True)
+        },
+    )
+
+
 def _missing_skeletons(
     table: HudiTable,
     mappings: Sequence[BootstrapMapping],
@@ -218,7 +258,7 @@ def _missing_skeletons(
     commits = table.timeline.commits
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []
-    alive = {each.file_group for each, _ in slices}
+    alive = {file_slice.file_group for file_slice, _ in slices}
     unseen = [mapping for mapping in mappings if (mapping.partition_path, mapping.file_id) not in alive]
     if not unseen:
         return []
@@ -237,14 +277,13 @@ def _missing_skeletons(
 
 
 def _files_to_verify(
-    table: HudiTable, slices: Sequence[ScannedSlice], level: VerifyLevel
+    table: HudiTable, slices: Sequence[ScannedSlice], source: _ListedSource, level: VerifyLevel
 ) -> list[FileToVerify]:
     stats = committed_files(table, METADATA_BOOTSTRAP_INSTANT_TIME)
     step = max(1, -(-len(slices) // _SAMPLED_FILES))
-    paths = [each.external_file.path for each, _ in slices if each.external_file]
-    sources = table.storage.infos_by_directory(paths)
     files = []
-    for number, ((file_slice, values), source) in enumerate(zip(slices, sources, strict=True)):
+    for number, (file_slice, values) in enumerate(slices):
+        external = file_slice.external_file
         rows = RowsToCompare.NONE
         if level is VerifyLevel.FULL:
             rows = RowsToCompare.ALL
@@ -256,7 +295,7 @@ def _files_to_verify(
                 file_slice,
                 values,
                 rows,
-                source,
+                None if external is None else source.info(external.path),
                 None if stat is None else stat.file_size_in_bytes,
                 None if stat is None else stat.num_writes,
             )
@@ -269,37 +308,24 @@ def _bytes_to_read(level: VerifyLevel, file: FileToVerify) -> int:
     return external.length if level is VerifyLevel.FULL and external is not None else 0
 
 
-def _new_source_files(
-    table: HudiTable, known: Mapping[str, str], *, check_new_source_directories: bool
-) -> Iterator[Discrepancy]:
-    """Data files in the source's directories that are not `known` (partition paths by file)."""
-    storage, ignore = table.storage, table.properties.bootstrap_ignore
-    registered = {partition.directory for partition in registered_partitions(table).by_path.values()}
+def _new_source_files(table: HudiTable, source: _ListedSource) -> Iterator[Discrepancy]:
+    """Data files beside those that the table knows."""
+    ignore = table.properties.bootstrap_ignore
+    detail = _NEW_FILE if table.properties.bootstrap_source_kind is None else _NEW_OTHER_FILE
+    known = source.partition_paths
     partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
-    for directory, paths in _listed_files(storage, sorted(partitions)):
-        for path in paths:
-            if path not in known and not is_ignored(path.rpartition("/")[2], ignore):
-                detail = _NEW_FILE if table.properties.bootstrap_source_kind is None else _NEW_OTHER_FILE
+    for directory, entries in source.directories.items():
+        for path, entry in entries.items():
+            is_data = not entry.is_directory and entry.length > 0 and not is_hidden(entry.name)
+            if is_data and path not in known and not is_ignored(entry.name, ignore):
                 yield Discrepancy(SOURCE_NEW, partitions[directory], path, detail)
-    if check_new_source_directories:
-        yield from _new_source_directories(storage, table, partitions.keys() | registered)
 
 
-def _listed_files(storage: Storage, directories: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    listings = storage.list_directories(directories, missing_ok=True)
-    for directory, entries in zip(directories, listings, strict=True):
-        yield (
-            directory,
-            [
-                entry.path
-                for entry in entries
-                if not entry.is_directory and entry.length > 0 and not is_hidden(entry.name)
-            ],
-        )
-
-
-def _new_source_directories(storage: Storage, table: HudiTable, known: set[str]) -> Iterator[Discrepancy]:
+def _new_source_directories(table: HudiTable, listed: _ListedSource) -> Iterator[Discrepancy]:
     """One row for all directories of data files outside of the bootstrap: too many to list each."""
+    storage = table.storage
+    known = set(listed.directories)
+    known |= {partition.directory for partition in registered_partitions(table).by_path.values()}
     source = storage.qualify(table.properties.bootstrap_base_path or "")
     if not storage.exists(source) or is_inside(storage.resolve(table.base_path), storage.resolve(source)):
         return
