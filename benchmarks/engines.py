@@ -102,7 +102,7 @@ class HudisqlEngine:
 
 @dataclass
 class RealHudiEngine:
-    """Apache Hudi 0.15."""
+    """A version of Apache Hudi."""
 
     oracle: HudiOracle
     start_cost: Cost
@@ -118,9 +118,11 @@ class RealHudiEngine:
         rows = self.oracle.sql(text).to_pylist()
         return [tuple(None if value is None else str(value) for value in row.values()) for row in rows]
 
-    def view(self, name: str, path: str, format: str) -> None:
+    def view(
+        self, name: str, path: str, format: str = "hudi", options: Mapping[str, str] | None = None
+    ) -> None:
         """Name a table for `sql`."""
-        self.oracle.view(name, path, format=format)
+        self.oracle.view(name, path, format=format, options=options)
 
     def close(self) -> None:
         """End the process."""
@@ -157,11 +159,12 @@ def start_real_hudi(
     memory: str,
     settings: Mapping[str, str] = COMMON_SPARK_SETTINGS,
     metastore_uri: str | None = None,
+    version: str = "0.15.0",
 ) -> RealHudiEngine:
-    """Start Apache Hudi 0.15; with a metastore its SQL syncs tables there after each commit."""
+    """Start Apache Hudi; with a metastore its SQL syncs tables there after each commit."""
     started = time.perf_counter()
     oracle = start_oracle(
-        "0.15.0", directory, cores=cores, memory=memory, config=settings, metastore_uri=metastore_uri
+        version, directory, cores=cores, memory=memory, config=settings, metastore_uri=metastore_uri
     )
     clock = started_clock(oracle.child.process.pid)
     oracle.sql("SELECT 1")
