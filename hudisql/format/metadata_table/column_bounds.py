@@ -101,7 +101,13 @@ def text_bound(text: str | None, *, is_greatest: bool) -> str | None:
     """The nearest bound that is not narrower and has the same order in UTF-8 and UTF-16."""
     if text is None:
         return None
-    return _ORDERED_OTHERWISE.sub(GREATEST_TEXT if is_greatest else "", text, count=1)
+    return _ORDERED_OTHERWISE.sub(_end_above if is_greatest else "", text, count=1)
+
+
+def _end_above(end: re.Match[str]) -> str:
+    """The shortest text of `GREATEST_TEXT` alone that is not less than the end."""
+    run = len(end[0]) - len(end[0].lstrip(GREATEST_TEXT))
+    return GREATEST_TEXT * (run + (run < len(end[0])))
 
 
 def merged_bounds(several: Iterable[ColumnBounds]) -> ColumnBounds:
