@@ -134,6 +134,7 @@ def test_a_server_that_dies_is_started_again_for_the_next_user(tmp_path: Path) -
             assert embedded_metastore_status(tmp_path).server_pid != status.server_pid
 
 
+@pytest.mark.soak
 def test_a_kept_server_outlives_its_users_until_it_is_stopped(tmp_path: Path) -> None:
     status = start_embedded_metastore(tmp_path, java_options=FAST)
     try:

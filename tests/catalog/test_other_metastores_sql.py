@@ -14,6 +14,7 @@ import pytest
 
 from scripts.setup_metastores import install_metastore_client
 from tests.catalog.metastores.server import OtherMetastore, metastore_on_postgres, other_metastore
+from tests.soak import parameters
 from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.oracle]
@@ -112,7 +113,7 @@ def check_plain_answers(answers: Sequence[Any]) -> None:
     assert sorted(row[1] for row in answers[-1]) == ["made", "plain"]
 
 
-@pytest.mark.parametrize("version", ["3.1.3", "4.0.1"])
+@pytest.mark.parametrize("version", parameters(["3.1.3", "4.0.1"], in_ci=["4.0.1"]))
 def test_a_bootstrapped_table_is_changed_renamed_and_dropped(tmp_path: Path, version: str) -> None:
     source = write_source(tmp_path / "source")
     files = fingerprint(source)

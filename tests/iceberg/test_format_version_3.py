@@ -106,6 +106,7 @@ def test_readers_follow_every_change(
     assert not list((tmp_path / "table/.hoodie/iceberg/data").rglob("*-deletes.parquet"))
 
 
+@pytest.mark.soak
 def test_a_table_is_upgraded_and_does_not_go_back(session: Any, tmp_path: Path) -> None:
     path = bootstrap_shape(session, _shape("upgraded", "MERGE_ON_READ"), tmp_path).path
     name, rows = "oracle.upgraded", {}

@@ -49,6 +49,7 @@ def test_a_killed_run_goes_on_and_repeats_nothing(
     assert "nothing to do" in project.run("apply").stderr
 
 
+@pytest.mark.soak
 def test_of_two_runners_behind_a_killed_one_the_second_finds_nothing_to_do(
     project: Project, spark: Any, metastore_uri: str
 ) -> None:

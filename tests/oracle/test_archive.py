@@ -36,6 +36,7 @@ def _records(table: HudiTable) -> dict[Instant, dict[str, Any]]:
     return found
 
 
+@pytest.mark.soak
 def test_both_archive_the_same_instants_and_go_on(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ def _clean(table: HudiTable) -> Instant:
 
 @pytest.mark.parametrize(
     ("table_type", "options"),
-    parameters(CLEANED, in_ci=[("MERGE_ON_READ", KEEP_TWO), ("COPY_ON_WRITE", KEEP_ONE_VERSION)]),
+    parameters(CLEANED, in_ci=[("MERGE_ON_READ", KEEP_TWO)]),
 )
 def test_both_delete_the_same_files(
     history: Callable[[str], Copies], table_type: str, options: CleanOptions

@@ -88,7 +88,7 @@ def _trips(*numbers: int, fare: float = 0.5) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("name", parameters(MADE_BY_PATH, in_ci=["keyed"]))
+@pytest.mark.parametrize("name", parameters(MADE_BY_PATH, in_ci=[]))
 @needs_spark("4.0", "Python data sources")
 def test_a_table_made_by_path_has_the_properties_of_hudis_and_hudi_goes_on(
     oracle_015: HudiOracle, spark: SparkSession, tmp_path: Path, name: str

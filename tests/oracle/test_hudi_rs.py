@@ -74,6 +74,7 @@ def test_hudi_rs_reads_the_rows_of_native_tables(
     session.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.soak
 def test_hudi_rs_reads_bootstrapped_tables_that_were_wholly_rewritten(session: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     source = write_source(tmp_path / "source", sample_rows(0, 40), lambda seq: f"region={seq % 2}")

@@ -143,7 +143,7 @@ def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> 
             ("0.15", 6, "MERGE_ON_READ", False),
             ("1.2", 6, "MERGE_ON_READ", False),
         ],
-        in_ci=[("0.15", 6, "COPY_ON_WRITE", False)],
+        in_ci=[],
     ),
 )
 def test_hudi_goes_on_with_the_metadata_table_that_both_keep(

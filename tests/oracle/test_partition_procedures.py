@@ -42,6 +42,7 @@ def names(session: Any, tmp_path: Path) -> Iterator[tuple[str, str]]:
         session.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.soak
 def test_partitions_are_dropped_and_tables_truncated_as_hudi_does(
     oracle_120: HudiOracle, session: Any, names: tuple[str, str]
 ) -> None:

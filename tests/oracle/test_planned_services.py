@@ -83,6 +83,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     assert _notes(oracle_015, session, name, path) == expected
 
 
+@pytest.mark.soak
 def test_only_file_groups_outside_a_planned_clustering_are_changed(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

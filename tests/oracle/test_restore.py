@@ -86,7 +86,7 @@ def table(oracle_015: HudiOracle, session: Any, tmp_path: Path) -> RestoredTable
 
 @pytest.mark.parametrize(
     ("saver", "restorer"),
-    parameters(product(("hudisql", "hudi"), repeat=2), in_ci=[("hudisql", "hudi")]),
+    parameters(product(("hudisql", "hudi"), repeat=2), in_ci=[]),
 )
 def test_a_savepoint_of_one_is_restored_by_the_other(
     table: RestoredTable, oracle_120: HudiOracle, saver: str, restorer: str

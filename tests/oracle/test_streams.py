@@ -89,6 +89,7 @@ def test_captured_changes_of_streams_are_those_of_apache_hudi(
     )
 
 
+@pytest.mark.soak
 def test_apache_hudi_writes_on_into_the_target_of_pulls_and_its_place_stays(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

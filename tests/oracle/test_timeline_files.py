@@ -31,6 +31,7 @@ def _rows(of: Any, call: str) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.soak
 def test_instants_are_exported_and_tables_repaired_as_by_hudi(
     session: Any, oracle_015: HudiOracle, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ def directories(path: Path) -> set[str]:
     ("kind", "hive_style", "encoded"),
     parameters(
         [(kind, style, code) for kind in ("cow", "mor") for style in (True, False) for code in (True, False)],
-        in_ci=[("cow", True, True)],
+        in_ci=[],
     ),
 )
 def test_both_versions_and_hive_go_on_in_the_directories(

@@ -56,7 +56,7 @@ def _table(session: Any, shape: Shape, directory: Path, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "shape", parameters([SHAPES[0], MERGE_ON_READ], in_ci=["merge_on_read"]), ids=lambda shape: shape.name
+    "shape", parameters([SHAPES[0], MERGE_ON_READ], in_ci=[]), ids=lambda shape: shape.name
 )
 def test_hudi_12_goes_on_with_a_table_that_hudisql_has_upgraded(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape

@@ -252,6 +252,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.soak
 def test_a_session_without_hive_has_its_databases_and_ends_with_spark(tmp_path: Path) -> None:
     other_python = tmp_path / "bin" / "python3"
     other_python.parent.mkdir()

@@ -116,6 +116,7 @@ def test_a_small_file_is_read_whole_for_its_footer(context: Context, requests: l
     check_requests(requests_per_file(context, requests, payload_bytes=10), {"GET": 2, "PUT": 1})
 
 
+@pytest.mark.soak
 def test_keys_that_overlap_cost_a_request_more(context: Context, requests: list[S3Request]) -> None:
     check_requests(requests_per_file(context, requests, keys_overlap=True), {"GET": 4, "PUT": 1})
 

@@ -89,7 +89,7 @@ class CrashedTable:
         return digest.hexdigest()
 
 
-@pytest.fixture(params=[False, True], ids=["alone", "shared"])
+@pytest.fixture(params=[pytest.param(False, marks=pytest.mark.soak), True], ids=["alone", "shared"])
 def make_table(
     request: pytest.FixtureRequest, golden: Callable[[str], Any], tmp_path: Path, committer: LineProcess
 ) -> Callable[[], CrashedTable]:

@@ -17,6 +17,7 @@ import pytest
 
 from hudisql.service_process.tables.run_services import ServedTables, run_services
 from tests.fault_injection import ROOT, wait_for_late_tasks
+from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -41,7 +42,7 @@ except SystemExit as end:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", parameters([signal.SIGTERM, signal.SIGKILL], in_ci=["SIGKILL"]))
 def test_a_compaction_that_a_signal_ends_is_completed_by_the_next_run(
     session: Any, merge_on_read_table: ChangedTable, tmp_path: Path, number: signal.Signals
 ) -> None:

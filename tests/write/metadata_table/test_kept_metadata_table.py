@@ -77,7 +77,7 @@ ACTIONS: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
     "clean of version 6": ("v6_mor_mdt_logs", _clean),
     "compaction of version 6": ("v6_mor_mdt_logs", _compact),
 }
-IN_CI = ("commit", "overwrite", "clean", "compaction", "commit of version 6")
+IN_CI = ("commit", "clean", "compaction")
 
 
 def assert_kept(path: str) -> None:
