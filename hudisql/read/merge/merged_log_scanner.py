@@ -30,7 +30,7 @@ from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.files.conform import batch_of, conform_array, find_field
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.promote import promote_batch
-from hudisql.read.merge.merge_mode import LogMergeConfig, RecordMergeMode
+from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, LogMergeConfig, RecordMergeMode
 from hudisql.read.merge.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
 from hudisql.read.merge.precombine import comparable
 from hudisql.storage import Storage
@@ -301,6 +301,14 @@ def deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[np
         deleted |= _true_of(batch.column(index))
     operations = _column(batch, pa.field(OPERATION, pa.string()))
     return deleted | _true_of(pc.equal(operations, _DELETE_OPERATION))  # type: ignore[no-any-return]
+
+
+def marked_deletes(rows: pa.Table, mode: RecordMergeMode) -> npt.NDArray[np.bool_]:
+    """True for incoming rows that stand for deletes, by the table's mark or by `_hoodie_is_deleted`."""
+    if not rows.num_rows:
+        return np.zeros(0, np.bool_)
+    batch = pa.concat_batches(rows.to_batches())
+    return deleted_rows(batch, mode) | deleted_rows(batch, DEFAULT_MERGE_MODE)
 
 
 def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:

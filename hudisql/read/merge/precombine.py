@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.spark_schema import quote_path
+from hudisql.format.table_properties import IGNORE_DEFAULTS
+from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, RecordMergeMode
+from hudisql.read.merge.partial_update import fills_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,13 +118,14 @@ def keep_newest(
     combined: str,
     only: Column | None = None,
     keeps_ties: bool = False,
-    filled: Sequence[str] = (),
+    mode: RecordMergeMode = DEFAULT_MERGE_MODE,
 ) -> DataFrame:
     """The newest row of each key, by the columns `ordering_fields` of `schema`; any row without fields.
 
     If several rows have the highest value, one stays, with `keeps_ties` all. The new column `combined` has
     the number of other rows of the key. Rows for which `only` is false all stay, without a number; `key` must
-    separate them from the others. In the columns `filled` a NULL becomes the newest value of the other rows.
+    separate them from the others. Values that the newest row lacks by the partial update mode of `mode` are
+    the newest ones of the other rows.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -131,15 +135,34 @@ def keep_newest(
     rank = sf.rank() if keeps_ties else sf.row_number()
     newest_to_oldest = of_key.orderBy(*order)
     ranked = frame.withColumn(_RANK, rank.over(newest_to_oldest))
-    if filled:
-        whole = newest_to_oldest.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-        names = {name: sf.first(sf.col(quote_path(name)), ignorenulls=True).over(whole) for name in filled}
-        ranked = ranked.withColumns(names)
+    whole = newest_to_oldest.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    names = {}
+    for name, lacks in _lacking(schema, mode).items():
+        value = sf.col(quote_path(name))
+        newest = sf.first(sf.when(~lacks, sf.struct(value.alias("value"))), ignorenulls=True).over(whole)
+        names[name] = sf.when(newest.isNull(), value).otherwise(newest["value"])
+    ranked = ranked.withColumns(names) if names else ranked
     others = sf.count("*").over(of_key) - 1
     is_newest = sf.col(_RANK) == 1
     if only is not None:
         others, is_newest = sf.when(only, others), ~only | is_newest
     return ranked.withColumn(combined, others).filter(is_newest).drop(_RANK)
+
+
+def _lacking(schema: pa.Schema, mode: RecordMergeMode) -> dict[str, Column]:
+    """For the columns of which a row may lack the value, the condition; `lacking_columns` for Spark."""
+    from pyspark.sql import functions as sf
+
+    if not fills_rows(mode):
+        return {}
+    if mode.partial_update_mode == IGNORE_DEFAULTS:
+        return {name: sf.col(quote_path(name)).isNull() for name in schema.names}
+    text = mode.unavailable_value
+    return {
+        field.name: sf.col(quote_path(field.name)).cast("string").eqNullSafe(sf.lit(text))
+        for field in schema
+        if text is not None and (pa.types.is_string(field.type) or pa.types.is_binary(field.type))
+    }
 
 
 def is_newer_column(fields: Sequence[pa.Field], stored: str) -> Column:

@@ -26,7 +26,6 @@ from hudisql.options.insert_options import (
     overwrites_touched_partitions,
 )
 from hudisql.read.merge.merge_mode import merge_mode_of
-from hudisql.read.merge.partial_update import fills_rows
 from hudisql.read.merge.precombine import keep_newest
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.sql.dml.query_columns import assign_query_columns
@@ -160,8 +159,9 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.key_generator)
-    filled = table.schema.names if fills_rows(merge_mode_of(table)) else ()
-    return keep_newest(rows, key, table.ordering_fields, table.schema, combined=COMBINED, filled=filled)
+    return keep_newest(
+        rows, key, table.ordering_fields, table.schema, combined=COMBINED, mode=merge_mode_of(table)
+    )
 
 
 def _key_columns(table: HudiTable) -> list[Column]:

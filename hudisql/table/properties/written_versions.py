@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.table_properties import IGNORE_DEFAULTS
+from hudisql.format.table_properties import FILL_UNAVAILABLE, IGNORE_DEFAULTS
 from hudisql.format.timeline.instant import CLEAN, CLUSTERING, COMPACTION, RESTORE, ROLLBACK, SAVEPOINT
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
@@ -59,8 +59,9 @@ def unwritten_rule(table: HudiTable) -> str | None:
         return f"it orders rows by several columns, of which some are nested ({', '.join(fields)})"
     if properties.record_merge_mode == "CUSTOM":
         return "it merges rows by its own rules (hoodie.record.merge.mode=CUSTOM)"
-    if properties.partial_update_mode not in (None, IGNORE_DEFAULTS):
-        return (
-            f"it updates rows partially (hoodie.table.partial.update.mode={properties.partial_update_mode})"
-        )
+    mode = properties.partial_update_mode
+    # What Hudi fills from log files depends on its compactions.
+    written = (None, IGNORE_DEFAULTS, *(() if table.is_merge_on_read else (FILL_UNAVAILABLE,)))
+    if mode not in written:
+        return f"it updates rows partially (hoodie.table.partial.update.mode={mode})"
     return None

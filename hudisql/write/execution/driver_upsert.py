@@ -20,12 +20,11 @@ import pyarrow.compute as pc
 from hudisql.format.keys.record_keys import NullKeys, render_record_keys
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge.merge_mode import (
-    DEFAULT_MERGE_MODE,
     RecordMergeMode,
     log_merge_config_for,
     merge_mode_of,
 )
-from hudisql.read.merge.merged_log_scanner import deleted_rows
+from hudisql.read.merge.merged_log_scanner import marked_deletes
 from hudisql.read.merge.partial_update import fill_groups, fills_rows
 from hudisql.read.merge.precombine import newest_order
 from hudisql.table.file_slice import FileSlice
@@ -241,11 +240,7 @@ def _tag_by_index(
 
 
 def _deleted(rows: pa.Table, mode: RecordMergeMode, *, deletes: bool) -> npt.NDArray[np.bool_]:
-    if deletes or not rows.num_rows:
-        return np.full(rows.num_rows, deletes)
-    batch = pa.concat_batches(rows.to_batches())
-    # Events that are deletes have `_hoodie_is_deleted`, whatever the table's own mark of deletes is.
-    return deleted_rows(batch, mode) | deleted_rows(batch, DEFAULT_MERGE_MODE)
+    return np.full(rows.num_rows, True) if deletes else marked_deletes(rows, mode)
 
 
 def _changes(

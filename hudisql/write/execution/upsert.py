@@ -20,7 +20,6 @@ from hudisql.format.schema.meta_columns import IS_DELETED
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import conform_batch, find_field
 from hudisql.read.merge.merge_mode import merge_mode_of
-from hudisql.read.merge.partial_update import fills_rows
 from hudisql.read.merge.precombine import is_newer_column, keep_newest
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
@@ -325,5 +324,6 @@ def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> 
     from pyspark.sql import functions as sf
 
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    filled = table.schema.names if fills_rows(merge_mode_of(table)) else ()
-    return keep_newest(keyed, key, table.ordering_fields, table.schema, combined=COMBINED, filled=filled)
+    return keep_newest(
+        keyed, key, table.ordering_fields, table.schema, combined=COMBINED, mode=merge_mode_of(table)
+    )

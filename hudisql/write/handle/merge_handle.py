@@ -24,6 +24,7 @@ from hudisql.format.schema.internal_columns import internal_column
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.files.parquet_rows import read_footer
 from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, LogMergeConfig, RecordMergeMode
+from hudisql.read.merge.merged_log_scanner import marked_deletes
 from hudisql.read.merge.partial_update import lacking_columns, merge_rows
 from hudisql.read.merge.precombine import comparable, is_higher, is_newer, newest_first
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
@@ -359,14 +360,16 @@ def _merge_batch(
     if not len(at):
         return pa.Table.from_batches([batch]), 0
     operations = changes.operations[change]
-    removed = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
-    late_arriving = _late_arriving(task, batch, changes, at, change, operations)
     incoming = changes.rows.take(pa.array(change))
+    stored_rows = batch.select(task.schema.names).take(pa.array(at))
+    late_arriving = _late_arriving(task, stored_rows, incoming, operations)
+    removed = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT]) & ~late_arriving
+    is_late_delete = late_arriving & (operations == RowOperation.DELETE)
     if task.merge_mode.partial_update_mode is not None:
         is_upsert = operations == RowOperation.UPSERT
-        stored_rows = batch.select(task.schema.names).take(pa.array(at))
         incoming, late_arriving = _fill(task.merge_mode, stored_rows, incoming, is_upsert, late_arriving)
-    counts.deleted += int((operations == RowOperation.DELETE).sum())
+        late_arriving |= is_late_delete
+    counts.deleted += int((removed & (operations == RowOperation.DELETE)).sum())
     counts.moved += int((operations == RowOperation.MOVE_OUT).sum())
     counts.late_arriving += int(late_arriving.sum())
     replaced = ~removed & ~late_arriving
@@ -388,27 +391,25 @@ def _merge_batch(
 
 
 def _late_arriving(
-    task: MergeTask,
-    batch: pa.RecordBatch,
-    changes: _Changes,
-    at: npt.NDArray[np.int64],
-    change: npt.NDArray[np.int32],
-    operations: npt.NDArray[np.int8],
+    task: MergeTask, batch: pa.RecordBatch, incoming: pa.Table, operations: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.bool_]:
-    """True for UPSERTs that are older than the stored rows of their keys."""
-    is_upsert = operations == RowOperation.UPSERT
-    if not task.event_time_fields or not is_upsert.any():
-        return np.zeros(len(at), dtype=bool)
-    stored = [
-        batch.column(event_time_field).take(pa.array(at)) for event_time_field in task.event_time_fields
-    ]
-    rows = changes.rows.select(list(task.event_time_fields)).combine_chunks().take(pa.array(change))
-    incoming = [column.combine_chunks() for column in rows.columns]
+    """True for UPSERTs and rows that stand for deletes that are older than the stored rows of their keys.
+
+    `batch` has the stored rows in the order of the incoming ones.
+    """
+    is_event = operations == RowOperation.UPSERT
+    is_delete = operations == RowOperation.DELETE
+    if task.event_time_fields and is_delete.any():
+        is_event |= is_delete & marked_deletes(incoming, task.merge_mode)
+    if not task.event_time_fields or not is_event.any():
+        return np.zeros(len(operations), dtype=bool)
+    stored = [batch.column(field) for field in task.event_time_fields]
+    values = [incoming.column(field).combine_chunks() for field in task.event_time_fields]
     if task.merge_mode.keeps_equal_rows:
-        stays = ~is_higher(incoming[0], stored[0], null_is_lowest=True)
+        stays = ~is_higher(values[0], stored[0], null_is_lowest=True)
     else:
-        stays = is_newer(stored, incoming)
-    is_late_arriving: npt.NDArray[np.bool_] = stays & is_upsert
+        stays = is_newer(stored, values)
+    is_late_arriving: npt.NDArray[np.bool_] = stays & is_event
     return is_late_arriving
 
 
