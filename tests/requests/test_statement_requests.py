@@ -14,7 +14,7 @@ from hudisql.storage.local import LocalFileSystem
 from hudisql.storage.unchanged_files import UnchangedFiles
 from hudisql.table.hudi_table import open_table
 from tests.requests.counted_requests import A_FEW, LISTINGS, LOOKS
-from tests.requests.wide_tables import FILES, ROWS, WideTable
+from tests.requests.wide_tables import FILES, ROWS, WideTable, wide_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -34,6 +34,10 @@ go.
 MOST_OF_A_CHANGE_ON_AN_OBJECT_STORE = 21
 """Without those for source and data files, but with the bootstrap index: properties that are known are not
 read again, and directories that have no files are not listed."""
+
+MOST_OF_THE_FORM_OF_KEYS = 10
+"""With several partition columns the keys of the first partition and of the newest commits tell whether they
+name their column: the directories down to it, and the files."""
 
 MOST_OF_A_METADATA_TABLE = 18
 """Its properties, its timeline and the index definitions at the beginning and at the end; three instants; a
@@ -115,6 +119,30 @@ def test_a_change_on_a_store_that_lists_files_with_their_times(
     own = [request for request in requests.sent if request not in of_files]
     assert not requests.below(f"{directory}/hoodie.properties")
     assert len(own) <= MOST_OF_A_CHANGE_ON_AN_OBJECT_STORE, own
+
+
+def test_directories_of_several_columns_are_listed_where_the_values_lead(
+    session: Any, tmp_path: Path
+) -> None:
+    """An INSERT lists the directories of all months, but not those of the days."""
+    day = "y = '2015' AND m = '01' AND d = '05'"
+    counts = []
+    for days in (40, 160):
+        with wide_table(session, f"by_month_{days}", tmp_path, days, by_month=True) as table:
+            of_table = [
+                len(table.requests(text)[0])
+                for text in (
+                    f"SELECT count(*) FROM {{t}} WHERE {day}",
+                    f"UPDATE {{t}} SET price = 2 WHERE {day} AND id = 'k24'",
+                    "INSERT INTO {t} VALUES ('n1', 30, 1.0, '2015', '01', '05')",
+                )
+            ]
+            counts.append(of_table)
+    months = 6
+    assert counts[1][0] <= MOST_OF_A_QUERY + months
+    for few, many in zip(*counts, strict=True):
+        assert abs(many - few) <= A_FEW
+        assert many <= MOST_OF_A_CHANGE + A_FEW + MOST_OF_THE_FORM_OF_KEYS + months
 
 
 def test_an_update_by_key_alone_opens_no_footers_on_the_driver(

@@ -45,10 +45,12 @@ def day(number: int) -> str:
     return str(date(2015, 1, 1) + timedelta(number))
 
 
-def write_wide_source(source: Path, partitions: int) -> None:
-    """The source of a wide table."""
+def write_wide_source(source: Path, partitions: int, *, by_month: bool = False) -> None:
+    """The source of a wide table, by the column `dt`; with `by_month` by `y`, `m` and `d`."""
     for number in range(partitions):
-        directory = source / f"dt={day(number)}"
+        year, month, date_of_month = day(number).split("-")
+        path = f"y={year}/m={month}/d={date_of_month}" if by_month else f"dt={day(number)}"
+        directory = source / path
         directory.mkdir(parents=True)
         for file in range(FILES):
             first = (number * FILES + file) * ROWS
@@ -65,11 +67,17 @@ def write_wide_source(source: Path, partitions: int) -> None:
 
 @contextmanager
 def wide_table(
-    session: Session, name: str, directory: Path, partitions: int, table_type: str = "COPY_ON_WRITE"
+    session: Session,
+    name: str,
+    directory: Path,
+    partitions: int,
+    table_type: str = "COPY_ON_WRITE",
+    *,
+    by_month: bool = False,
 ) -> Iterator[WideTable]:
-    """The bootstrapped table, dropped at the end."""
+    """The bootstrapped table, dropped at the end; `by_month` as in `write_wide_source`."""
     source, path = directory / f"{name}_source", directory / name
-    write_wide_source(source, partitions)
+    write_wide_source(source, partitions, by_month=by_month)
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => 'id',"
         f" precombine => 'seq', table_type => '{table_type}', target_path => '{path}')"

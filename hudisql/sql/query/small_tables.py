@@ -17,8 +17,7 @@ from hudisql.read.scan.table_state import TableState
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import list_partitions
-from hudisql.table.partitions.table_directories import list_table_directories
+from hudisql.table.partitions.listed_partitions import few_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,11 +52,8 @@ def _is_small(table: HudiTable, *, read_optimized: bool) -> bool:
     """True for few small base files. The first partition is listed alone: it may be too large already."""
     if table.properties.has_register_only_partitions:
         return False
-    (root,) = list_table_directories(table, [""])
-    if not root.is_partition and len(root.children) > _MOST_PARTITIONS:
-        return False
-    partitions = list_partitions(table)
-    if len(partitions) > _MOST_PARTITIONS:
+    partitions = few_partitions(table, _MOST_PARTITIONS)
+    if partitions is None:
         return False
     slices: list[FileSlice] = []
     for some in (partitions[:1], partitions[1:]):

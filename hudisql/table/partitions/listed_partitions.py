@@ -63,6 +63,22 @@ def list_partitions(table: HudiTable, leads_to: DirectoryFilter | None = None) -
     return [partition_of(table, path) for path in list_partition_paths(table, leads_to)]
 
 
+def few_partitions(table: HudiTable, most: int) -> list[TablePartition] | None:
+    """The partitions; None if there are more than `most`, as soon as a level of directories has more.
+
+    Errors as above.
+    """
+    is_few = True
+
+    def leads_to(paths: Sequence[str]) -> Sequence[bool]:
+        nonlocal is_few
+        is_few = is_few and len(paths) <= most
+        return [is_few] * len(paths)
+
+    partitions = list_partitions(table, leads_to)
+    return partitions if is_few and len(partitions) <= most else None
+
+
 def partitions_at(table: HudiTable, paths: Iterable[str]) -> list[TablePartition]:
     """The partitions among these paths, sorted; no other directories are listed. Errors as above."""
     asked = sorted(set(paths))
@@ -103,7 +119,7 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
 
     Raises CorruptTableError, StorageError.
     """
-    left, some = [""], 1
+    left, some, is_any_found = [""], 1, False
     while left:
         paths, left = left[:some], left[some:]
         listed = list_table_directories(table, paths)
@@ -115,7 +131,9 @@ def walk_partitions(table: HudiTable) -> Iterator[list[TablePartition]]:
             if not table_directory.is_partition
             for path in table_directory.children
         ]
-        left, some = [*below, *left], min(2 * some, _MOST_TOGETHER)
+        is_any_found = is_any_found or bool(found)
+        # Few directories lead down to the first partition.
+        left, some = [*below, *left], min(2 * some, _MOST_TOGETHER) if is_any_found else 2
 
 
 def partitions_along(table: HudiTable, path: str) -> list[TablePartition]:
