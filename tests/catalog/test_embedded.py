@@ -124,6 +124,7 @@ def test_a_killed_watcher_takes_its_server_along_and_the_next_user_starts_anew_w
             assert client.list_databases() == ["default", "kept_data"]
 
 
+@pytest.mark.soak
 def test_a_server_that_dies_is_started_again_for_the_next_user(tmp_path: Path) -> None:
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         status = embedded_metastore_status(tmp_path)
@@ -151,6 +152,7 @@ def test_a_kept_server_outlives_its_users_until_it_is_stopped(tmp_path: Path) ->
         stop_embedded_metastore(tmp_path, force=True)
 
 
+@pytest.mark.soak
 def test_stopping_by_force_ends_the_server_under_its_users(tmp_path: Path) -> None:
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         server = embedded_metastore_status(tmp_path).server_pid

@@ -113,6 +113,7 @@ def check_plain_answers(answers: Sequence[Any]) -> None:
     assert sorted(row[1] for row in answers[-1]) == ["made", "plain"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("version", parameters(["3.1.3", "4.0.1"], in_ci=["4.0.1"]))
 def test_a_bootstrapped_table_is_changed_renamed_and_dropped(tmp_path: Path, version: str) -> None:
     source = write_source(tmp_path / "source")

@@ -24,6 +24,7 @@ publish(open_table(Storage(), sys.argv[1]), format_version=3)
 """
 
 
+@pytest.mark.soak
 def test_a_directory_that_another_process_has_made_anew_is_read_again(session: Any) -> None:
     name = "oracle.made_anew"
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")

@@ -58,6 +58,7 @@ def make_table(session: Any, source: Path, more: str = "") -> str:
     return str(path)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("table_type", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_their_files_are_published_and_give_way_to_a_lift(
     session: Any, source: Path, table_type: str

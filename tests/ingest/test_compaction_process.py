@@ -29,6 +29,7 @@ def compactions(table: FedTable) -> list[str]:
     return [each.timestamp for each in table.table.timeline.completed if each.action == COMMIT]
 
 
+@pytest.mark.soak
 def test_tables_are_compacted_beside_the_worker(
     tables: FedTables, metastore_uri: str, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def keytab_environment(realm: Realm, metastore: SecuredMetastore, directory: Pat
     }
 
 
+@pytest.mark.soak
 def test_beeline_bootstraps_merges_and_reads_on_a_kerberized_cluster(
     realm: Realm, cluster: tuple[SecuredHdfs, SecuredMetastore], directory: LdapDirectory, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_of_two_runners_behind_a_killed_one_the_second_finds_nothing_to_do(
     check_applied_once(project)
 
 
+@pytest.mark.soak
 def test_a_killed_create_table_as_goes_on_before_and_behind_its_commit(
     project: Project, spark: Any, metastore_uri: str
 ) -> None:

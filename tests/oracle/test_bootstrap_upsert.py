@@ -359,6 +359,7 @@ def test_hudi_120_with_its_defaults_loses_rows_of_skeletons_unless_column_stats_
     assert _fares_above_five(oracle_120, careful.path) == expected
 
 
+@pytest.mark.soak
 def test_hudi_120_keeps_the_higher_ordering_value_where_hudi_015_takes_the_later_row(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

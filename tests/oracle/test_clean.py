@@ -115,6 +115,7 @@ def _clean(table: HudiTable) -> Instant:
     return next(each for each in reversed(table.timeline.instants) if each.action == CLEAN)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("table_type", "options"),
     parameters(CLEANED, in_ci=[("MERGE_ON_READ", KEEP_TWO)]),

@@ -56,6 +56,7 @@ def _planned(path: str, instant_time: str) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.soak
 def test_partitions_are_chosen_as_hudi_chooses_them(
     session: Any, oracle_015: HudiOracle, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def declared(session: Any) -> Iterator[None]:
             session.sql(f"RESET {key}")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("who", "version"), parameters([("015", None), ("120", "6"), ("120", "9")], in_ci=[("015", None)])
 )

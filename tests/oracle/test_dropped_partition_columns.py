@@ -27,6 +27,7 @@ def _theirs(oracle: HudiOracle, path: str, rows: list[Row], options: dict[str, s
     oracle.upsert(pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA), path, options)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("version", parameters([6, 9], in_ci=[6]))
 def test_both_write_in_turn(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, version: int

@@ -106,6 +106,7 @@ def test_hudi_015_and_hudisql_go_on_with_each_other_s_tables_without_a_key(
     session.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_hudi_120_goes_on_with_a_table_without_a_key(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str

@@ -29,6 +29,7 @@ def read_with_hudi_rs(path: str, directory: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("partitions", "kind", "version"),
     parameters(

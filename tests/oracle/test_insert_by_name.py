@@ -38,6 +38,7 @@ def people(session: Any, tmp_path: Path) -> Iterator[str]:
         yield "oracle_by_name.people"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("version", parameters(["oracle_015", "oracle_120"], in_ci=["oracle_120"]))
 def test_the_same_columns_go_by_name_as_in_hudi(
     request: pytest.FixtureRequest, session: Any, people: str, version: str

@@ -34,6 +34,7 @@ def _texts(rows: pa.Table) -> list[str]:
     return texts
 
 
+@pytest.mark.soak
 def test_skeletons_and_base_files_are_read_and_upserted(
     session: Any, oracle_015: HudiOracle, tmp_path: Path
 ) -> None:

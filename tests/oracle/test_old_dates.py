@@ -99,6 +99,7 @@ def _ours(session: Any, table: str) -> pa.Table:
 CHANGES = _rows((date(2025, 1, 1), date(2025, 1, 2)), first=4)
 
 
+@pytest.mark.soak
 def test_the_older_calendar_is_read_right_but_every_merge_moves_untouched_days(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_any_text_is_a_partition_value_in_every_reader(
     check()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("declared", parameters(["string", "int"], in_ci=["int"]))
 def test_a_partition_column_inside_of_the_files_and_in_the_record_key(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, declared: str

@@ -129,6 +129,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.soak
 def test_filters_on_widened_columns_lose_no_rows(session: Any, tmp_path: Path) -> None:
     _bootstrap(session, tmp_path, "oracle.drift_filtered")
     spark = session.context.spark

@@ -21,6 +21,7 @@ PROCEDURES = (
 )
 
 
+@pytest.mark.soak
 def test_commits_are_shown_as_hudi_shows_them(session: Any, oracle_015: HudiOracle, tmp_path: Path) -> None:
     bootstrap_shape(session, SHAPE, tmp_path)
     name = f"oracle.{SHAPE.name}"

@@ -28,6 +28,7 @@ def home(session: Any) -> Iterator[Path]:
     session.sql("DROP DATABASE liked_too CASCADE")
 
 
+@pytest.mark.soak
 def test_a_table_like_another_is_the_one_that_hudi_makes(
     session: Any, oracle_015: HudiOracle, home: Path
 ) -> None:

@@ -44,6 +44,7 @@ def row_of(table: FedTable, **more: Any) -> StatusRow:
     return row
 
 
+@pytest.mark.soak
 def test_drained_tables_have_all_that_was_read_and_nobody_writes_to_them(
     tables: FedTables, workers: WorkerServer
 ) -> None:

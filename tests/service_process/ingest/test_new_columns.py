@@ -33,6 +33,7 @@ def columns_of(table: FedTable, name: str) -> dict[str, str]:
     return {each.name: each.type for each in entry.columns if not each.name.startswith("_")}
 
 
+@pytest.mark.soak
 def test_new_columns_are_added_while_a_worker_runs(tables: FedTables, workers: WorkerServer) -> None:
     table = tables.make("growing", partitions=1, new_columns="add", flush_bytes=1 << 16)
     other = tables.make("not_growing", partitions=1)

@@ -245,6 +245,7 @@ def clauses_of(query: RandomQuery, is_partitioned: bool) -> tuple[str, str]:
     return text, f"KEY ({key})" + (f" PARTITIONED BY ({partition})" if is_partitioned else "")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("at", parameters(range(len(QUERIES)), in_ci=[5]))
 def test_refresh_equals_query_run_afresh(layers: Session, at: int) -> None:
     rounds = [

@@ -59,6 +59,7 @@ def test_changes_of_inserted_rows(layers: Session, kind: str, version: int) -> N
         _assert_followed(layers, statement)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("kind", "version"),
     parameters(
