@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +20,6 @@ from hudisql.format.schema import meta_columns
 from hudisql.format.timeline.commit_metadata import LogWriteStat
 from hudisql.read.files.conform import batch_of
 from hudisql.read.files.predicates import And, Comparison
-from hudisql.read.merge.merged_log_scanner import marked_deletes
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
@@ -32,7 +30,7 @@ from hudisql.write.handle.log_file import (
     delete_block,
     write_log_file,
 )
-from hudisql.write.handle.merge_handle import MergeTask, one_change_for_each_row
+from hudisql.write.handle.merge_handle import MergeTask, deletes_by_event_time, one_change_for_each_row
 from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.handle.row_identity import selects_rows
 
@@ -55,9 +53,9 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     New rows are not written to logs. In a table with ordering columns a row that a statement sets to a lower
     value would lose against an earlier log row, with event-time payloads also against the base row, and with
     partial updates a NULL would be filled from it: the slice is then merged, as it is for rows that stand for
-    deletes, which Hudi 1.2 would fill. A log record replaces all base
-    rows of its key, so the slice is also merged if a statement selects only some of them. Reads the base
-    file's record keys to check that; raises CorruptTableError, StorageError.
+    deletes, which Hudi 1.2 would fill. A log record replaces all base rows of its key, so the slice is also
+    merged if a statement selects only some of them. Reads the base file's record keys to check that; raises
+    CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
@@ -66,7 +64,7 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     is_partial = task.merge_mode.partial_update_mode is not None
     if has_updates and (is_partial or task.event_time_fields or _orders_log_rows(task)):
         return False
-    if is_partial and _are_events(task, changes).any():
+    if is_partial and deletes_by_event_time(task, operations, changes).any():
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
 
@@ -77,14 +75,6 @@ def _orders_log_rows(task: MergeTask) -> bool:
         return False
     mode = None if task.log_merge_config is None else task.log_merge_config.merge_mode
     return mode is None or bool(mode.ordering_fields) or mode.partial_update_mode is not None
-
-
-def _are_events(task: MergeTask, changes: pa.Table) -> npt.NDArray[np.bool_]:
-    """True for rows that stand for deletes, in a table that compares them with stored rows."""
-    is_delete: npt.NDArray[np.bool_] = changes.column(OPERATION).to_numpy() == RowOperation.DELETE
-    if not task.event_time_fields or not is_delete.any():
-        return np.zeros(len(is_delete), np.bool_)
-    return is_delete & marked_deletes(changes, task.merge_mode)
 
 
 def _repeats_keys(storage: Storage, file_slice: FileSlice, changes: pa.Table) -> bool:
@@ -182,7 +172,7 @@ def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) ->
     operations = chosen.column(OPERATION).to_numpy()
     removes = np.isin(operations, [RowOperation.DELETE, RowOperation.MOVE_OUT])
     # A delete block would hold over newer rows, and give way to older ones that come later.
-    removes &= ~_are_events(task, chosen)
+    removes &= ~deletes_by_event_time(task, operations, chosen)
     if not removes.all():
         rows = _log_rows(task, chosen.filter(pa.array(~removes)))
         for block, count in data_blocks(

@@ -397,10 +397,7 @@ def _late_arriving(
 
     `batch` has the stored rows in the order of the incoming ones.
     """
-    is_event = operations == RowOperation.UPSERT
-    is_delete = operations == RowOperation.DELETE
-    if task.event_time_fields and is_delete.any():
-        is_event |= is_delete & marked_deletes(incoming, task.merge_mode)
+    is_event = (operations == RowOperation.UPSERT) | deletes_by_event_time(task, operations, incoming)
     if not task.event_time_fields or not is_event.any():
         return np.zeros(len(operations), dtype=bool)
     stored = [batch.column(field) for field in task.event_time_fields]
@@ -411,6 +408,16 @@ def _late_arriving(
         stays = is_newer(stored, values)
     is_late_arriving: npt.NDArray[np.bool_] = stays & is_event
     return is_late_arriving
+
+
+def deletes_by_event_time(
+    task: MergeTask, operations: npt.NDArray[np.int8], rows: pa.Table
+) -> npt.NDArray[np.bool_]:
+    """True for rows that stand for deletes, in a table that compares them with stored rows."""
+    is_delete: npt.NDArray[np.bool_] = operations == RowOperation.DELETE
+    if not task.event_time_fields or not is_delete.any():
+        return np.zeros(len(operations), np.bool_)
+    return is_delete & marked_deletes(rows, task.merge_mode)
 
 
 def _fill(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,14 @@ def _check_buckets(table: ChangedTable) -> int:
     return len(places)
 
 
-def test_all_statements_keep_rows_in_their_buckets(session: Session, bucketed: ChangedTable) -> None:
-    table = bucketed
-    numbers = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
-    assert table.run(f"INSERT INTO {{t}} {numbers}")["inserted"] == 40
-    assert _check_buckets(table) == 6
+NUMBERS = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
+
+
+def _change_rows(table: ChangedTable, count_groups: Callable[[ChangedTable], int]) -> None:
+    """Change rows by each statement; `count_groups` also checks the bucket of each row."""
+    session = table.session
+    assert table.run(f"INSERT INTO {{t}} {NUMBERS}")["inserted"] == 40
+    assert count_groups(table) == 6
     merge = (
         "MERGE INTO {t} t USING (SELECT concat('k', id) AS id, id + 100 AS seq, 'b' AS note, "
         "concat('d', id % 2) AS dt FROM range(30, 50)) s ON t.id = s.id AND t.dt = s.dt "
@@ -74,7 +77,12 @@ def test_all_statements_keep_rows_in_their_buckets(session: Session, bucketed: C
     assert table.run("DELETE FROM {t} WHERE id = 'k3'")["deleted"] == 1
     with setting(session, "hoodie.spark.sql.insert.into.operation", "bulk_insert"):
         assert table.run("INSERT INTO {t} VALUES ('k80', 1, 'd', 'd0')")["inserted"] == 1
-    assert _check_buckets(table) == 7
+    assert count_groups(table) == 7
+
+
+def test_all_statements_keep_rows_in_their_buckets(bucketed: ChangedTable) -> None:
+    table = bucketed
+    _change_rows(table, _check_buckets)
     assert len(table.rows("id")) == 51
     assert table.rows("id, note, dt", "id IN ('k1', 'k2', 'k35', 'k49')") == [
         ("k1", "c", "d1"),
@@ -82,7 +90,7 @@ def test_all_statements_keep_rows_in_their_buckets(session: Session, bucketed: C
         ("k35", "b", "d1"),
         ("k49", "b", "d1"),
     ]
-    table.run(f"INSERT OVERWRITE {{t}} PARTITION (dt = 'd1') SELECT id, seq, note FROM ({numbers})")
+    table.run(f"INSERT OVERWRITE {{t}} PARTITION (dt = 'd1') SELECT id, seq, note FROM ({NUMBERS})")
     assert _check_buckets(table) == 7
     assert len(table.rows("id", "dt = 'd1'")) == 40
 
@@ -124,27 +132,10 @@ def test_all_statements_keep_rows_in_their_rings(
     session: Session, ringed: ChangedTable, driver_bytes: str
 ) -> None:
     table = ringed
-    numbers = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
     with ExitStack() as settings:
         if driver_bytes != "default":
             settings.enter_context(setting(session, DRIVER_MAX_BYTES.name, driver_bytes))
-        assert table.run(f"INSERT INTO {{t}} {numbers}")["inserted"] == 40
-        assert _check_rings(table) == 6
-        merge = (
-            "MERGE INTO {t} t USING (SELECT concat('k', id) AS id, id + 100 AS seq, 'b' AS note, "
-            "concat('d', id % 2) AS dt FROM range(30, 50)) s ON t.id = s.id AND t.dt = s.dt "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        counts = table.run(merge)
-        assert (counts["updated"], counts["inserted"]) == (10, 10)
-        rows = session.spark.createDataFrame([("k1", 500, "c", "d1"), ("k77", 1, "c", "d1")], COLUMNS)
-        result = session.write(rows, table.name, "upsert")
-        assert (result.updated, result.inserted) == (1, 1)
-        assert table.run("UPDATE {t} SET dt = 'd2' WHERE id = 'k2'")["moved"] == 1
-        assert table.run("DELETE FROM {t} WHERE id = 'k3'")["deleted"] == 1
-        with setting(session, "hoodie.spark.sql.insert.into.operation", "bulk_insert"):
-            assert table.run("INSERT INTO {t} VALUES ('k80', 1, 'd', 'd0')")["inserted"] == 1
-        assert _check_rings(table) == 7
+        _change_rows(table, _check_rings)
         # Not by dropping the file groups: the bucket takes rows again.
         assert table.run("DELETE FROM {t} WHERE dt = 'd2'")["deleted"] == 1
         assert table.run("INSERT INTO {t} VALUES ('k2', 1, 'e', 'd2')")["inserted"] == 1
