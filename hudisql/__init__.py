@@ -8,7 +8,8 @@
         trips = session.sql("SELECT * FROM trips").toPandas()
 
 `connect` opens a `Session`, whose `sql` gives a `Result`; `write_table` writes a DataFrame into a table and
-`incremental` pulls the rows that have changed. `install` lets a SparkSession know the names of Hudi tables.
+`incremental` pulls the rows that have changed. `install` lets a SparkSession know the names of Hudi tables,
+as `connect(spark=…)` does.
 All errors are `HudisqlError`s.
 """
 
@@ -75,9 +76,15 @@ from hudisql.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from hudisql.config.settings import Settings
+    from hudisql.console import Console
     from hudisql.pyspark_names.served_session import install
     from hudisql.result import Result
-    from hudisql.session import Session, connect, incremental, write_table
+    from hudisql.session import Session, incremental, write_table
     from hudisql.write.execution.commit_files import WriteResult
 
 __version__ = "0.1.0"
@@ -151,11 +158,41 @@ _LOADED_LATE: Final = {
     "Result": "hudisql.result",
     "Session": "hudisql.session",
     "WriteResult": "hudisql.write.execution.commit_files",
-    "connect": "hudisql.session",
     "incremental": "hudisql.session",
     "install": "hudisql.pyspark_names.served_session",
     "write_table": "hudisql.session",
 }
+
+
+def connect(
+    metastore: str | None = None,
+    warehouse: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+    settings: Settings | None = None,
+    *,
+    console: Console | None = None,
+) -> Session:
+    """Open a session.
+
+    `metastore` is thrift://host:port[,…] (default: the embedded one under `warehouse`), `conf` holds Spark
+    settings, `spark` is a SparkSession of the user (default: the one that runs already, or one of its own).
+    Missing arguments come from `settings` or, without those, from hudisql.toml and HUDISQL_*.
+
+    A SparkSession of the user keeps its settings, and knows the names of Hudi tables (`spark.table`,
+    `spark.sql`, `df.write.insertInto` …) until the session is closed or Spark stops; of several sessions the
+    newest serves them. Otherwise Spark and the embedded metastore start with the first statement that needs
+    them, which then raises MetastoreUnavailableError, ExecutorEnvironmentError, or SettingsError if Spark
+    does not start. Raises SettingsError.
+    """
+    from hudisql.session import open_session
+
+    session = open_session(metastore, warehouse, conf, spark, settings, console=console)
+    if session.has_joined_spark:
+        from hudisql.pyspark_names.served_session import serve_names
+
+        serve_names(session, (metastore, warehouse, settings))
+    return session
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The public API: `hudisql.connect(…)` returns a `Session`, and `session.sql(text)` a `Result`.
+"""The public API: `hudisql.connect(…)` opens a `Session`, and `session.sql(text)` gives a `Result`.
 
 A session joins a SparkSession (its own, or the user's) with a Hive Metastore (the embedded default, or a
 given one) and releases both when it is closed. Its own Spark and metastore start on first use. `sql/` decides
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from hudisql.write.execution.commit_files import WriteResult
 
 
-def connect(
+def open_session(
     metastore: str | None = None,
     warehouse: str | None = None,
     conf: Mapping[str, str] | None = None,
@@ -64,13 +64,9 @@ def connect(
     *,
     console: Console | None = None,
 ) -> Session:
-    """Open a session.
+    """Open a session as `hudisql.connect` does, but change nothing of a SparkSession that it joins.
 
-    `metastore` is thrift://host:port[,…] (default: the embedded one under `warehouse`), `conf` holds Spark
-    settings, `spark` is a SparkSession of the user, whose settings are not changed. Missing arguments come
-    from `settings` or, without those, from hudisql.toml and HUDISQL_*. Spark and the embedded metastore start
-    with the first statement that needs them, which then raises MetastoreUnavailableError,
-    ExecutorEnvironmentError, or SettingsError if Spark does not start. Raises SettingsError.
+    Raises SettingsError.
     """
     given = {"metastore": metastore, "warehouse": warehouse, "conf": conf}
     loaded = load_settings() if settings is None else settings
@@ -91,7 +87,7 @@ def write_table(df: DataFrame, table: str, operation: str | None = None, **optio
         own = session.context.started_spark
         if own is not None and java_session(own).equals(java_session(df.sparkSession)):
             return session.write(df, table, operation, **options)
-    with connect(spark=df.sparkSession) as session:
+    with open_session(spark=df.sparkSession) as session:
         return session.write(df, table, operation, **options)
 
 
@@ -116,7 +112,7 @@ def incremental(
 
 
 class Session:
-    """An open session; a context manager. Made by `connect`."""
+    """An open session; a context manager. `hudisql.connect` opens it."""
 
     def __init__(
         self,
@@ -151,6 +147,11 @@ class Session:
         """
         self._check_open()
         return self.context.spark
+
+    @property
+    def has_joined_spark(self) -> bool:
+        """True if the session works on a SparkSession that it has not started."""
+        return self._owned is None
 
     @property
     def is_closed(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from typer.main import get_command
 
-from hudisql import errors
+from hudisql import connect, errors
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
 from hudisql.catalog.sync_settings import SYNC_PREFIX, SYNC_SETTINGS
 from hudisql.cli.batch import EXIT_CODES, HELP
@@ -32,7 +32,7 @@ from hudisql.errors import HudisqlError
 from hudisql.procedures.registry import Procedure, load_procedures
 from hudisql.pyspark_names.served_session import install
 from hudisql.result import Result
-from hudisql.session import Session, connect, write_table
+from hudisql.session import Session, write_table
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.write.execution.commit_files import WriteResult
 

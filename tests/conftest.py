@@ -196,10 +196,11 @@ def spark(warehouse: Path, metastore_uri: str) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def session(spark: Any) -> Iterator[Any]:
     """A hudisql session on the suite's Spark session and metastore."""
-    import hudisql
     from hudisql.console import SilentConsole
+    from hudisql.session import open_session
 
-    with hudisql.connect(spark=spark, console=SilentConsole()) as opened:
+    # Tests look at tables as plain Spark does, too: its SparkSession does not know the names.
+    with open_session(spark=spark, console=SilentConsole()) as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ import pytest
 from hudisql.config.settings import Settings
 from hudisql.console import SilentConsole
 from hudisql.errors import MetastoreUnavailableError, SessionClosedError, SqlSyntaxError
-from hudisql.session import connect
+from hudisql.session import open_session
 from hudisql.sql.dispatch import STATEMENT_HEADS, check_head, names_nothing
 from hudisql.sql.text.statements import Statement
 
@@ -85,7 +85,7 @@ def test_what_needs_no_spark_starts_nothing(
 
 def test_a_session_that_is_opened_and_closed_starts_nothing(tmp_path: Path) -> None:
     settings = Settings().with_layer({"warehouse": str(tmp_path / "warehouse")}, "test")
-    session = connect(settings=settings, console=SilentConsole())
+    session = open_session(settings=settings, console=SilentConsole())
     if session.context.started_spark is None:
         assert "bootstrap_table" in session.sql("CALL help()").rows[0].result
         with pytest.raises(SqlSyntaxError, match="line 1, column 1"):

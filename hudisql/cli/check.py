@@ -109,11 +109,11 @@ def _offline_checker(settings: Settings) -> Iterator[StatementCheck]:
 
 @contextmanager
 def _online_checker(settings: Settings, level: str) -> Iterator[StatementCheck]:
-    from hudisql.session import connect
+    from hudisql.session import open_session
 
     with (
         TemporaryDirectory(prefix="hudisql-check-") as directory,
-        connect(settings=settings, console=open_console()) as session,
+        open_session(settings=settings, console=open_console()) as session,
         session.isolated() as isolated,
     ):
         runs_dry = level == "plan"

@@ -33,9 +33,9 @@ ReportOption = Annotated[
 @contextmanager
 def stoppable_session(settings: Settings, console: Console) -> Iterator[tuple[Session, threading.Event]]:
     """A session and the event of `stop_on_signals`, whose handlers stay in place after Spark has started."""
-    from hudisql.session import connect
+    from hudisql.session import open_session
 
-    with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
+    with stop_on_signals() as stop, open_session(settings=settings, console=console) as session:
         handler = signal.getsignal(signal.SIGINT)
 
         def keep(_spark: SparkSession) -> None:

@@ -109,10 +109,10 @@ def _serve(pipe: Connection, settings: Settings, share: float) -> None:
     import pyarrow as pa
 
     from hudisql.service_process.ingest.compact_table import compact_if_due
-    from hudisql.session import connect
+    from hudisql.session import open_session
 
     pa.set_cpu_count(1)
-    with connect(settings=settings, console=SilentConsole()) as session:
+    with open_session(settings=settings, console=SilentConsole()) as session:
         while True:
             try:
                 table = pipe.recv()

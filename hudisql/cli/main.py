@@ -150,9 +150,9 @@ def _run_statements(
     console = open_console(silent=silent)
     try:
         from hudisql.cli.interrupts import clean_interrupts, ending_at_once
-        from hudisql.session import connect
+        from hudisql.session import open_session
 
-        with ending_at_once() as end_at_once, connect(settings=settings, console=console) as session:
+        with ending_at_once() as end_at_once, open_session(settings=settings, console=console) as session:
             with clean_interrupts(session):
                 if verbose:
                     session.on_spark_start(lambda _: console.info(f"Spark logs to {session.log_file}"))

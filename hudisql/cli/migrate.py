@@ -114,13 +114,13 @@ def open_migration(
     from hudisql.cli.interrupts import clean_interrupts
     from hudisql.migrations.script_history import History
     from hudisql.migrations.scripts import load_scripts
-    from hudisql.session import connect
+    from hudisql.session import open_session
 
     settings: Settings = context.obj
     terminal = Terminal(settings.format)
     with reported_run("migrate", report, lambda: terminal.outcomes):
         scripts = load_scripts(directory)
-        with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
+        with open_session(settings=settings, console=open_console()) as session, clean_interrupts(session):
             table = History(session, *session.context.qualify_table_name(history))
             yield Migration(session, table, scripts, terminal)
 

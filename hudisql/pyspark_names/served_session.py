@@ -1,4 +1,4 @@
-"""`hudisql.install(spark)`: names of Hudi tables in plain PySpark, without Hudi's bundle.
+"""`hudisql.install(spark)`, `connect(spark=…)`: names of Hudi tables in plain PySpark without Hudi's bundle.
 
 The user's SparkSession object becomes a `ServedSession`, a subclass that gives each statement about a Hudi
 table to hudisql and all others to the class that the object had. PySpark makes frames of one fixed class,
@@ -9,7 +9,7 @@ by `spark_sql`, which passes a served session by.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +26,8 @@ from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedStatementError
 from hudisql.pyspark_names.named_writers import ServedStreamWriter, ServedWriter, ServedWriterV2
 from hudisql.pyspark_names.served_catalog import ServedCatalog
-from hudisql.pyspark_names.serving import Serving, context_of, note_options, serving_of
-from hudisql.session import Session, connect
+from hudisql.pyspark_names.serving import Arguments, Serving, context_of, note_options, serving_of
+from hudisql.session import Session, open_session
 from hudisql.spark.versions import dataframe_class, sql_of_column
 from hudisql.sql.concerned_tables import concerns_hudi, find_named_table
 from hudisql.sql.dispatch import execute
@@ -53,21 +53,31 @@ def install(
     """Let a SparkSession know the names of Hudi tables: `spark.sql`, `spark.table`, `df.write.insertInto` …
 
     `spark.sql` then also runs what `Session.sql` runs; a statement without Hudi tables goes to Spark as
-    before. The arguments are those of `connect`; installing again gives the same session. When the session is
-    closed or Spark stops, the methods are Spark's own again. Raises SettingsError.
+    before. The arguments are those of `connect`; installing again, or after `connect(spark=…)`, gives the
+    same session. When the session is closed or Spark stops, the methods are Spark's own again. Raises
+    SettingsError.
     """
     arguments = (metastore, warehouse, settings)
     with _lock:
         serving = serving_of(spark)
         if serving is None:
-            session = connect(metastore, warehouse, spark=spark, settings=settings, console=console)
-            return _serve(spark, Serving(session, type(spark), arguments))
+            session = open_session(metastore, warehouse, spark=spark, settings=settings, console=console)
+            return serve_names(session, arguments)
         if arguments not in ((None, None, None), serving.arguments):
             raise SettingsError(
                 "hudisql is installed in this SparkSession with other arguments",
                 hint="close() the session that install gave before",
             )
         return serving.session
+
+
+def serve_names(session: Session, arguments: Arguments) -> Session:
+    """Let the SparkSession of a hudisql session know the names of Hudi tables until the latter is closed."""
+    spark = session.spark
+    with _lock:
+        before = serving_of(spark)
+        plain = type(spark) if before is None else before.plain
+        return _serve(spark, Serving(session, plain, arguments, before))
 
 
 class ServedSession(SparkSession):
@@ -110,14 +120,16 @@ class ServedSession(SparkSession):
         """As Spark's; the new session knows the names, too."""
         serving = self._hudisql_serving
         session = serving.session.new_session()
-        _serve(session.spark, Serving(session, type(session.spark), serving.arguments, serving.sessions))
+        made = Serving(session, type(session.spark), serving.arguments, sessions=serving.sessions)
+        _serve(session.spark, made)
         return session.spark
 
     def stop(self) -> None:
         """As Spark's; the names end with it."""
         serving = self._hudisql_serving
         serving.plain.stop(self)
-        _close_all(serving)
+        for own in tuple(_servings(serving)):
+            _close_all(own)
 
 
 class ServedReader(DataFrameReader):
@@ -198,14 +210,31 @@ def _serve(spark: SparkSession, serving: Serving) -> Session:
 
 def _close_all(serving: Serving) -> None:
     for spark in tuple(serving.sessions):
-        own: Serving = vars(spark)["_hudisql_serving"]
-        _end_serving(spark, own)
-        own.session.close()
+        for own in _servings(vars(spark)["_hudisql_serving"]):
+            if own.sessions is serving.sessions:
+                _end_serving(spark, own)
+                own.session.close()
+
+
+def _servings(newest: Serving) -> Iterator[Serving]:
+    serving: Serving | None = newest
+    while serving is not None:
+        yield serving
+        serving = serving.before
 
 
 def _end_serving(spark: SparkSession, serving: Serving) -> None:
-    """Give the session its own class back. A thread that is in a method meanwhile ends it by `serving`."""
+    """Give the session its own class back, or to the session that served its names before.
+
+    A thread that is in a method meanwhile ends it by `serving`.
+    """
     with _lock:
+        if vars(spark)["_hudisql_serving"] is not serving:
+            return
+        for before in _servings(serving):
+            if before is not serving and not before.session.is_closed:
+                vars(spark)["_hudisql_serving"] = before
+                return
         spark.__class__ = serving.plain
         serving.sessions.discard(spark)
         _served_sessions.discard(spark)

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from hudisql.config.settings import Settings
 
 Arguments = tuple[str | None, str | None, "Settings | None"]
-"""`metastore`, `warehouse` and `settings` of an `install`."""
+"""`metastore`, `warehouse` and `settings` of an `install` or `connect`."""
 
 
 @dataclass(eq=False)
 class Serving:
-    """`plain` is the class that the SparkSession had; `sessions` are all of one `install`.
+    """`plain` is the class that the SparkSession had; `sessions` are all of one `install` or `connect`.
 
-    These are the session that was given to it, and those that `newSession` made of it.
+    These are the session that was given to it, and those that `newSession` made of it. `before` is what
+    served the SparkSession's names until then.
     """
 
     session: Session
     plain: Any
     arguments: Arguments
+    before: Serving | None = None
     sessions: WeakSet[SparkSession] = field(default_factory=WeakSet)
 
 

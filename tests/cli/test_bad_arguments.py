@@ -92,7 +92,7 @@ def _no_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise MetastoreUnavailableError("no metastore here")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hudisql.session.connect", refuse)
+    monkeypatch.setattr("hudisql.session.open_session", refuse)
     monkeypatch.setattr("hudisql.catalog.embedded.start_embedded_metastore", refuse)
 
 
@@ -162,7 +162,7 @@ from hudisql.errors import MetastoreUnavailableError
 def refuse(*_arguments, **_named):
     raise MetastoreUnavailableError("no metastore here")
 
-hudisql.session.connect = refuse
+hudisql.session.open_session = refuse
 for verb in ("start", "stop"):
     setattr(hudisql.catalog.embedded, f"{verb}_embedded_metastore", refuse)
 from typer.testing import CliRunner

@@ -93,6 +93,31 @@ def test_installing_twice_gives_the_same_session(spark: Any) -> None:
         assert spark.sql("SELECT 1").collect()[0][0] == 1
 
 
+def test_connect_serves_the_names_of_the_session_that_it_is_given(spark: Any, table: str) -> None:
+    own_class = type(spark)
+    with hudisql.connect(spark=spark, console=SilentConsole()) as session:
+        assert spark.table(table).count() == spark.sql(f"SELECT * FROM {table}").count() == 2
+        assert install(spark) is session
+    assert type(spark) is own_class
+    with hudisql.connect(console=SilentConsole()):
+        assert spark.table(table).count() == 2
+    assert type(spark) is own_class
+
+
+def test_of_several_open_sessions_the_newest_serves_the_names(spark: Any, table: str) -> None:
+    own_class = type(spark)
+    installed = install(spark)
+    first, second = (hudisql.connect(spark=spark, console=SilentConsole()) for _ in range(2))
+    assert install(spark) is second
+    first.close()
+    assert install(spark) is second
+    second.close()
+    assert install(spark) is installed
+    assert spark.table(table).count() == 2
+    installed.close()
+    assert type(spark) is own_class
+
+
 @pytest.mark.soak
 def test_new_sessions_know_the_names_until_the_first_is_closed(spark: Any, table: str) -> None:
     with install(spark):
