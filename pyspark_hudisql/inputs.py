@@ -25,7 +25,8 @@ from hudisql.read.files.splits import ScanTask
 from hudisql.read.merge.merge_mode import LogMergeConfig
 from hudisql.read.scan.arrow_scan import read_task
 from hudisql.read.scan.data_skipping import skips_by_statistics
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import TimelineWindow

@@ -15,7 +15,8 @@ from hudisql.bootstrap.run.plan_execution import run_bootstrap
 from hudisql.context import Context
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.versions import to_arrow
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table

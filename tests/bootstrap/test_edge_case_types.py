@@ -19,7 +19,8 @@ from hudisql.bootstrap.verify.verification import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.versions import to_arrow
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet

@@ -27,7 +27,8 @@ from hudisql.catalog.metastore_table import (
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
 from tests.storage.servers import BUCKET, s3_server

@@ -15,7 +15,8 @@ from hudisql.iceberg.iceberg_schema import is_list
 from hudisql.iceberg.publication import publish
 from hudisql.read.calendar.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.scan.arrow_scan import read_plan
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table

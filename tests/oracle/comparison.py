@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.read.scan.arrow_scan import read_task
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.table.hudi_table import HudiTable
 from tests.oracle.client import HudiOracle
 

@@ -20,7 +20,7 @@ from hudisql.format.timeline.commit_metadata import CommitMetadata
 from hudisql.read.files.predicates import Predicate
 from hudisql.read.files.splits import plan_splits
 from hudisql.read.scan.arrow_scan import read_task
-from hudisql.read.scan.table_scan import ScanPlan
+from hudisql.read.scan.scan_plan import ScanPlan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table

@@ -11,7 +11,8 @@ import pytest
 
 from hudisql.format.schema.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.scan.incremental import incremental_read
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.table.history.timeline_window import timeline_window
 from hudisql.table.hudi_table import HudiTable
 from tests.oracle.comparison import golden_rows

@@ -74,13 +74,18 @@ def wide_table(
     table_type: str = "COPY_ON_WRITE",
     *,
     by_month: bool = False,
+    arguments: str = "",
 ) -> Iterator[WideTable]:
-    """The bootstrapped table, dropped at the end; `by_month` as in `write_wide_source`."""
+    """The bootstrapped table, dropped at the end; `by_month` as in `write_wide_source`.
+
+    `arguments` are further ones of the bootstrap.
+    """
     source, path = directory / f"{name}_source", directory / name
     write_wide_source(source, partitions, by_month=by_month)
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => 'id',"
-        f" precombine => 'seq', table_type => '{table_type}', target_path => '{path}')"
+        f" precombine => 'seq', table_type => '{table_type}', target_path => '{path}'"
+        f"{', ' if arguments else ''}{arguments})"
     )
     try:
         yield WideTable(session, name, str(path), str(source), partitions)

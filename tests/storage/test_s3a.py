@@ -25,7 +25,8 @@ from hudisql.iceberg.iceberg_verification import IcebergLevel
 from hudisql.iceberg.publication import publish
 from hudisql.options.iceberg_check import check_iceberg
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from scripts.setup_oracles import s3a_jars

@@ -28,7 +28,7 @@ from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.read.files.conform import batch_of, conform_batch, constant_column
 from hudisql.read.scan.native_scan import native_dataframe
-from hudisql.read.scan.table_scan import ScanPlan
+from hudisql.read.scan.scan_plan import ScanPlan
 from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.storage import Storage

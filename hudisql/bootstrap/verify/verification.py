@@ -32,7 +32,7 @@ from hudisql.format.hfile.bootstrap_index import BootstrapMapping, read_bootstra
 from hudisql.format.paths.file_names import is_hidden
 from hudisql.format.paths.ignored_names import is_ignored
 from hudisql.format.timeline.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.read.scan.table_scan import ScannedSlice
+from hudisql.read.scan.scan_plan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, is_inside, join, parent_of

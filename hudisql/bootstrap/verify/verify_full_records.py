@@ -36,7 +36,7 @@ from hudisql.format.schema import meta_columns
 from hudisql.format.table_properties import BOOTSTRAP_SOURCE_TABLE
 from hudisql.format.timeline.commit_metadata import WriteStat
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
-from hudisql.read.scan.table_scan import ScannedSlice
+from hudisql.read.scan.scan_plan import ScannedSlice
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice

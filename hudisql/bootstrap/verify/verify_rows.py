@@ -22,7 +22,7 @@ from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.format.schema.spark_schema import quote_name, spark_type_name
 from hudisql.format.timeline.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.read.files.splits import plan_splits
-from hudisql.read.scan.table_scan import ScannedSlice, ScanPlan
+from hudisql.read.scan.scan_plan import ScannedSlice, ScanPlan
 from hudisql.spark.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable

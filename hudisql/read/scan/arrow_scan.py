@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from hudisql.read.scan.table_scan import ScanPlan
+    from hudisql.read.scan.scan_plan import ScanPlan
 
 
 SliceReader = Callable[[Storage, SliceRead], Iterator[pa.RecordBatch]]

@@ -36,7 +36,7 @@ from hudisql.read.files.predicates import (
     may_match,
     restrict_predicate,
 )
-from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
+from hudisql.read.scan.record_skipping import keys_of_predicate, look_up_groups, record_index_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept, has_first_form, has_kept_indexes
@@ -68,8 +68,8 @@ class DataSkipping:
 
     def prune_partitions(self, paths: Sequence[str]) -> Collection[str]:
         """Those of the partitions with these paths that may hold a matching row. Raises StorageError."""
-        if len(paths) >= FEWEST_TO_SKIP and self._groups is not None:
-            with_keys = {path for path, _ in self._groups}
+        if len(paths) >= FEWEST_TO_SKIP and self.groups_with_keys is not None:
+            with_keys = {path for path, _ in self.groups_with_keys}
             return [path for path in paths if path in with_keys]
         # Hudi makes ranges of a partition from those of its files that have bounds, which long texts and
         # files with NaN have not. In the form V1 it leaves decimals out.
@@ -95,8 +95,8 @@ class DataSkipping:
         every = [True] * len(slices)
         if len(slices) < FEWEST_TO_SKIP:
             return every
-        if self._groups is not None:
-            return [(each.partition_path, each.file_id) in self._groups for each in slices]
+        if self.groups_with_keys is not None:
+            return [(each.partition_path, each.file_id) in self.groups_with_keys for each in slices]
         if not self._fields or self._metadata is None:
             return every
         metadata = self._metadata
@@ -122,13 +122,13 @@ class DataSkipping:
         return metadata if metadata is not None and metadata.has_statistics_of_sources else None
 
     @cached_property
-    def _groups(self) -> frozenset[FileGroup] | None:
+    def groups_with_keys(self) -> frozenset[FileGroup] | None:
         """The file groups with the record keys of the predicate; None if they are not known."""
         keys = (
             None if self.is_past or self.is_read_optimized else keys_of_predicate(self.table, self.predicate)
         )
         metadata = None if keys is None else record_index_of(self.table)
-        return None if metadata is None else groups_with_keys(metadata, keys)
+        return None if metadata is None else look_up_groups(metadata, keys)
 
     @cached_property
     def _fields(self) -> dict[str, pa.Field]:

@@ -24,7 +24,7 @@ from hudisql.storage import parent_of, scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hudisql.read.scan.table_scan import ScanPlan
+    from hudisql.read.scan.scan_plan import ScanPlan
 
 DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
 _PYTHON_UTILS: Final = "org.apache.spark.api.python.PythonUtils"

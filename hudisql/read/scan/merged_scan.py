@@ -38,7 +38,7 @@ from hudisql.table.file_slice import FileSlice
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudisql.read.scan.table_scan import ScanPlan
+    from hudisql.read.scan.scan_plan import ScanPlan
 
 _REPLACED: Final = pa.schema([pa.field("row", pa.int64())])
 _TASKS_PER_CORE: Final = 4

@@ -30,7 +30,7 @@ from hudisql.storage import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from hudisql.read.scan.table_scan import ScanPlan
+    from hudisql.read.scan.scan_plan import ScanPlan
 
 _NO_FILE_SYSTEM: Final = re.compile(
     r"No FileSystem for scheme"

@@ -7,6 +7,7 @@ record key, or on `_hoodie_record_key`.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hudisql.format.metadata_table.record_locations import FileGroup
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import ColumnPath, Comparison, In, Predicate, split_conjuncts
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.metadata_table import MetadataTable
@@ -24,6 +26,32 @@ from hudisql.table.metadata_table.record_lookup import find_records
 
 _MOST_VALUES: Final = 10_000
 _OF_USERS: Final = "USER_PROVIDED"
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUpGroups:
+    """Where rows with looked-up record keys may be: in the file groups `only` (None: any), not `without`."""
+
+    only: frozenset[FileGroup] | None = None
+    without: frozenset[FileGroup] = frozenset()
+
+    @property
+    def paths(self) -> frozenset[str] | None:
+        """The paths of the partitions of `only`."""
+        return None if self.only is None else frozenset(path for path, _ in self.only)
+
+    def may_hold(self, file_slice: FileSlice) -> bool:
+        """True if the slice may have one of the rows."""
+        group = file_slice.partition_path, file_slice.file_id
+        return group not in self.without and (self.only is None or group in self.only)
+
+    @property
+    def exclude_any(self) -> bool:
+        """False if all file groups may hold the rows."""
+        return self.only is not None or bool(self.without)
+
+
+ANY_GROUP: Final = LookedUpGroups()
 
 
 def record_index_of(table: HudiTable) -> MetadataTable | None:
@@ -40,7 +68,7 @@ def record_index_of(table: HudiTable) -> MetadataTable | None:
     return metadata if metadata is not None and not metadata.has_later_commits else None
 
 
-def groups_with_keys(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
+def look_up_groups(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
     """The file groups with these record keys; None if the index is gone or cannot be read.
 
     Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among

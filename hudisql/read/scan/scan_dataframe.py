@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hudisql.errors import QueryError
 from hudisql.read.files.splits import ScanTask
 from hudisql.read.scan.scan_method import ScanMethod
-from hudisql.read.scan.table_scan import ScanPlan
+from hudisql.read.scan.scan_plan import ScanPlan
 from hudisql.table.file_slice import FileSlice
 
 if TYPE_CHECKING:

@@ -1,14 +1,9 @@
-"""Plan a scan of a Hudi table.
-
-`plan_scan` chooses partitions, file slices, columns, row filters and tasks without Spark. The plan is a value
-that EXPLAIN prints and `scan_dataframe` runs.
-"""
+"""Plan a scan of a Hudi table, without Spark: its partitions, file slices, columns, row filters and tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -21,15 +16,11 @@ from hudisql.read.files.predicates import (
     split_conjuncts,
 )
 from hudisql.read.files.splits import (
-    DEFAULT_MAX_SPLIT_BYTES,
-    DEFAULT_OPEN_COST_BYTES,
     ScanTask,
-    driving_file_bytes,
     plan_splits,
 )
 from hudisql.read.merge.merge_mode import LogMergeConfig, log_merge_config_of
-from hudisql.read.scan.data_skipping import DataSkipping, data_skipping
-from hudisql.read.scan.incremental import IncrementalRead
+from hudisql.read.scan.data_skipping import FEWEST_TO_SKIP, DataSkipping, data_skipping
 from hudisql.read.scan.partition_pruning import (
     DirectoryPruning,
     is_below,
@@ -37,19 +28,25 @@ from hudisql.read.scan.partition_pruning import (
     prune_by_path,
     prune_partitions,
 )
-from hudisql.read.scan.scan_method import ScanMethod, scan_methods, scanned_file
+from hudisql.read.scan.record_skipping import ANY_GROUP, LookedUpGroups
+from hudisql.read.scan.scan_method import ScanMethod
+from hudisql.read.scan.scan_plan import ScannedSlice, ScanPlan, ScanRequest
 from hudisql.read.slice.changed_sources import warn_of_changed_sources
 from hudisql.read.slice.slice_reader import (
     check_external_files,
-    needs_data_columns,
 )
-from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.committed_slices import UNCHANGED_SOURCES
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.history.past_state import check_past_state
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions.listed_partitions import TablePartition, list_partitions, partition_of
+from hudisql.table.partitions.listed_partitions import (
+    TablePartition,
+    few_partitions,
+    list_partitions,
+    partition_of,
+    partitions_at,
+)
 from hudisql.table.partitions.registered_partitions import (
     RegisteredPartitions,
     registered_partitions,
@@ -57,168 +54,9 @@ from hudisql.table.partitions.registered_partitions import (
     with_registered,
 )
 
-_DEFAULT_PARALLELISM = 8
 _MOST_ON_DRIVER = 64
 _MOST_KEPT_SOURCES = 1_000
 _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
-
-
-ScannedSlice = tuple[FileSlice, Mapping[str, object]]
-"""A file slice and the values of its partition by column name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanRequest:
-    """What to read of a table, and how to cut the work.
-
-    `columns` are any of the table's, structs pruned at will. `as_of` is an instant time, None the latest
-    snapshot; with `changes` only rows that its window's commits wrote are read. `below` is a relative
-    partition path that bounds the scan, `read_optimized` ignores log files (Hudi's `_ro` tables), `count_all`
-    also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path, file id) are known
-    to hold nothing that the query looks for. A few slices of together at most `driver_bytes` are read on the
-    driver, all columns, if meta columns are wanted or Spark's scan cannot read them. With
-    `skips_by_statistics` the metadata table tells which partitions and slices hold no matching row.
-    """
-
-    table: HudiTable
-    columns: pa.Schema
-    predicates: Sequence[Predicate] = ()
-    partition_predicates: Sequence[Predicate] = ()
-    _: KW_ONLY
-    as_of: str | None = None
-    changes: IncrementalRead | None = None
-    below: str = ""
-    read_optimized: bool = False
-    parallelism: int = _DEFAULT_PARALLELISM
-    max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES
-    open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES
-    count_all: bool = False
-    pruned_slices: Collection[tuple[str, str]] = ()
-    driver_bytes: int = 0
-    skips_by_statistics: bool = False
-
-    @property
-    def state_instant(self) -> str | None:
-        """The instant time whose state is read, None for the latest."""
-        return self.as_of if self.changes is None else self.changes.window.as_of
-
-    @property
-    def all_predicates(self) -> Sequence[Predicate]:
-        """What the rows must meet, the window of `changes` included."""
-        of_changes = () if self.changes is None else (self.changes.predicate,)
-        return (*self.predicates, *of_changes, *self.partition_predicates)
-
-
-@dataclass(frozen=True, slots=True)
-class ScanPlan:
-    """The plan of one reference to a table.
-
-    `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
-    name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
-    and not from files. `predicate` and `partition_predicate` are the pushed-down filters; the query still
-    applies all of its filters. In `native` mode each slice is read by the method that `scan_methods` gives,
-    in `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read
-    row by row. With `on_driver` the slice reader runs on the driver when the query is built, unless there are
-    too many rows. The skipped partitions and slices are those that statistics exclude.
-    """
-
-    base_path: str
-    storage: Storage
-    mode: Literal["native", "stitched"]
-    output_schema: pa.Schema
-    columns: pa.Schema
-    partition_columns: tuple[pa.Field, ...]
-    predicate: Predicate | None
-    partition_predicate: Predicate | None
-    partitions_read: int
-    partitions_total: int | None
-    slices: tuple[ScannedSlice, ...]
-    slices_total: int | None
-    tasks: tuple[ScanTask, ...]
-    splits_total: int | None
-    as_of: str | None = None
-    changes: IncrementalRead | None = None
-    log_merge_config: LogMergeConfig | None = None
-    is_vectorized: bool = True
-    on_driver: bool = False
-    partitions_skipped: int = 0
-    slices_skipped: int = 0
-
-    def _described_history(self) -> tuple[tuple[str, str], ...]:
-        if self.changes is not None:
-            window = self.changes.window
-            found = f"{len(window.commits)} commits after {window.begin} up to {window.as_of}"
-            return (("changes", found),)
-        return (("as of", self.as_of),) if self.as_of is not None else ()
-
-    def _described_skipping(self) -> tuple[tuple[str, str], ...]:
-        if not self.partitions_skipped and not self.slices_skipped:
-            return ()
-        skipped = f"{self.partitions_skipped} partitions, then {self.slices_skipped} file slices"
-        return (("skipped by statistics", skipped),)
-
-    @property
-    def needs_data(self) -> bool:
-        """True if columns are read that are neither meta nor partition columns."""
-        return needs_data_columns(
-            self.columns, [partition_column.name for partition_column in self.partition_columns]
-        )
-
-    def methods(self) -> list[ScanMethod]:
-        """How each of the slices is read in `native` mode."""
-        names = [partition_column.name for partition_column in self.partition_columns]
-        config = self.log_merge_config
-        return scan_methods(
-            [each for each, _ in self.slices],
-            self.columns,
-            names,
-            has_partial_blocks=config is not None and config.merge_mode.has_partial_blocks,
-            has_predicate=self.predicate is not None,
-        )
-
-    def scanned_files(self) -> list[str]:
-        """The paths of the files that Spark's own scan reads; every slice must have a base file."""
-        paths = [scanned_file(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
-        return [path for path in paths if path is not None]
-
-    def scanned_bytes(self) -> list[int]:
-        """The lengths of `scanned_files`."""
-        return [driving_file_bytes(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
-
-    @property
-    def splits_read(self) -> int:
-        """The number of splits in all tasks."""
-        return sum(len(task.works) for task in self.tasks)
-
-    @property
-    def _readers(self) -> str:
-        return "on the driver" if self.on_driver else f"in {len(self.tasks)} tasks"
-
-    def describe(self) -> tuple[tuple[str, str], ...]:
-        """Label and text of each fact of the plan, for EXPLAIN."""
-        plain = sum(file_slice.is_register_only for file_slice, _ in self.slices)
-        bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices) - plain
-        merged = sum(file_slice.has_log_files for file_slice, _ in self.slices)
-        kinds = f"{bootstrapped} bootstrapped" + (f", {merged} with log files" if merged else "")
-        kinds += f", {plain} register-only" if plain else ""
-        return (
-            ("table", self.base_path),
-            ("scan", self.mode),
-            *self._described_history(),
-            ("partitions", _of(self.partitions_read, self.partitions_total)),
-            (
-                "file slices",
-                f"{_of(len(self.slices), self.slices_total)} ({kinds})",
-            ),
-            *self._described_skipping(),
-            ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
-            ("columns", ", ".join(_column_text(column) for column in self.columns) or "(none)"),
-            ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
-            (
-                "partition filter",
-                str(self.partition_predicate) if self.partition_predicate is not None else "(none)",
-            ),
-        )
 
 
 def plan_scan(request: ScanRequest) -> ScanPlan:
@@ -233,12 +71,13 @@ def plan_scan(request: ScanRequest) -> ScanPlan:
     table = request.table
     columns = _columns_read(request)
     row_parts, partition_parts = _assign(request.all_predicates, columns, pa.schema(table.partition_columns))
-    pruning = _Pruning(request, _registered_partitions(request), tuple(row_parts), tuple(partition_parts))
-    partitions = pruning.listed_partitions()
-    possible = pruning.prune(partitions)
     skipping = _data_skipping(request, row_parts, columns)
+    if not partition_parts and not request.below and not request.looked_up.exclude_any:
+        request = _with_looked_up_keys(request, skipping)
+    pruning = _Pruning(request, _registered_partitions(request), tuple(row_parts), tuple(partition_parts))
+    possible = pruning.prune(pruning.listed_partitions())
     pruned = _without_skipped_partitions(possible, skipping)
-    unpruned = tuple(each for each in pruning.slices_of(pruned) if not _is_pruned(each[0], request))
+    unpruned = tuple(each for each in pruning.slices_of(pruned) if request.looked_up.may_hold(each[0]))
     slices = _without_skipped_slices(unpruned, skipping)
     _check_sources(table, [file_slice for file_slice, _ in slices])
     plan = ScanPlan(
@@ -310,6 +149,8 @@ class _Pruning:
         table, changes = self.request.table, self.request.changes
         if changes is not None:
             return changes.partitions(table)
+        if (paths := self.request.looked_up.paths) is not None:
+            return partitions_at(table, paths)
         pruning = DirectoryPruning(
             table,
             conjunction(self.partition_parts),
@@ -321,9 +162,8 @@ class _Pruning:
 
     def all_partitions(self) -> Sequence[TablePartition]:
         """`listed_partitions` without the predicates."""
-        return replace(
-            self, request=replace(self.request, below=""), row_parts=(), partition_parts=()
-        ).listed_partitions()
+        request = replace(self.request, below="", looked_up=ANY_GROUP)
+        return replace(self, request=request, row_parts=(), partition_parts=()).listed_partitions()
 
     def prune(self, partitions: Sequence[TablePartition]) -> list[TablePartition]:
         """Those of the partitions that the predicates and the requested path leave."""
@@ -365,10 +205,6 @@ class _Pruning:
         return tuple((file_slice, values_of[file_slice.partition_path]) for file_slice in slices)
 
 
-def _is_pruned(file_slice: FileSlice, request: ScanRequest) -> bool:
-    return (file_slice.partition_path, file_slice.file_id) in request.pruned_slices
-
-
 def _data_skipping(
     request: ScanRequest, row_parts: Sequence[Predicate], columns: pa.Schema
 ) -> DataSkipping | None:
@@ -385,6 +221,16 @@ def _data_skipping(
         is_past=is_past,
         is_read_optimized=request.read_optimized,
     )
+
+
+def _with_looked_up_keys(request: ScanRequest, skipping: DataSkipping | None) -> ScanRequest:
+    """Without filters of partitions the record index tells which partitions have to be listed."""
+    groups = None if skipping is None or _is_small(request.table) else skipping.groups_with_keys
+    return request if groups is None else replace(request, looked_up=LookedUpGroups(only=groups))
+
+
+def _is_small(table: HudiTable) -> bool:
+    return few_partitions(table, FEWEST_TO_SKIP - 1) is not None
 
 
 def _looks_at_meta(predicate: Predicate) -> bool:
@@ -439,7 +285,7 @@ def _split(slices: Sequence[ScannedSlice], plan: ScanPlan, request: ScanRequest)
 def _with_totals(plan: ScanPlan, pruning: _Pruning) -> ScanPlan:
     """The plan with the numbers of partitions, slices and splits that there are without pruning."""
     partitions = pruning.all_partitions()
-    is_pruned = bool(pruning.request.pruned_slices or plan.slices_skipped)
+    is_pruned = pruning.request.looked_up.exclude_any or plan.slices_skipped
     is_whole = plan.partitions_read == len(partitions) and not is_pruned
     slices = plan.slices if is_whole else pruning.slices_of(partitions)
     tasks = _split(slices, plan, pruning.request)
@@ -483,13 +329,3 @@ def _fits_driver(request: ScanRequest, slices: Sequence[ScannedSlice]) -> bool:
     if len(slices) > _MOST_ON_DRIVER:
         return False
     return sum(file_slice.length for file_slice, _ in slices) <= request.driver_bytes
-
-
-def _of(count: int, total: int | None) -> str:
-    return str(count) if total is None else f"{count} of {total}"
-
-
-def _column_text(column: pa.Field) -> str:
-    if pa.types.is_struct(column.type):
-        return f"{column.name}<{', '.join(_column_text(each) for each in column.type)}>"
-    return str(column.name)

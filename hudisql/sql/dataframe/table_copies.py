@@ -14,7 +14,8 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema.spark_schema import quote_name
 from hudisql.options.table_call import find_table
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.sql.query.path_guard import refuse_changes_of_files
 from hudisql.sql.query.references import TimeTravel, parse_plan

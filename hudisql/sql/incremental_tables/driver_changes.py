@@ -26,7 +26,8 @@ from hudisql.read.files.few_batches import few_batches
 from hudisql.read.files.predicates import InSet, IsNull, Or, Predicate
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import calendar_settings, read_plan
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.spark.few_rows import with_stored_types
 from hudisql.spark.versions import to_arrow
 from hudisql.sql.dml.statement_scope import StatementScope

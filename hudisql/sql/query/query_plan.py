@@ -32,8 +32,10 @@ from hudisql.read.files.predicates import (
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.data_skipping import skips_by_statistics
 from hudisql.read.scan.partition_pruning import of_partitions
+from hudisql.read.scan.record_skipping import ANY_GROUP
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.jvm import analyzed_plan, class_name, items_of, session_state, spark_sql
@@ -295,7 +297,7 @@ def _plan_relation(
         max_split_bytes=configuration.filesMaxPartitionBytes(),
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
-        pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+        looked_up=ANY_GROUP if keys is None else prune_by_key_lookup(context.spark, table, keys),
         driver_bytes=driver_bytes,
         skips_by_statistics=skips_by_statistics(HudiConfig(context.setting)),
     )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.read.scan.scan_method import ScanMethod
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.read.scan.table_state import TableState
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices

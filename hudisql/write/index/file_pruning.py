@@ -23,7 +23,7 @@ from hudisql.read.files.predicates import (
     split_conjuncts,
 )
 from hudisql.read.scan.partition_pruning import candidate_partitions
-from hudisql.read.scan.record_skipping import groups_with_keys, record_index_of
+from hudisql.read.scan.record_skipping import ANY_GROUP, LookedUpGroups, look_up_groups, record_index_of
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.files.snapshot import load_file_slices
@@ -39,10 +39,8 @@ _MOST_KEYS: Final = 20_000
 _FEWEST_SLICES_TO_PRUNE: Final = 4
 
 
-def prune_by_key_lookup(
-    spark: SparkSession, table: HudiTable, predicate: Predicate
-) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of slices without rows for which the predicate is TRUE.
+def prune_by_key_lookup(spark: SparkSession, table: HudiTable, predicate: Predicate) -> LookedUpGroups:
+    """The file groups that may have rows for which the predicate is TRUE.
 
     Prunes only if the predicate names all values of the table's only record key column, and not too many.
     Raises CorruptTableError, StorageError.
@@ -52,23 +50,22 @@ def prune_by_key_lookup(
     keys = values.get(names) if len(names) == 1 else None
     # Two texts, -0.0 and 0.0, are one number.
     if keys is None or not len(keys) or len(keys) > _MOST_KEYS or pa.types.is_floating(keys.type):
-        return frozenset()
+        return ANY_GROUP
     rows = pa.record_batch([keys], names=list(names))
     # Writers of several Hudi versions may have mixed both forms.
     texts = pa.concat_arrays(
         [render_record_keys(rows, names, complex_keys=is_pair).keys for is_pair in (False, True)]
     )
     metadata = record_index_of(table)
-    groups = None if metadata is None else groups_with_keys(metadata, texts)
+    groups = None if metadata is None else look_up_groups(metadata, texts)
     if groups is not None:
-        every = {(file_slice.partition_path, file_slice.file_id) for file_slice in load_file_slices(table)}
-        return frozenset(every - groups)
+        return LookedUpGroups(only=groups)
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns
         if (column.name,) in values
     }
-    return prune_by_bloom_filter(spark, table, texts, partitions)
+    return LookedUpGroups(without=prune_by_bloom_filter(spark, table, texts, partitions))
 
 
 def prune_by_bloom_filter(

@@ -19,7 +19,7 @@ from hudisql.format.schema.internal_columns import internal_column, internal_pre
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
-from hudisql.read.scan.record_skipping import groups_with_keys, record_index_of
+from hudisql.read.scan.record_skipping import look_up_groups, record_index_of
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -136,7 +136,7 @@ def _lookups_by_record_index(
 ) -> list[SliceLookup] | None:
     """The slices that hold the keys by the table's record index; None if it cannot be used."""
     metadata = record_index_of(table)
-    groups = None if metadata is None else groups_with_keys(metadata, sent.keys[_ANYWHERE, None])
+    groups = None if metadata is None else look_up_groups(metadata, sent.keys[_ANYWHERE, None])
     if groups is None:
         return None
     lookups = _lookups(table, {path for path, _ in groups}, columns)

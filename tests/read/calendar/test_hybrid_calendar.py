@@ -27,7 +27,7 @@ from hudisql.read.calendar.legacy_time_zones import legacy_zone
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.predicates import Comparison
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
-from hudisql.read.scan.table_scan import ScanPlan
+from hudisql.read.scan.scan_plan import ScanPlan
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice

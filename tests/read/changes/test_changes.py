@@ -17,7 +17,8 @@ from hudisql.read.changes import change_capture
 from hudisql.read.changes.change_capture import GroupChange, captured_schema, plan_capture, read_changes
 from hudisql.read.files.predicates import Comparison, matching_rows
 from hudisql.read.scan.incremental import IncrementalRead, incremental_read
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.history.timeline_window import ChangedGroups, timeline_window
 from hudisql.table.hudi_table import HudiTable, open_table

@@ -9,7 +9,8 @@ import pytest
 
 from hudisql.read.scan import file_index
 from hudisql.read.scan.native_scan import native_dataframe
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 

@@ -13,8 +13,9 @@ import pytest
 from hudisql.format.table_properties import KEY_GENERATOR_TYPE, METADATA_PARTITIONS
 from hudisql.read.files.predicates import And, Comparison, In, Or, Predicate
 from hudisql.read.scan import data_skipping
-from hudisql.read.scan.record_skipping import groups_with_keys, keys_of_predicate, record_index_of
-from hudisql.read.scan.table_scan import ScanRequest, plan_scan
+from hudisql.read.scan.record_skipping import keys_of_predicate, look_up_groups, record_index_of
+from hudisql.read.scan.scan_plan import ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -98,4 +99,4 @@ def test_an_index_that_is_being_deleted_is_not_asked(table: HudiTable) -> None:
     late = record_index_of(table)
     assert late is not None
     assert (find_records(late, keys).numbers < 0).sum() > (whole < 0).sum()
-    assert groups_with_keys(late, keys) is None
+    assert look_up_groups(late, keys) is None

@@ -27,7 +27,8 @@ from hudisql.read.scan import (
 )
 from hudisql.read.scan.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan.scan_method import ScanMethod, scan_methods
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.read.slice.replaced_rows import LogMatch
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.spark.versions import has_scalar_subqueries, pyspark_version

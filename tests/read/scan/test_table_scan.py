@@ -18,7 +18,8 @@ from hudisql.errors import SourceChangedError
 from hudisql.format.schema.meta_columns import META_SCHEMA
 from hudisql.read.files.predicates import Comparison, IsNotNull, Or
 from hudisql.read.scan.scan_method import ScanMethod, scan_methods
-from hudisql.read.scan.table_scan import ScanPlan, ScanRequest, plan_scan
+from hudisql.read.scan.scan_plan import ScanPlan, ScanRequest
+from hudisql.read.scan.table_scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
