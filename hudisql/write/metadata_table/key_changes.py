@@ -29,6 +29,7 @@ from hudisql.format.timeline.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.read.merge.merge_mode import InstantRange, LogMergeConfig, log_merge_config_of
 from hudisql.read.merge.merged_log_scanner import read_log_records
 from hudisql.read.slice.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import file_slices_at
 from hudisql.table.hudi_table import HudiTable
@@ -139,7 +140,7 @@ def stored_keys(table: HudiTable, slices: Sequence[FileSlice]) -> PlacedKeys:
     """
     config = log_merge_config_of(table)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return _placed(list(pool.map(lambda each: _keys_of(table, each, config), slices)))
+        return _placed(list(pool.map(lambda each: keys_of_slice(table.storage, each, config), slices)))
 
 
 def _changes_of_group(
@@ -147,10 +148,13 @@ def _changes_of_group(
 ) -> tuple[pa.Array, pa.Array]:
     """The keys that came, and those that left."""
     if write.is_replaced:
-        return _NO_KEYS, _keys_of(table, write.before, config)
+        return _NO_KEYS, keys_of_slice(table.storage, write.before, config)
     base = next((each for each in write.written if each.base_file is not None), None)
     if base is not None:
-        after, before = _keys_of(table, base, config), _keys_of(table, write.before, config)
+        after, before = (
+            keys_of_slice(table.storage, base, config),
+            keys_of_slice(table.storage, write.before, config),
+        )
         return _without(after, before), _without(before, after)
     only = InstantRange(frozenset(), None, only=frozenset({instant_time}))
     logs = sorted(
@@ -168,11 +172,12 @@ def _changes_of_group(
     return keys.filter(pa.array(is_present)), keys.filter(pa.array(is_gone))
 
 
-def _keys_of(table: HudiTable, file_slice: FileSlice | None, config: LogMergeConfig) -> pa.Array:
+def keys_of_slice(storage: Storage, file_slice: FileSlice | None, config: LogMergeConfig) -> pa.Array:
+    """The record keys of the rows of a slice, as large strings. Raises the errors of their reading."""
     if file_slice is None:
         return _NO_KEYS
     read = SliceRead(file_slice, _KEYS, log_merge_config=config)
-    batches = [batch.column(0).cast(pa.large_string()) for batch in read_file_slice(table.storage, read)]
+    batches = [batch.column(0).cast(pa.large_string()) for batch in read_file_slice(storage, read)]
     return pa.concat_arrays(batches) if batches else _NO_KEYS
 
 
