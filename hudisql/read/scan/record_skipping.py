@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
-from hudisql.format.metadata_table.record_locations import FileGroup
+from hudisql.format.metadata_table.record_locations import FileGroup, RecordLocations
 from hudisql.format.schema.meta_columns import RECORD_KEY
 from hudisql.format.table_properties import read_table_properties
 from hudisql.read.files.predicates import ColumnPath, Comparison, In, Predicate, split_conjuncts
@@ -69,18 +69,24 @@ def record_index_of(table: HudiTable) -> MetadataTable | None:
 
 
 def look_up_groups(metadata: MetadataTable, keys: pa.Array) -> frozenset[FileGroup] | None:
-    """The file groups with these record keys; None if the index is gone or cannot be read.
+    """The file groups with these record keys; None as `look_up_keys`. Raises StorageError."""
+    locations = look_up_keys(metadata, keys)
+    return None if locations is None else frozenset(locations.groups)
+
+
+def look_up_keys(metadata: MetadataTable, keys: pa.Array) -> RecordLocations | None:
+    """Where the rows with these record keys are; None if the index is gone or cannot be read.
 
     Another process may have compacted or dropped the metadata table meanwhile: an index is no longer among
     the table's properties before its files are deleted. Raises StorageError.
     """
     table = metadata.table
     try:
-        groups = frozenset(find_records(metadata, keys).groups)
+        locations = find_records(metadata, keys)
         now = read_table_properties(table.storage, table.base_path)
     except (CorruptTableError, NoSuchPathError, NoSuchTableError, UnsupportedTableError):
         return None
-    return groups if RECORD_INDEX in now.metadata_partitions else None
+    return locations if RECORD_INDEX in now.metadata_partitions else None
 
 
 def keys_of_predicate(table: HudiTable, predicate: Predicate) -> pa.Array | None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,9 +21,9 @@ from hudisql.format.schema.internal_columns import internal_column, internal_pre
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
-from hudisql.read.scan.record_skipping import look_up_groups, record_index_of
+from hudisql.read.scan.record_skipping import look_up_keys, record_index_of
 from hudisql.spark.cached_rows import CachedRows
-from hudisql.spark.few_rows import local_frame
+from hudisql.spark.few_rows import arrow_frame, local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import to_arrow
@@ -86,10 +88,9 @@ def locate_keys(
     length = sum(length for _, length in sizes.values())
     is_small = keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     if index.kind is IndexKind.RECORD_INDEX and is_small:
-        sent = _collect_keys(table, keyed, index)
-        found = _lookups_by_record_index(table, sent, columns)
-        if found is not None:
-            return _stored_rows(spark, table.storage, found, columns, index, sent), combined
+        located = _located_by_record_index(spark, table, keyed, index, columns)
+        if located is not None:
+            return located, combined
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
     if index.buckets is not None:
         groups_of_buckets(table, [lookup.file_slice for lookup in lookups], index.buckets)
@@ -131,20 +132,72 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
     ]
 
 
-def _lookups_by_record_index(
-    table: HudiTable, sent: _SentKeys, columns: pa.Schema
-) -> list[SliceLookup] | None:
-    """The slices that hold the keys by the table's record index; None if it cannot be used."""
+def _located_by_record_index(
+    spark: SparkSession, table: HudiTable, keyed: CachedRows, index: RecordIndex, columns: pa.Schema
+) -> DataFrame | None:
+    """The locations by the table's record index; None if it cannot be used.
+
+    A stored row is read only if `columns` decide whether it moves to another partition; the other ones have
+    null there.
+    """
     metadata = record_index_of(table)
-    groups = None if metadata is None else look_up_groups(metadata, sent.keys[_ANYWHERE, None])
-    if groups is None:
+    if metadata is None:
         return None
-    lookups = _lookups(table, {path for path, _ in groups}, columns)
-    return [
-        lookup
-        for lookup in lookups
-        if (lookup.file_slice.partition_path, lookup.file_slice.file_id) in groups
+    keys, paths = _collect_keys_and_paths(keyed)
+    locations = look_up_keys(metadata, keys)
+    if locations is None:
+        return None
+    lookups = _lookups(table, {path for path, _ in locations.groups}, columns)
+    of_group = {(each.file_slice.partition_path, each.file_slice.file_id): each for each in lookups}
+    # The last one stands for keys that are not found.
+    slices = [*(of_group.get(group) for group in locations.groups), None]
+    is_known = np.array([each is not None for each in slices])[locations.numbers]
+    is_read = np.zeros(len(keys), np.bool_)
+    if index.moves_rows and len(columns):
+        stored_paths = pa.array([*(path for path, _ in locations.groups), None], pa.string())
+        stays = pc.equal(stored_paths.take(pa.array(locations.numbers)), paths)
+        is_read = is_known & ~stays.to_numpy(zero_copy_only=False).astype(np.bool_)
+    output = _location_schema(columns)
+    known = np.flatnonzero(is_known & ~is_read)
+    rows = _locations(keys.take(pa.array(known)), locations.numbers[known], slices, output)
+    from pyspark.sql import functions as sf
+
+    located = sf.broadcast(arrow_frame(spark, rows, spark_struct(output)))
+    if not is_read.any():
+        return located
+    numbers = np.unique(locations.numbers[is_read]).tolist()
+    moved = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
+    sent = _SentKeys({(_ANYWHERE, None): keys.filter(pa.array(is_read))})
+    return located.union(_stored_rows(spark, table.storage, moved, columns, index, sent))
+
+
+def _locations(
+    keys: pa.Array, numbers: npt.NDArray[np.int64], slices: Sequence[SliceLookup | None], output: pa.Schema
+) -> pa.Table:
+    """The keys with their slices, by number, and the values of the slices' partitions."""
+    places = pa.array(numbers)
+    of_slices = [
+        [None if each is None else each.file_slice.partition_path for each in slices],
+        [None if each is None else each.file_slice.file_id for each in slices],
+        *(
+            [None if each is None else each.partition_values.get(name) for each in slices]
+            for name in (field.name.removeprefix(STORED) for field in [*output][3:])
+        ),
     ]
+    columns = [
+        pa.array(values, field.type).take(places)
+        for values, field in zip(of_slices, [*output][1:], strict=True)
+    ]
+    return pa.table([keys, *columns], schema=output)
+
+
+def _location_schema(columns: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [
+            *(pa.field(name, pa.string()) for name in (STORED_KEY, STORED_PARTITION, STORED_GROUP)),
+            *(pa.field(STORED + column.name, column.type) for column in columns),
+        ]
+    )
 
 
 def stored_bytes(file_slice: FileSlice) -> int:
@@ -153,13 +206,18 @@ def stored_bytes(file_slice: FileSlice) -> int:
     return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
 
 
-def _collect_keys(table: HudiTable, keyed: CachedRows, index: RecordIndex) -> _SentKeys:
+def _collect_keys_and_paths(keyed: CachedRows) -> tuple[pa.Array, pa.Array]:
     chosen = (PARTITION, RECORD_KEY)
     rows = to_arrow(keyed.frame.select(*chosen)) if keyed.few is None else keyed.few.select(chosen)
-    keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
+    paths, keys = (pc.cast(rows.column(name), pa.string()).combine_chunks() for name in chosen)
+    return keys, paths
+
+
+def _collect_keys(table: HudiTable, keyed: CachedRows, index: RecordIndex) -> _SentKeys:
+    keys, of_keys = _collect_keys_and_paths(keyed)
     if index.is_global:
         return _SentKeys({(_ANYWHERE, None): keys})
-    paths = rows.column(0).combine_chunks().dictionary_encode()
+    paths = of_keys.dictionary_encode()
     sent: dict[tuple[str, int | str | None], pa.StringArray] = {}
     for number, path in enumerate(paths.dictionary.to_pylist()):
         of_path = keys.filter(pc.equal(paths.indices, number))
@@ -179,12 +237,7 @@ def _stored_rows(
     index: RecordIndex,
     sent: _SentKeys | None,
 ) -> DataFrame:
-    output = pa.schema(
-        [
-            *(pa.field(name, pa.string()) for name in (STORED_KEY, STORED_PARTITION, STORED_GROUP)),
-            *(pa.field(STORED + column.name, column.type) for column in columns),
-        ]
-    )
+    output = _location_schema(columns)
     if not lookups:
         return local_frame(spark, output.empty_table(), spark_struct(output))
     if (
