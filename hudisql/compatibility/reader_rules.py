@@ -26,6 +26,10 @@ _SPARK_SETTINGS: Final = (
 )
 _MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
 _VERSION_WITH_STATISTICS: Final = 9
+_WRITERS_OF_VERSION_6: Final = (
+    "writers of 1.x need hoodie.write.table.version=6, those of 0.15 "
+    "hoodie.metadata.index.column.stats.enable=true, or CALL create_metadata_table after them"
+)
 _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
 _SCHEMA_ON_READ: Final = "hoodie.schema.on.read.enable=true"
 
@@ -118,7 +122,8 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
     if state.has_statistics_of_sources:
-        return Answer(reader, Reads.RIGHT, name, settings)
+        is_newest = state.version == _VERSION_WITH_STATISTICS
+        return Answer(reader, Reads.RIGHT, name, settings, None if is_newest else _WRITERS_OF_VERSION_6)
     if state.has_own_statistics:
         why = (
             "the metadata table has column statistics, which know no data column of skeletons: without the"

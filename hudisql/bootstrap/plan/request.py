@@ -27,7 +27,6 @@ from hudisql.config.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.table.hudi_table import WRITTEN_VERSION
-from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.table.properties.version_properties import NEW_TABLE_VERSIONS
 from hudisql.write.handle.open_base_file import CODECS
 
@@ -53,6 +52,7 @@ class BootstrapRequest:
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
     `parallelism` is the number of Spark tasks; `codec` is that of all parquet files written,
     `skeleton_encoding` is for skeletons, `max_file_bytes` and `sort_mode` are for full-record partitions.
+    `indexes` are those of the metadata table, which version 9 always gets and version 6 if any are named.
     `ignore` are patterns of file names that are left out. `resume` continues a run that did not finish, and
     keeps finished files if this one fails. `key_generator_class` is checked against the one that the table
     needs.
@@ -66,7 +66,7 @@ class BootstrapRequest:
     target_path: str | None = None
     table_type: str = keys.COPY_ON_WRITE
     table_version: int = WRITTEN_VERSION
-    with_record_index: bool = False
+    indexes: frozenset[str] = frozenset()
     precombine: str | None = None
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
@@ -134,10 +134,10 @@ def _check_request(request: BootstrapRequest) -> None:
             f"hudisql cannot create tables of version {request.table_version}",
             hint="table_version => 6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later)",
         )
-    if request.with_record_index and request.table_version != NEWEST_VERSION:
+    if request.indexes and request.mode.register_only_where is not None:
         raise InvalidArgumentError(
-            f"a record index is for tables of version {NEWEST_VERSION}",
-            hint=f"table_version => {NEWEST_VERSION}",
+            "indexes are for tables without register-only partitions",
+            hint="leave indexes or register_only_where out",
         )
     if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
         raise InvalidArgumentError(

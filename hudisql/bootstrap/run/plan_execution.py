@@ -54,15 +54,16 @@ from hudisql.errors import (
     TableExistsError,
     UnsupportedTableError,
 )
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
-from hudisql.table.hudi_table import open_table
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
 from hudisql.write.metadata_table.measured_files import measure_in_tasks
-from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
+from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.commit_annotations import record_commit
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
         record_commit(plan.target_path, None, bootstrap_instant(plan))
-        if plan.request.table_version == NEWEST_VERSION:
+        if plan.request.table_version == NEWEST_VERSION or plan.request.indexes:
             written += _make_metadata_table(context, plan)
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
 
@@ -144,14 +145,15 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
     measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
     try:
         table = open_table(context.storage, plan.target_path)
-        if plan.request.with_record_index:
+        if RECORD_INDEX in plan.request.indexes:
             try:
-                return create_metadata_table(table, measure, with_record_index=True).bytes
+                made = create_metadata_table(table, measure, with_record_index=True)
+                return _checked_bytes(context, table, made)
             except UnsupportedTableError as error:
                 context.console.warning(
                     f"the table at {plan.target_path} is made without its record index: {error.message}"
                 )
-        return create_metadata_table(table, measure).bytes
+        return _checked_bytes(context, table, create_metadata_table(table, measure))
     except HudisqlError as error:
         context.console.warning(
             f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; without "
@@ -159,6 +161,18 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
             "create_metadata_table makes it"
         )
         return 0
+
+
+def _checked_bytes(context: Context, table: HudiTable, made: NewMetadataTable) -> int:
+    """The bytes written, with a warning if the metadata table has no statistics."""
+    if COLUMN_STATS not in made.indexes:
+        context.console.warning(
+            f"the metadata table of {table.base_path} has no statistics: version {table.version} cannot hold "
+            "those of decimals with more than 15 digits on a side of the point, nor of timestamps in other "
+            "units than microseconds; writers of Apache Hudi 1.2 need "
+            "hoodie.metadata.index.column.stats.enable=false"
+        )
+    return made.bytes
 
 
 def _await_late_attempts(age: float, closed: float) -> None:

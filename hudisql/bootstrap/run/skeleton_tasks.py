@@ -52,7 +52,7 @@ from hudisql.storage import FileInfo, Storage, is_inside, join
 _FREE_TO_CHANGE: Final = frozenset(
     {
         *("parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"),
-        *("table_version", "with_record_index"),
+        *("table_version", "indexes"),
     }
 )
 

@@ -105,6 +105,12 @@ class EncodedCells:
         """Those of these rows."""
         return EncodedCells(self.keys.take(pa.array(rows)), self.numbers[rows], self.values)
 
+    def with_others(self, others: EncodedCells) -> EncodedCells:
+        """These and others, whose keys are none of these."""
+        keys = pa.concat_arrays([self.keys, others.keys])
+        numbers = np.concatenate([self.numbers, others.numbers + len(self.values)])
+        return EncodedCells(keys, numbers, [*self.values, *others.values])
+
 
 def cells_of(entries: Mapping[str, bytes]) -> EncodedCells:
     """Cells of a few values by key."""

@@ -70,7 +70,9 @@ class BootstrapTableArguments(Arguments):
         help="6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later; rows are ordered by event time)",
     )
     indexes: str = parameter(
-        "", help="record_index for a record index, too, with table_version => 9 (see create_metadata_table)"
+        "",
+        help="record_index for a metadata table with a record index; column_stats for one without, which"
+        " version 9 always gets (see create_metadata_table)",
     )
     precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater is kept")
     partition_by: str | None = parameter(
@@ -225,7 +227,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
     """The request of the arguments, without their `options`. Raises InvalidArgumentError."""
     from hudisql.bootstrap.plan.request import BootstrapRequest, parse_table_type
     from hudisql.bootstrap.source.partition_columns import parse_partition_by
-    from hudisql.write.metadata_table.new_metadata_table import names_record_index
+    from hudisql.write.metadata_table.new_metadata_table import parse_indexes
 
     database, name = context.qualify_table_name(arguments.table)
     table, partition_by = arguments.source_table, arguments.partition_by
@@ -247,7 +249,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
         skeleton_encoding=arguments.skeleton_encoding.strip().lower(),
         ignore=() if arguments.ignore is None else parse_ignored_names(arguments.ignore),
         options=arguments.options or {},
-        with_record_index=names_record_index(arguments.indexes),
+        indexes=parse_indexes(arguments.indexes),
         **{name: getattr(arguments, name) for name in _SAME_IN_REQUEST},
     )
 

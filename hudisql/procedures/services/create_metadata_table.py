@@ -36,21 +36,20 @@ class CreateMetadataTableArguments(NamedTableArguments):
     )
 
 
-@procedure(
-    "Makes the metadata table of a table of version 8 or 9, with the statistics of bootstrapped files."
-)
+@procedure("Makes the metadata table of a table, with the statistics of bootstrapped files.")
 def create_metadata_table(
     context: Context, arguments: CreateMetadataTableArguments
 ) -> Iterable[CreateMetadataTableRow]:
     """One row. A metadata table that is there is replaced.
 
-    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for version 6
-    and while another writer may be active, SourceChangedError, StorageError.
+    Raises NoSuchTableError, InvalidArgumentError for an unknown index, UnsupportedTableError for tables with
+    register-only partitions and while another writer may be active, SourceChangedError, StorageError.
     """
+    from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
     from hudisql.format.timeline.timeline_layout import metadata_table_directory
-    from hudisql.write.metadata_table.new_metadata_table import names_record_index
+    from hudisql.write.metadata_table.new_metadata_table import parse_indexes
 
-    with_record_index = names_record_index(arguments.indexes)
+    with_record_index = RECORD_INDEX in parse_indexes(arguments.indexes)
     call = open_table_call(context, arguments.table)
     with table_to_index(call) as table:
         metadata_table = make_metadata_table(context, table, with_record_index=with_record_index)

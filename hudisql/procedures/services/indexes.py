@@ -54,8 +54,8 @@ def create_index(context: Context, arguments: CreateIndexArguments) -> Iterable[
 
     Raises NoSuchTableError, InvalidArgumentError for other names and columns than those of a record index and
     for an index that exists, UnsupportedStatementError for secondary indexes and where the index of another
-    kind would be dropped, UnsupportedTableError for version 6, for keys that several rows have,
-    and while another writer may be active, SourceChangedError, StorageError.
+    kind would be dropped, UnsupportedTableError for tables with register-only partitions, for keys that
+    several rows have, and while another writer may be active, SourceChangedError, StorageError.
     """
     from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
     from hudisql.table.metadata_table.kept_metadata_table import INDEXES

@@ -123,8 +123,10 @@ def _keeps_statistics(metadata: MetadataTable, definition: IndexDefinition | Non
     """True if the statistics are those of all rows, also in files that a bootstrap has left in place."""
     table, has_statistics = metadata.table, COLUMN_STATS in metadata.indexes
     is_old = table.version < 8
+    if is_old and not has_statistics:
+        return True
     if table.properties.bootstrap_base_path and not metadata.has_statistics_of_sources:
-        return is_old and not has_statistics
+        return False
     if not has_statistics:
         return PARTITION_STATS not in metadata.indexes
     if is_old:

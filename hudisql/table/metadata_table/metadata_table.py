@@ -25,6 +25,7 @@ from hudisql.format.log_file.log_block_content import decode_delete_records
 from hudisql.format.metadata_table.listed_files import ListedFiles, merge_listings
 from hudisql.format.metadata_table.metadata_records import (
     ALL_PARTITIONS,
+    COLUMN_STATS,
     FILES,
     NON_PARTITIONED,
     READ_INDEXES,
@@ -34,6 +35,7 @@ from hudisql.format.metadata_table.metadata_records import (
     read_metadata_records,
 )
 from hudisql.format.paths.file_names import HFILE
+from hudisql.format.paths.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline.active_timeline import load_timeline
 from hudisql.format.timeline.instant import COMMIT, DELTA_COMMIT, Instant
@@ -51,6 +53,8 @@ STATISTICS_OF_SOURCES: Final = "hudisql.statistics.of.sources"
 
 Their statistics of skeletons are those of the external files.
 """
+STATISTICS_INSTANT: Final = "hudisql.statistics.instant"
+"""A property of those of version 6: the instant at which the indexes were made."""
 _OWN_INSTANT_DIGITS: Final = 20
 _FIRST_INIT_SUFFIX: Final = "010"
 _SERVICE_SUFFIXES: Final = frozenset(f"00{number}" for number in range(1, 7))
@@ -103,14 +107,32 @@ class MetadataTable:
 
     @property
     def has_statistics_of_sources(self) -> bool:
-        """True if statistics of skeletons are those of their external files: if hudisql made all indexes.
+        """True if statistics of skeletons are those of their external files: if hudisql made the statistics.
 
-        Another writer that makes one of them has an instant of its own for that.
+        Another writer that makes an index has an instant of its own for that. In layout 1 the index names it:
+        there writers of Hudi 0.15 drop the statistics by default, and those of 1.2 make them again. An
+        upgrade to layout 2 by Hudi 1.2 adds statistics of partitions that know no external file. Raises
+        CorruptTableError, StorageError.
         """
+        properties = self.own.properties
+        if not properties.get(STATISTICS_OF_SOURCES):
+            return False
+        made_at = properties.get(STATISTICS_INSTANT)
+        if not self.own.timeline.layout.has_completion_times:
+            return made_at is not None and made_at == self._statistics_instant
         instants = [
             instant for instant in self.own.timeline.completed if instant.timestamp.startswith(_BEFORE_ALL)
         ]
-        return bool(self.own.properties.get(STATISTICS_OF_SOURCES)) and len(instants) <= 1
+        return made_at is None and len(instants) <= 1
+
+    @cached_property
+    def _statistics_instant(self) -> str | None:
+        """The instant at which the index `column_stats` was made; None without it."""
+        marker = join(self.own.base_path, COLUMN_STATS, PARTITION_METADATA_FILE)
+        try:
+            return parse_partition_metadata(self.own.storage.read(marker)).commit_time
+        except NoSuchPathError:
+            return None
 
     def list_partitions(self) -> list[str]:
         """The paths of the table's partitions, sorted; "" for a table without partitions.

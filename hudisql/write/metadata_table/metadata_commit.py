@@ -56,6 +56,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     find_kept,
     has_first_form,
     has_kept_indexes,
+    has_statistics_form,
 )
 from hudisql.table.metadata_table.metadata_table import MetadataTable, readable_metadata_table
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
@@ -65,6 +66,7 @@ from hudisql.table.properties.table_configuration import (
     forget_metadata_table,
     names_metadata_table,
 )
+from hudisql.write.metadata_table.added_columns import added_columns, records_of_nulls
 from hudisql.write.metadata_table.column_ranges import (
     MeasuredFile,
     mergeable_range,
@@ -119,18 +121,7 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
         if written_types != digest_of_types(table.schema, columns):
             return DROPPED
     if columns is not None:
-        fields = _measured_fields(table, commit, columns)
-        files = {
-            path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
-            for path, stats in written.items()
-        }
-        measured = measure(table, files)
-        if not has_first_form(table) or _fits_first_form(measured):
-            updates |= statistics_updates(
-                measured,
-                with_partitions=PARTITION_STATS in indexes,
-                in_first_form=has_first_form(table),
-            )
+        updates |= _statistics_of_commit(table, commit, instant_time, written, columns)
     keys = None
     if RECORD_INDEX in indexes and _new_rows(commit) <= _MOST_NEW_KEYS:
         slices = [
@@ -142,7 +133,41 @@ def prepare_commit(table: HudiTable, commit: CommitMetadata, instant_time: str) 
     return PreparedCommit(updates, keys)
 
 
-def _fits_first_form(measured: Measured) -> bool:
+def _statistics_of_commit(
+    table: HudiTable,
+    commit: CommitMetadata,
+    instant_time: str,
+    written: Mapping[str, Sequence[WriteStat]],
+    columns: Sequence[str],
+) -> IndexUpdates:
+    """The updates of both indexes of statistics; none if `column_stats` cannot have those of this commit."""
+    added = added_columns(table, arrow_from_avro(commit.schema), columns) if commit.schema else ()
+    if not all(has_statistics_form(table, column.type) for column in added):
+        return {}
+    fields = _measured_fields(table, commit, [*columns, *(column.name for column in added)])
+    files = {
+        path: [_measured(table, path, stat, fields, instant_time) for stat in stats]
+        for path, stats in written.items()
+    }
+    measured = measure(table, files)
+    if has_first_form(table) and not fit_first_form(measured):
+        return {}
+    updates = statistics_updates(
+        measured,
+        with_partitions=PARTITION_STATS in table.properties.metadata_partitions,
+        in_first_form=has_first_form(table),
+    )
+    if not added:
+        return updates
+    metadata = readable_metadata_table(table)
+    if metadata is None:
+        return {}
+    nulls = cells_of(records_of_nulls(metadata, added))
+    return {COLUMN_STATS: IndexUpdate(updates[COLUMN_STATS].records.with_others(nulls))}
+
+
+def fit_first_form(measured: Measured) -> bool:
+    """False if a range has a bound that indexes of version V1 cannot hold."""
     return all(
         fits_first_form_values(column_range)
         for files in measured.values()

@@ -1,7 +1,8 @@
 """A metadata table for a table that has none: its properties, one base file a file group, its first instant.
 
-Follows `HoodieBackedTableMetadataWriter.initializeFromFilesystem` of Hudi 1.2. The table's properties name it
-last: until then readers do not use it, and the next write drops what a killed process has left.
+Follows `HoodieBackedTableMetadataWriter.initializeFromFilesystem` of Hudi 1.2, for table version 6 of Hudi
+0.15. The table's properties name it last: until then readers do not use it, and the next write drops what a
+killed process has left.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ from hudisql.format.table_properties import (
     render_table_properties,
 )
 from hudisql.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from hudisql.format.timeline.commit_metadata_avro import render_commit_metadata
 from hudisql.format.timeline.instant import DELTA_COMMIT, Instant, InstantState, new_instant_time
 from hudisql.format.timeline.timeline_layout import (
     METADATA_DIRECTORY,
@@ -61,7 +61,7 @@ from hudisql.table.metadata_table.kept_metadata_table import (
     has_first_form,
     has_statistics_form,
 )
-from hudisql.table.metadata_table.metadata_table import STATISTICS_OF_SOURCES
+from hudisql.table.metadata_table.metadata_table import STATISTICS_INSTANT, STATISTICS_OF_SOURCES
 from hudisql.table.partitions.listed_partitions import list_partition_paths
 from hudisql.table.properties.table_configuration import (
     check_nothing_begun,
@@ -70,7 +70,7 @@ from hudisql.table.properties.table_configuration import (
 )
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
-from hudisql.write.metadata_table.deltacommit_files import write_base_file
+from hudisql.write.metadata_table.deltacommit_files import commit_content, write_base_file
 from hudisql.write.metadata_table.key_changes import (
     has_too_long_keys,
     milliseconds_of,
@@ -80,14 +80,16 @@ from hudisql.write.metadata_table.key_changes import (
 from hudisql.write.metadata_table.measured_files import Measured
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,
+    fit_first_form,
     partition_values,
     statistics_updates,
 )
 
 MAX_COLUMNS: Final = 32
-"""The number of data columns with statistics, as Hudi 1.2 limits it by default."""
-_VERSIONS: Final = (8, 9)
+"""The number of data columns with statistics from version 8 on, as Hudi 1.2 limits it by default."""
 _FIRST_INSTANT: Final = "0" * 17
+_BEFORE_ALL: Final = "0" * 14
+_FIRST_SUFFIX: Final = "010"
 _OPERATION_TYPE: Final = "BULK_INSERT_PREPPED"
 _DEFINITIONS_FILE: Final = ".hoodie/.index_defs/index.json"
 _PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
@@ -117,16 +119,16 @@ class NewMetadataTable:
     bytes: int
 
 
-def names_record_index(indexes: str) -> bool:
-    """True if the comma list names a record index. Raises InvalidArgumentError for one that is not made."""
-    named = {name.strip().lower() for name in indexes.split(",") if name.strip()}
+def parse_indexes(indexes: str) -> frozenset[str]:
+    """The indexes in the comma list. Raises InvalidArgumentError for one that hudisql does not make."""
+    named = frozenset(name.strip().lower() for name in indexes.split(",") if name.strip())
     unknown = sorted(named - {*ALWAYS_MADE, RECORD_INDEX})
     if unknown:
         raise InvalidArgumentError(
             f"hudisql makes no index '{unknown[0]}'",
             hint=f"indexes is a list of {', '.join((*ALWAYS_MADE, RECORD_INDEX))}",
         )
-    return RECORD_INDEX in named
+    return named
 
 
 def create_metadata_table(
@@ -135,12 +137,13 @@ def create_metadata_table(
     *,
     with_record_index: bool = False,
 ) -> NewMetadataTable:
-    """Make the metadata table of a table of version 8 or 9 in place of one that it has, under the lock.
+    """Make the metadata table of a table of version 6, 8 or 9 in place of one that it has, under the lock.
 
-    `measure` gives the ranges of the files' columns. The keys of a record index are in memory. Raises
-    UnsupportedTableError for other tables, for a record index of keys that several rows have, and while
-    another writer may be active, SourceChangedError if an external file is missing or another one,
-    CorruptTableError, StorageError.
+    `measure` gives the ranges of the files' columns. The keys of a record index are in memory. In version 6
+    there are no statistics if a column is of a type, or has values, that they cannot hold: Hudi 0.15 expects
+    those of all columns. Raises UnsupportedTableError for other tables, for a record index of keys that
+    several rows have, and while another writer may be active, SourceChangedError if an external file is
+    missing or another one, CorruptTableError, StorageError.
     """
     _check_served(table)
     check_nothing_begun(table, "its metadata table cannot be made")
@@ -148,20 +151,25 @@ def create_metadata_table(
     records = {RECORD_INDEX: _records(table)} if with_record_index else {}
     if drop_metadata_table(table):
         table = table.reopened()
-    fields = (*(META_SCHEMA.field(name) for name in _META), *_indexed_columns(table))
     sizes = _listed_files(table)
     updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
-    of_statistics = statistics_updates(
-        measure(table, _measured_files(table, fields)),
-        # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
-        with_partitions=bool(table.properties.partition_fields),
-        in_first_form=has_first_form(table),
-    )
-    updates |= {index: update.records for index, update in of_statistics.items()}
+    fields = _measured_fields(table)
+    measured = measure(table, _measured_files(table, fields)) if fields else {}
+    if _has_old_layout(table) and not fit_first_form(measured):
+        fields = ()
+    if fields:
+        of_statistics = statistics_updates(
+            measured,
+            # Also of partitions whose values are not in their paths: Hudi 1.2 would make that index itself.
+            with_partitions=bool(table.properties.partition_fields) and not _has_old_layout(table),
+            in_first_form=has_first_form(table),
+        )
+        updates |= {index: update.records for index, update in of_statistics.items()}
     updates |= records
     written = _write(table, updates, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
-    return NewMetadataTable(tuple(sorted(updates)), files, len(updates[COLUMN_STATS]), written)
+    statistics = len(updates[COLUMN_STATS]) if fields else 0
+    return NewMetadataTable(tuple(sorted(updates)), files, statistics, written)
 
 
 _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
@@ -169,8 +177,11 @@ _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 
 def _check_served(table: HudiTable) -> None:
     reason = None
-    if table.version not in _VERSIONS:
-        reason = f"it has table version {table.version}; hudisql makes metadata tables of versions 8 and 9"
+    if table.version not in STATISTICS_VERSIONS:
+        versions = ", ".join(map(str, STATISTICS_VERSIONS))
+        reason = f"it has table version {table.version}; hudisql makes metadata tables of versions {versions}"
+    elif table.properties.has_register_only_partitions:
+        reason = "rows of its register-only partitions are in no file of Hudi's"
     elif table.file_columns is not None:
         reason = "its columns have ids (hoodie.schema.on.read.enable)"
     if reason is not None:
@@ -180,8 +191,20 @@ def _check_served(table: HudiTable) -> None:
         )
 
 
-def _indexed_columns(table: HudiTable) -> list[pa.Field]:
-    """In the form of version V1 no decimals that may have too many digits for it."""
+def _has_old_layout(table: HudiTable) -> bool:
+    """True for version 6, whose metadata tables are those of Hudi 0.15."""
+    return not table.timeline.layout.has_completion_times
+
+
+def _measured_fields(table: HudiTable) -> tuple[pa.Field, ...]:
+    """The columns with statistics; none if version 6 cannot have those of all columns that are not nested.
+
+    In the form of version V1 no decimals that may have too many digits for it.
+    """
+    if _has_old_layout(table):
+        columns = [field for field in table.schema if not pa.types.is_nested(field.type)]
+        is_whole = all(has_statistics_form(table, field.type) for field in columns)
+        return (*META_SCHEMA, *columns) if is_whole else ()
     fields = [field for field in table.schema if has_statistics_form(table, field.type)]
     if has_first_form(table):
         fields = [
@@ -189,7 +212,7 @@ def _indexed_columns(table: HudiTable) -> list[pa.Field]:
             for field in fields
             if not pa.types.is_decimal(field.type) or field.type.precision - field.type.scale <= FIRST_DIGITS
         ]
-    return fields[:MAX_COLUMNS]
+    return (*(META_SCHEMA.field(name) for name in _META), *fields[:MAX_COLUMNS])
 
 
 def _listed_files(table: HudiTable) -> dict[str, dict[str, int]]:
@@ -241,11 +264,6 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
 
 def _records(table: HudiTable) -> EncodedCells:
     """The records of the index `record_index` of the table."""
-    if table.properties.has_register_only_partitions:
-        raise UnsupportedTableError(
-            f"hudisql makes no record index for the Hudi table at {table.base_path}: rows of its "
-            "register-only partitions have no record keys"
-        )
     slices = load_file_slices(table)
     placed = stored_keys(table, slices)
     if has_too_long_keys(placed.keys):
@@ -273,40 +291,68 @@ def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple
     Returns the bytes of its base files.
     """
     storage, base_path = table.storage, metadata_table_directory(table.base_path)
-    layout, now = table.timeline.layout, datetime.now(UTC)
+    layout, now, instant_time = table.timeline.layout, datetime.now(UTC), _first_instant(table)
     for directory in new_table_directories(layout.version):
         storage.make_directories(join(base_path, METADATA_DIRECTORY, directory))
     storage.make_directories(layout.timeline_directory(base_path))
-    properties = render_table_properties(_properties(table, columns), now)
-    storage.write(join(base_path, PROPERTIES_FILE), properties)
-    stats = {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
+    properties = _properties(table, columns, instant_time)
+    storage.write(join(base_path, PROPERTIES_FILE), render_table_properties(properties, now))
+    stats = {
+        index: tuple(_write_index(table, index, records, instant_time)) for index, records in updates.items()
+    }
     commit = CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
-    requested = Instant(_FIRST_INSTANT, DELTA_COMMIT, InstantState.REQUESTED)
-    completion_time = new_instant_time(table.timeline.latest_time, now_on_timeline(table))
-    completed = replace(requested.in_state(InstantState.COMPLETED), completion_time=completion_time)
+    requested = Instant(instant_time, DELTA_COMMIT, InstantState.REQUESTED)
+    completed = requested.in_state(InstantState.COMPLETED)
+    if layout.has_completion_times:
+        completion_time = new_instant_time(table.timeline.latest_time, now_on_timeline(table))
+        completed = replace(completed, completion_time=completion_time)
     for instant in (requested, requested.in_state(InstantState.INFLIGHT)):
         storage.write(instant_path(base_path, layout, instant), b"")
-    storage.write(instant_path(base_path, layout, completed), render_commit_metadata(commit))
-    version = STATISTICS_VERSIONS[table.version]
-    definitions = [IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version)]
-    if RECORD_INDEX in updates:
-        options = {IS_PARTITIONED: "false"}
-        definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))
-    storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
+    storage.write(instant_path(base_path, layout, completed), commit_content(layout, commit))
     changes: dict[str, str | None] = {
         METADATA_PARTITIONS: ",".join(sorted(updates)),
         METADATA_PARTITIONS_INFLIGHT: "",
-        INDEX_DEFINITIONS_PATH: _DEFINITIONS_FILE,
     }
+    definitions = _definitions(table, updates, columns)
+    if definitions:
+        storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
+        changes[INDEX_DEFINITIONS_PATH] = _DEFINITIONS_FILE
     update_table_properties(storage, table.base_path, changes)
     return sum(stat.file_size_in_bytes for stat in commit.write_stats)
 
 
-def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterator[WriteStat]:
+def _first_instant(table: HudiTable) -> str:
+    """The instant at which all indexes are made: in layout 1 after the last completed one of the table.
+
+    Follows `createIndexInitTimestamp` of Hudi 0.15.
+    """
+    if not _has_old_layout(table):
+        return _FIRST_INSTANT
+    completed = table.timeline.completed
+    return f"{completed[-1].timestamp if completed else _BEFORE_ALL}{_FIRST_SUFFIX}"
+
+
+def _definitions(
+    table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple[str, ...]
+) -> list[IndexDefinition]:
+    """The definitions of the indexes, which Hudi 1.2 has in version 6, too."""
+    definitions = []
+    if COLUMN_STATS in updates:
+        version = STATISTICS_VERSIONS[table.version]
+        definitions.append(IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version))
+    if RECORD_INDEX in updates:
+        options = {IS_PARTITIONED: "false"}
+        definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))
+    return definitions
+
+
+def _write_index(
+    table: HudiTable, index: str, records: EncodedCells, instant_time: str
+) -> Iterator[WriteStat]:
     """Write the base files of an index, also of groups without records."""
     storage, base_path = table.storage, metadata_table_directory(table.base_path)
     directory = join(base_path, index)
-    marker = render_partition_metadata(PartitionMetadata(_FIRST_INSTANT, 1), datetime.now(UTC))
+    marker = render_partition_metadata(PartitionMetadata(instant_time, 1), datetime.now(UTC))
     storage.write(join(directory, PARTITION_METADATA_FILE), marker)
     prefix, groups = _PREFIXES[index]
     if index == RECORD_INDEX:
@@ -315,28 +361,42 @@ def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterato
     for group in range(groups):
         own = records.take(np.flatnonzero(numbers == group))
         file_id = f"{prefix}-{group:04}-0"
-        stat = write_base_file(storage, base_path, index, file_id, _FIRST_INSTANT, own)
+        stat = write_base_file(storage, base_path, index, file_id, instant_time, own)
         yield replace(stat, num_inserts=stat.num_writes)
 
 
-def _properties(table: HudiTable, columns: tuple[str, ...]) -> dict[str, str]:
-    """The properties of the metadata table itself, as Hudi 1.2 writes them, and hudisql's own."""
+def _properties(table: HudiTable, columns: tuple[str, ...], instant_time: str) -> dict[str, str]:
+    """The properties of the metadata table itself, as Hudi writes them, and hudisql's own."""
+    of_statistics = {STATISTICS_OF_SOURCES: digest_of_types(table.schema, columns) or ""}
+    if _has_old_layout(table):
+        of_statistics[STATISTICS_INSTANT] = instant_time
     return {
         NAME: f"{table.name}_metadata",
         "hoodie.table.type": "MERGE_ON_READ",
         "hoodie.table.version": str(table.version),
-        "hoodie.table.initial.version": str(table.version),
-        "hoodie.timeline.layout.version": "2",
-        "hoodie.timeline.path": "timeline",
-        "hoodie.timeline.history.path": "history",
-        "hoodie.archivelog.folder": "history",
+        **(_OLD_PROPERTIES if _has_old_layout(table) else _NEWER_PROPERTIES),
+        **({} if _has_old_layout(table) else {"hoodie.table.initial.version": str(table.version)}),
         "hoodie.table.base.file.format": "HFILE",
         "hoodie.populate.meta.fields": "false",
         "hoodie.table.recordkey.fields": "key",
-        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
         "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
-        "hoodie.record.merge.mode": "CUSTOM",
-        "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
         "hoodie.datasource.write.drop.partition.columns": "false",
-        STATISTICS_OF_SOURCES: digest_of_types(table.schema, columns) or "",
+        **(of_statistics if columns else {}),
     }
+
+
+_OLD_PROPERTIES: Final = {
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.archivelog.folder": "archived",
+    "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+    "hoodie.compaction.record.merger.strategy": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+}
+_NEWER_PROPERTIES: Final = {
+    "hoodie.timeline.layout.version": "2",
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+    "hoodie.archivelog.folder": "history",
+    "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+    "hoodie.record.merge.mode": "CUSTOM",
+    "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+}

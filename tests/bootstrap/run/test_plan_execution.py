@@ -24,6 +24,7 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format.hfile.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, FILES, RECORD_INDEX
 from hudisql.format.timeline.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
@@ -218,9 +219,24 @@ def test_a_record_index_is_made_with_the_table_unless_rows_share_a_key(
 ):
     if is_repeated:
         shutil.copytree(source / "dt=0", source / "dt=9")
-    plan = plan_of(context, source, tmp_path / "t", table_version=9, with_record_index=True)
+    plan = plan_of(context, source, tmp_path / "t", table_version=9, indexes=frozenset({RECORD_INDEX}))
     run_bootstrap(context, plan)
     assert find_kept(open_table(Storage(), str(tmp_path / "t"))).indexes == indexes
+
+
+@pytest.mark.parametrize(
+    ("named", "indexes"),
+    [
+        ((), None),
+        ((COLUMN_STATS,), (COLUMN_STATS, FILES)),
+        ((RECORD_INDEX,), (COLUMN_STATS, FILES, RECORD_INDEX)),
+    ],
+)
+def test_in_version_6_a_metadata_table_is_made_on_request(context, source, tmp_path, named, indexes):
+    run_bootstrap(context, plan_of(context, source, tmp_path / "t", indexes=frozenset(named)))
+    metadata = find_kept(open_table(Storage(), str(tmp_path / "t")))
+    assert indexes == (None if metadata is None else metadata.indexes)
+    assert metadata is None or metadata.has_statistics_of_sources
 
 
 def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(

@@ -68,11 +68,11 @@ def test_each_parameter_changes_the_request(name: str) -> None:
     assert changed
 
 
-def test_a_record_index_is_for_version_9() -> None:
+def test_indexes_are_named_in_any_case_and_not_beside_register_only_partitions() -> None:
     given = {"table": "db.t", "source": "/source", "indexes": "files, Record_Index"}
-    assert _request(**given, table_version=9).with_record_index
-    with pytest.raises(InvalidArgumentError, match="a record index is for tables of version 9"):
-        _request(**given)
+    assert _request(**given).indexes == {"files", "record_index"}
+    with pytest.raises(InvalidArgumentError, match="indexes are for tables without register-only"):
+        _request(**given, register_only_where="dt = 1")
     with pytest.raises(InvalidArgumentError, match="hudisql makes no index 'bloom_filters'"):
         _request(**{**given, "indexes": "bloom_filters"})
 

@@ -87,6 +87,15 @@ def test_statistics_of_the_source_files_need_no_setting(golden: Any, tmp_path: P
     assert not row["why"]
 
 
+def test_statistics_of_the_source_files_in_version_6_bind_writers(golden: Any, tmp_path: Path) -> None:
+    path = str(shutil.copytree(golden("cow_bootstrap_meta").table, tmp_path / "t"))
+    create_metadata_table(open_table(Storage(), path), measure)
+    row = _rows(path)["Spark 3.5 + Hudi 1.x bundle"]
+    assert row["reads"] == "right"
+    assert "skipping" not in row["settings"]
+    assert "hoodie.write.table.version=6" in row["why"]
+
+
 def test_a_table_of_a_later_version_is_answered_by_its_properties(golden: Any, tmp_path: Path) -> None:
     path = shutil.copytree(golden("cow_insert_overwrite").table, tmp_path / "t")
     properties = path / ".hoodie" / "hoodie.properties"

@@ -76,6 +76,8 @@ ACTIONS: dict[str, tuple[str, Callable[[HudiTable], object]]] = {
     "overwrite of version 6": ("v6_mor_mdt_logs", _overwrite),
     "clean of version 6": ("v6_mor_mdt_logs", _clean),
     "compaction of version 6": ("v6_mor_mdt_logs", _compact),
+    "overwrite of skeletons of version 6": ("cow_bootstrap_meta", _overwrite),
+    "commit beside skeletons of version 6": ("mor_bootstrap_meta", _commit),
 }
 IN_CI = ("commit", "clean", "compaction")
 
@@ -122,7 +124,7 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
     name, run = ACTIONS[action]
     original = str(shutil.copytree(golden(name).table, tmp_path / "original"))
     table = open_table(Storage(), original)
-    if table.timeline.layout.has_completion_times:
+    if table.timeline.layout.has_completion_times or not table.properties.metadata_partitions:
         create_metadata_table(table, measure, with_record_index=with_record_index)
     if action.startswith("clean of"):
         # Without it there is nothing to clean.
