@@ -52,7 +52,6 @@ from hudisql.errors import (
     SourceError,
     StorageError,
     TableExistsError,
-    UnsupportedTableError,
 )
 from hudisql.format.metadata_table.metadata_records import COLUMN_STATS, RECORD_INDEX
 from hudisql.format.table_properties import PROPERTIES_FILE
@@ -62,7 +61,6 @@ from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.metadata_table.kept_metadata_table import NEWEST_VERSION
-from hudisql.write.metadata_table.measured_files import measure_in_tasks
 from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.commit_annotations import record_commit
 
@@ -142,18 +140,19 @@ def _make_metadata_table(context: Context, plan: BootstrapPlan) -> int:
 
     Returns the bytes written. The table stands without it, too: an error is a warning.
     """
-    measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
     try:
         table = open_table(context.storage, plan.target_path)
-        if RECORD_INDEX in plan.request.indexes:
-            try:
-                made = create_metadata_table(table, measure, with_record_index=True)
-                return _checked_bytes(context, table, made)
-            except UnsupportedTableError as error:
-                context.console.warning(
-                    f"the table at {plan.target_path} is made without its record index: {error.message}"
-                )
-        return _checked_bytes(context, table, create_metadata_table(table, measure))
+        made = create_metadata_table(
+            table,
+            with_record_index=RECORD_INDEX in plan.request.indexes,
+            spark=lambda: context.spark,
+            console=context.console,
+        )
+        if made.refusal is not None:
+            context.console.warning(
+                f"the table at {plan.target_path} is made without its record index: {made.refusal.message}"
+            )
+        return _checked_bytes(context, table, made)
     except HudisqlError as error:
         context.console.warning(
             f"the table at {plan.target_path} is made, but not its metadata table: {error.message}; without "

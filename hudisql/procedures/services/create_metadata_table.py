@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hudisql.options.table_call import TableCall, open_table_call
@@ -82,9 +81,14 @@ def table_to_index(call: TableCall) -> Iterator[HudiTable]:
 
 
 def make_metadata_table(context: Context, table: HudiTable, *, with_record_index: bool) -> NewMetadataTable:
-    """Make the metadata table, with statistics from Spark's tasks; raises as `create_metadata_table`."""
-    from hudisql.write.metadata_table.measured_files import measure_in_tasks
+    """Make the metadata table by Spark's tasks if the table is large; raises as `create_metadata_table`, and
+    UnsupportedTableError if it has no record index although it should.
+    """
     from hudisql.write.metadata_table.new_metadata_table import create_metadata_table as create
 
-    measure = partial(measure_in_tasks, lambda: context.spark, console=context.console)
-    return create(table, measure, with_record_index=with_record_index)
+    made = create(
+        table, with_record_index=with_record_index, spark=lambda: context.spark, console=context.console
+    )
+    if made.refusal is not None:
+        raise made.refusal
+    return made

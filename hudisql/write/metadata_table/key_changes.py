@@ -133,16 +133,6 @@ def _group_writes(
     ]
 
 
-def stored_keys(table: HudiTable, slices: Sequence[FileSlice]) -> PlacedKeys:
-    """All record keys of the slices, each with the number of its slice. Raises the errors of their reading.
-
-    Memory: the keys.
-    """
-    config = log_merge_config_of(table)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return _placed(list(pool.map(lambda each: keys_of_slice(table.storage, each, config), slices)))
-
-
 def _changes_of_group(
     table: HudiTable, write: _GroupWrite, config: LogMergeConfig, instant_time: str
 ) -> tuple[pa.Array, pa.Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
@@ -23,25 +23,22 @@ FilesToMeasure = Mapping[str, Sequence[MeasuredFile]]
 """The files by partition path."""
 
 
-def measure(table: HudiTable, files: FilesToMeasure) -> Measured:
-    """The ranges of the files' columns, read in threads.
+def measure(
+    table: HudiTable,
+    files: FilesToMeasure,
+    spark: Callable[[], Any] | None = None,
+    console: Any = SILENT,
+) -> Measured:
+    """The ranges of the files' columns, read in threads, or in Spark tasks if there are many files.
 
-    Raises SourceChangedError, CorruptTableError, StorageError.
+    `spark` is called for the session, `console` shows the progress. Raises SourceChangedError,
+    CorruptTableError, StorageError.
     """
     every = [(path, file) for path, found in files.items() for file in found]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        ranges = list(pool.map(lambda each: measure_file(table.storage, each[1]), every))
-    return _by_partition(every, ranges)
-
-
-def measure_in_tasks(spark: Any, table: HudiTable, files: FilesToMeasure, console: Any = SILENT) -> Measured:
-    """`measure` in Spark tasks if there are many files; `spark` is called for the session.
-
-    `console` shows the progress.
-    """
-    every = [(path, file) for path, found in files.items() for file in found]
-    if len(every) <= _FEW_FILES:
-        return measure(table, files)
+    if spark is None or len(every) <= _FEW_FILES:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            ranges = list(pool.map(lambda each: measure_file(table.storage, each[1]), every))
+        return _by_partition(every, ranges)
     ranges = run_on_files(
         spark(),
         [file for _, file in every],

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,7 @@ from hudisql.format.timeline.timeline_layout import (
     new_table_directories,
 )
 from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.spark.task_runner import SILENT
 from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
@@ -71,18 +72,18 @@ from hudisql.table.properties.table_configuration import (
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.write.metadata_table.column_ranges import MeasuredFile
 from hudisql.write.metadata_table.deltacommit_files import commit_content, write_base_file
-from hudisql.write.metadata_table.key_changes import (
-    has_too_long_keys,
-    milliseconds_of,
-    repeated_keys,
-    stored_keys,
-)
-from hudisql.write.metadata_table.measured_files import Measured
+from hudisql.write.metadata_table.key_changes import milliseconds_of
+from hudisql.write.metadata_table.measured_files import Measured, measure
 from hudisql.write.metadata_table.metadata_commit import (
     file_records,
     fit_first_form,
     partition_values,
     statistics_updates,
+)
+from hudisql.write.metadata_table.record_index_files import (
+    IndexedGroup,
+    SliceToIndex,
+    write_index_files,
 )
 
 MAX_COLUMNS: Final = 32
@@ -101,7 +102,10 @@ _PREFIXES: Final[Mapping[str, tuple[str, int]]] = {
 """The beginning of the file ids of an index, and how many file groups it has; a record index has more of
 them for many records.
 """
-_RECORDS_OF_A_GROUP: Final = (1 << 30) // 48 // 2
+_KEYS_OF_A_GROUP: Final = 2_000_000
+"""A task holds the file of a group: 250 MB."""
+_MOST_KEYS_IN_PROCESS: Final = 1_000_000
+_LEAST_BYTES_OF_A_ROW: Final = 8
 _MOST_GROUPS: Final = 10_000
 ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
 """The indexes that every metadata table gets, the last one if the table has partitions."""
@@ -110,13 +114,14 @@ ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
 @dataclass(frozen=True, slots=True)
 class NewMetadataTable:
     """What was made: the names of the indexes, the number of files, and of records with statistics, and the
-    bytes of the base files.
+    bytes of the base files. `refusal` says why there is no record index although it was asked for.
     """
 
     indexes: tuple[str, ...]
     files: int
     statistics: int
     bytes: int
+    refusal: UnsupportedTableError | None = None
 
 
 def parse_indexes(indexes: str) -> frozenset[str]:
@@ -133,28 +138,27 @@ def parse_indexes(indexes: str) -> frozenset[str]:
 
 def create_metadata_table(
     table: HudiTable,
-    measure: Callable[[HudiTable, Mapping[str, Sequence[MeasuredFile]]], Measured],
     *,
     with_record_index: bool = False,
+    spark: Callable[[], Any] | None = None,
+    console: Any = SILENT,
 ) -> NewMetadataTable:
     """Make the metadata table of a table of version 6, 8 or 9 in place of one that it has, under the lock.
 
-    `measure` gives the ranges of the files' columns. The keys of a record index are in memory. In version 6
-    there are no statistics if a column is of a type, or has values, that they cannot hold: Hudi 0.15 expects
-    those of all columns. Raises UnsupportedTableError for other tables, for a record index of keys that
-    several rows have, and while another writer may be active, SourceChangedError if an external file is
-    missing or another one, CorruptTableError, StorageError.
+    Many files and keys are read in tasks of `spark`, which is called for the session. There is no record
+    index of keys that are too long or that several rows have (`refusal`). In version 6 there are no
+    statistics if a column is of a type, or has values, that they cannot hold: Hudi 0.15 expects those of all
+    columns. Raises UnsupportedTableError for other tables and while another writer may be active,
+    SourceChangedError if an external file is missing or another one, CorruptTableError, StorageError.
     """
     _check_served(table)
     check_nothing_begun(table, "its metadata table cannot be made")
-    # Before anything is dropped: keys may be such that there is no index of them.
-    records = {RECORD_INDEX: _records(table)} if with_record_index else {}
     if drop_metadata_table(table):
         table = table.reopened()
     sizes = _listed_files(table)
     updates: dict[str, EncodedCells] = {FILES: cells_of(file_records(sizes))}
     fields = _measured_fields(table)
-    measured = measure(table, _measured_files(table, fields)) if fields else {}
+    measured = measure(table, _measured_files(table, fields), spark, console) if fields else {}
     if _has_old_layout(table) and not fit_first_form(measured):
         fields = ()
     if fields:
@@ -165,11 +169,18 @@ def create_metadata_table(
             in_first_form=has_first_form(table),
         )
         updates |= {index: update.records for index, update in of_statistics.items()}
-    updates |= records
-    written = _write(table, updates, tuple(field.name for field in fields))
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    refusal = None
+    if with_record_index:
+        try:
+            stats[RECORD_INDEX] = _write_record_index(table, measured, spark, console)
+        except UnsupportedTableError as error:
+            refusal = error
+    stats |= {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
+    written = _write(table, stats, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
     statistics = len(updates[COLUMN_STATS]) if fields else 0
-    return NewMetadataTable(tuple(sorted(updates)), files, statistics, written)
+    return NewMetadataTable(tuple(sorted(stats)), files, statistics, written, refusal)
 
 
 _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
@@ -262,31 +273,70 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
     return [*base, *logs]
 
 
-def _records(table: HudiTable) -> EncodedCells:
-    """The records of the index `record_index` of the table."""
+def _write_record_index(
+    table: HudiTable, measured: Measured, spark: Callable[[], Any] | None, console: Any
+) -> tuple[WriteStat, ...]:
+    """Write the files of the index `record_index`; many keys are read in tasks.
+
+    Raises UnsupportedTableError if the keys are such that there is no index of them.
+    """
     slices = load_file_slices(table)
-    placed = stored_keys(table, slices)
-    if has_too_long_keys(placed.keys):
-        raise UnsupportedTableError(
-            f"hudisql makes no record index for the Hudi table at {table.base_path}: a record key has more "
-            "than the 32767 bytes that the index can hold"
-        )
-    repeated = repeated_keys(placed.keys)
-    if repeated:
-        raise UnsupportedTableError(
-            f"hudisql makes no record index for the Hudi table at {table.base_path}: {repeated} row(s) have "
-            "a record key that another row has",
-            hint="the index has one place for each key: delete the other rows, then run the statement again",
-        )
-    values = [
-        encode_location((each.partition_path, each.file_id), milliseconds_of(each.base_instant_time))
-        for each in slices
-    ]
-    return EncodedCells(placed.keys, placed.numbers, values)
+    keys = _count_of_keys(measured, slices)
+    instant_time = _first_instant(table)
+    file_ids = _file_ids(RECORD_INDEX, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
+    groups = write_index_files(
+        table,
+        [
+            SliceToIndex(each, encode_location(group, milliseconds_of(each.base_instant_time)))
+            for each in slices
+            for group in ((each.partition_path, each.file_id),)
+        ],
+        file_ids=file_ids,
+        instant_time=instant_time,
+        spark=spark() if spark is not None and keys > _MOST_KEYS_IN_PROCESS else None,
+        console=console,
+    )
+    refusal = _refusal(table, groups)
+    if refusal is not None:
+        directory = join(metadata_table_directory(table.base_path), RECORD_INDEX)
+        table.storage.delete_directory(directory)
+        raise refusal
+    stats = {group.number: group.stat for group in groups if group.stat is not None}
+    _write_marker(table, RECORD_INDEX)
+    return tuple(
+        _inserted(stats.get(number) or _write_group(table, RECORD_INDEX, file_id, cells_of({})))
+        for number, file_id in enumerate(file_ids)
+    )
 
 
-def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple[str, ...]) -> int:
-    """Write the files of the metadata table, then name it in the table's properties.
+def _count_of_keys(measured: Measured, slices: Sequence[FileSlice]) -> int:
+    """How many keys there are, about: those of log files count again."""
+    if not measured:
+        return sum(each.length for each in slices) // _LEAST_BYTES_OF_A_ROW
+    ranges = (each for files in measured.values() for _, found in files for each in found)
+    return sum(each.values for each in ranges if each.column == RECORD_KEY)
+
+
+def _refusal(table: HudiTable, groups: Sequence[IndexedGroup]) -> UnsupportedTableError | None:
+    """Why no index can be made of the keys; None if it can."""
+    made = f"hudisql makes no record index for the Hudi table at {table.base_path}: "
+    if any(group.has_too_long for group in groups):
+        return UnsupportedTableError(
+            f"{made}a record key has more than the 32767 bytes that the index can hold; its other "
+            "indexes are made"
+        )
+    repeated = sum(group.repeated for group in groups)
+    if not repeated:
+        return None
+    return UnsupportedTableError(
+        f"{made}{repeated} row(s) have a record key that another row has; its other indexes are made",
+        hint="the index has one place for each key: delete the other rows, then run the statement again",
+    )
+
+
+def _write(table: HudiTable, stats: Mapping[str, tuple[WriteStat, ...]], columns: tuple[str, ...]) -> int:
+    """Write the properties and the first instant of the metadata table whose files are there, then name it in
+    the table's properties.
 
     Returns the bytes of its base files.
     """
@@ -297,9 +347,6 @@ def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple
     storage.make_directories(layout.timeline_directory(base_path))
     properties = _properties(table, columns, instant_time)
     storage.write(join(base_path, PROPERTIES_FILE), render_table_properties(properties, now))
-    stats = {
-        index: tuple(_write_index(table, index, records, instant_time)) for index, records in updates.items()
-    }
     commit = CommitMetadata(partition_to_write_stats=stats, operation_type=_OPERATION_TYPE)
     requested = Instant(instant_time, DELTA_COMMIT, InstantState.REQUESTED)
     completed = requested.in_state(InstantState.COMPLETED)
@@ -310,10 +357,10 @@ def _write(table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple
         storage.write(instant_path(base_path, layout, instant), b"")
     storage.write(instant_path(base_path, layout, completed), commit_content(layout, commit))
     changes: dict[str, str | None] = {
-        METADATA_PARTITIONS: ",".join(sorted(updates)),
+        METADATA_PARTITIONS: ",".join(sorted(stats)),
         METADATA_PARTITIONS_INFLIGHT: "",
     }
-    definitions = _definitions(table, updates, columns)
+    definitions = _definitions(table, stats, columns)
     if definitions:
         storage.write(join(table.base_path, _DEFINITIONS_FILE), render_index_definitions(definitions))
         changes[INDEX_DEFINITIONS_PATH] = _DEFINITIONS_FILE
@@ -333,36 +380,46 @@ def _first_instant(table: HudiTable) -> str:
 
 
 def _definitions(
-    table: HudiTable, updates: Mapping[str, EncodedCells], columns: tuple[str, ...]
+    table: HudiTable, stats: Mapping[str, tuple[WriteStat, ...]], columns: tuple[str, ...]
 ) -> list[IndexDefinition]:
     """The definitions of the indexes, which Hudi 1.2 has in version 6, too."""
     definitions = []
-    if COLUMN_STATS in updates:
+    if COLUMN_STATS in stats:
         version = STATISTICS_VERSIONS[table.version]
         definitions.append(IndexDefinition(COLUMN_STATS, COLUMN_STATS, columns, version))
-    if RECORD_INDEX in updates:
+    if RECORD_INDEX in stats:
         options = {IS_PARTITIONED: "false"}
         definitions.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, (), RECORD_INDEX_VERSION, options))
     return definitions
 
 
-def _write_index(
-    table: HudiTable, index: str, records: EncodedCells, instant_time: str
-) -> Iterator[WriteStat]:
+def _write_index(table: HudiTable, index: str, records: EncodedCells) -> Iterator[WriteStat]:
     """Write the base files of an index, also of groups without records."""
-    storage, base_path = table.storage, metadata_table_directory(table.base_path)
-    directory = join(base_path, index)
-    marker = render_partition_metadata(PartitionMetadata(instant_time, 1), datetime.now(UTC))
-    storage.write(join(directory, PARTITION_METADATA_FILE), marker)
+    _write_marker(table, index)
+    file_ids = _file_ids(index)
+    numbers = file_groups_of(records.keys, len(file_ids))
+    for number, file_id in enumerate(file_ids):
+        yield _inserted(_write_group(table, index, file_id, records.take(np.flatnonzero(numbers == number))))
+
+
+def _file_ids(index: str, most: int = 0) -> list[str]:
     prefix, groups = _PREFIXES[index]
-    if index == RECORD_INDEX:
-        groups = min(max(groups, len(records) // _RECORDS_OF_A_GROUP), _MOST_GROUPS)
-    numbers = file_groups_of(records.keys, groups)
-    for group in range(groups):
-        own = records.take(np.flatnonzero(numbers == group))
-        file_id = f"{prefix}-{group:04}-0"
-        stat = write_base_file(storage, base_path, index, file_id, instant_time, own)
-        yield replace(stat, num_inserts=stat.num_writes)
+    return [f"{prefix}-{number:04}-0" for number in range(max(groups, most))]
+
+
+def _write_marker(table: HudiTable, index: str) -> None:
+    marker = render_partition_metadata(PartitionMetadata(_first_instant(table), 1), datetime.now(UTC))
+    directory = join(metadata_table_directory(table.base_path), index)
+    table.storage.write(join(directory, PARTITION_METADATA_FILE), marker)
+
+
+def _write_group(table: HudiTable, index: str, file_id: str, records: EncodedCells) -> WriteStat:
+    base_path = metadata_table_directory(table.base_path)
+    return write_base_file(table.storage, base_path, index, file_id, _first_instant(table), records)
+
+
+def _inserted(stat: WriteStat) -> WriteStat:
+    return replace(stat, num_inserts=stat.num_writes)
 
 
 def _properties(table: HudiTable, columns: tuple[str, ...], instant_time: str) -> dict[str, str]:

@@ -22,7 +22,6 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 
 
@@ -80,7 +79,7 @@ def test_statistics_of_the_source_files_need_no_setting(golden: Any, tmp_path: P
     path = str(shutil.copytree(golden("v9_cow_bootstrap_meta").table, tmp_path / "t"))
     reader = "Spark 3.5 + Hudi 1.x bundle"
     assert "create_metadata_table" in _rows(path)[reader]["why"]
-    create_metadata_table(open_table(Storage(), path), measure)
+    create_metadata_table(open_table(Storage(), path))
     row = _rows(path)[reader]
     assert row["reads"] == "right"
     assert "skipping" not in row["settings"]
@@ -89,7 +88,7 @@ def test_statistics_of_the_source_files_need_no_setting(golden: Any, tmp_path: P
 
 def test_statistics_of_the_source_files_in_version_6_bind_writers(golden: Any, tmp_path: Path) -> None:
     path = str(shutil.copytree(golden("cow_bootstrap_meta").table, tmp_path / "t"))
-    create_metadata_table(open_table(Storage(), path), measure)
+    create_metadata_table(open_table(Storage(), path))
     row = _rows(path)["Spark 3.5 + Hudi 1.x bundle"]
     assert row["reads"] == "right"
     assert "skipping" not in row["settings"]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
+from hudisql.format.metadata_table.record_locations import FileGroup
+from hudisql.read.merge.merge_mode import log_merge_config_of
 from hudisql.table.files.snapshot import load_file_slices
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.metadata_table.metadata_table import MetadataTable
 from hudisql.table.metadata_table.record_lookup import find_records
-from hudisql.write.metadata_table.key_changes import stored_keys
+from hudisql.write.metadata_table.key_changes import keys_of_slice
+
+
+def stored_keys(table: HudiTable) -> dict[str, FileGroup]:
+    """The file group of each record key of the table."""
+    config = log_merge_config_of(table)
+    return {
+        key: (each.partition_path, each.file_id)
+        for each in load_file_slices(table)
+        for key in keys_of_slice(table.storage, each, config).to_pylist()
+    }
 
 
 def assert_finds_all_keys(metadata: MetadataTable) -> None:
     """The record index has the place of each key, and no other keys."""
-    slices = load_file_slices(metadata.table)
-    placed = stored_keys(metadata.table, slices)
-    found = find_records(metadata, placed.keys)
-    places = [(slices[number].partition_path, slices[number].file_id) for number in placed.numbers]
-    assert [found.groups[number] if number >= 0 else None for number in found.numbers] == places
-    assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == sorted(placed.keys.to_pylist())
+    places = stored_keys(metadata.table)
+    found = find_records(metadata, pa.array(list(places), pa.string()))
+    assert [found.groups[number] if number >= 0 else None for number in found.numbers] == [*places.values()]
+    assert metadata.read_records(RECORD_INDEX).keys.to_pylist() == sorted(places)

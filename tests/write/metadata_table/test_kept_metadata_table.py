@@ -29,8 +29,6 @@ from hudisql.table.metadata_table.kept_metadata_table import INDEXES, find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.metadata_table import key_changes, metadata_commit, metadata_compaction
-from hudisql.write.metadata_table.key_changes import stored_keys
-from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import create_metadata_table
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
@@ -38,7 +36,7 @@ from tests.fault_injection import run_and_kill
 from tests.oracle.comparison import our_rows
 from tests.soak import parameters
 from tests.write.crashed_commits import commit_a_file
-from tests.write.metadata_table.kept_indexes import assert_finds_all_keys
+from tests.write.metadata_table.kept_indexes import assert_finds_all_keys, stored_keys
 
 MOST_STEPS = 80
 
@@ -125,7 +123,7 @@ def test_a_killed_action_leaves_the_metadata_table_as_before_or_after(
     original = str(shutil.copytree(golden(name).table, tmp_path / "original"))
     table = open_table(Storage(), original)
     if table.timeline.layout.has_completion_times or not table.properties.metadata_partitions:
-        create_metadata_table(table, measure, with_record_index=with_record_index)
+        create_metadata_table(table, with_record_index=with_record_index)
     if action.startswith("clean of"):
         # Without it there is nothing to clean.
         _compact(open_table(Storage(), original))
@@ -168,7 +166,7 @@ def test_deltacommits_are_compacted_and_old_files_deleted(
 ) -> None:
     monkeypatch.setattr(metadata_compaction, "LEAST_DELTA_COMMITS", 2)
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path), measure)
+    create_metadata_table(open_table(Storage(), path))
     for number in range(9):
         (_overwrite if number % 2 else _commit)(open_table(Storage(), path))
         if number == 5:
@@ -192,7 +190,7 @@ def test_none_is_made_while_another_writer_may_be_active(
     for state in ("commit.requested", "inflight"):
         (timeline / f"20991124160300180.{state}").touch()
     with pytest.raises(UnsupportedTableError, match="unfinished commit 20991124160300180"):
-        create_metadata_table(open_table(Storage(), path), measure)
+        create_metadata_table(open_table(Storage(), path))
     assert not Path(path, ".hoodie/metadata").exists()
 
 
@@ -201,7 +199,7 @@ def test_an_index_of_a_column_that_is_not_measured_is_not_kept(
 ) -> None:
     """Readers would leave out new files, which have statistics of the other columns only."""
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path), measure)
+    create_metadata_table(open_table(Storage(), path))
     assert_kept(path)
     definitions = Path(path, ".hoodie/.index_defs/index.json")
     document = json.loads(definitions.read_text())
@@ -224,7 +222,7 @@ def test_partitions_named_by_a_key_generator_have_statistics(
     properties.write_text(properties.read_text().replace("type=SIMPLE", "type=TIMESTAMP"))
     table = open_table(Storage(), path)
     assert table.partition_columns == ()
-    assert PARTITION_STATS in create_metadata_table(table, measure).indexes
+    assert PARTITION_STATS in create_metadata_table(table).indexes
     assert_kept(path)
 
 
@@ -233,7 +231,7 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
 ) -> None:
     """Hudi 1.2 reads no log files beside a newer base file of no instant, and runs a plan that is there."""
     original = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "original"))
-    create_metadata_table(open_table(Storage(), original), measure)
+    create_metadata_table(open_table(Storage(), original))
     _commit(open_table(Storage(), original))
     path = str(tmp_path / "table")
     for step in range(MOST_STEPS):
@@ -262,7 +260,7 @@ def test_a_killed_compaction_is_on_the_timeline_before_its_files_are_there(
 
 def test_two_writers_at_once_keep_the_metadata_table(golden: Callable[[str], Any], tmp_path: Path) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
-    create_metadata_table(open_table(Storage(), path), measure)
+    create_metadata_table(open_table(Storage(), path))
 
     def meanwhile(_: OpenCommit) -> dict[str, str]:
         commit_a_file(Storage(), path, is_shared=True)
@@ -327,22 +325,23 @@ def test_no_record_index_is_made_of_keys_that_two_rows_have(
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table"))
     _commit(open_table(Storage(), path))
-    create_metadata_table(open_table(Storage(), path), measure)
-    with pytest.raises(UnsupportedTableError, match=r"row\(s\) have a record key that another row has"):
-        create_metadata_table(open_table(Storage(), path), measure, with_record_index=True)
+    create_metadata_table(open_table(Storage(), path))
+    made = create_metadata_table(open_table(Storage(), path), with_record_index=True)
+    assert made.indexes == ("column_stats", "files", "partition_stats")
+    assert "row(s) have a record key that another row has" in str(made.refusal)
     assert find_kept(open_table(Storage(), path)) is not None
+    assert not Path(path, ".hoodie/metadata/record_index").exists()
 
 
 def test_keys_that_are_too_long_for_an_index_drop_it(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(shutil.copytree(golden("v9_cow_mdt_compacted").table, tmp_path / "table"))
-    keys = stored_keys(open_table(Storage(), path), load_file_slices(open_table(Storage(), path))).keys
-    longest = max(map(len, keys.to_pylist()))
+    longest = max(map(len, stored_keys(open_table(Storage(), path))))
     for most, indexes in ((longest, INDEXES), (longest - 1, ("column_stats", "files", "partition_stats"))):
         monkeypatch.setattr(key_changes, "_MOST_KEY_BYTES", most)
         _overwrite(open_table(Storage(), path))
         assert open_table(Storage(), path).properties.metadata_partitions == indexes
     path = str(shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "other"))
-    with pytest.raises(UnsupportedTableError, match="a record key has more than the 32767 bytes"):
-        create_metadata_table(open_table(Storage(), path), measure, with_record_index=True)
+    made = create_metadata_table(open_table(Storage(), path), with_record_index=True)
+    assert "a record key has more than the 32767 bytes" in str(made.refusal)

@@ -23,7 +23,6 @@ from hudisql.table.metadata_table.kept_metadata_table import find_kept
 from hudisql.table.metadata_table.statistics_columns import statistics_columns
 from hudisql.table.properties.table_configuration import update_table_properties
 from hudisql.write.metadata_table import metadata_compaction
-from hudisql.write.metadata_table.measured_files import measure
 from hudisql.write.metadata_table.new_metadata_table import NewMetadataTable, create_metadata_table
 from hudisql.write.transaction.schema_change import commit_schema
 from tests.write.crashed_commits import commit_a_file
@@ -36,8 +35,8 @@ def _copy(golden: Golden, name: str, tmp_path: Path) -> str:
     return str(shutil.copytree(golden(name).table, tmp_path / "table"))
 
 
-def _make(path: str, **options: bool) -> NewMetadataTable:
-    return create_metadata_table(open_table(Storage(), path), measure, **options)
+def _make(path: str, *, with_record_index: bool = False) -> NewMetadataTable:
+    return create_metadata_table(open_table(Storage(), path), with_record_index=with_record_index)
 
 
 @pytest.mark.parametrize(

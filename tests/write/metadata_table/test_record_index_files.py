@@ -14,8 +14,8 @@ from hudisql.format.metadata_table.metadata_writing import encode_location
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.metadata_table import record_index_tasks
-from hudisql.write.metadata_table.record_index_tasks import SliceToIndex, write_index_in_tasks
+from hudisql.write.metadata_table import record_index_files
+from hudisql.write.metadata_table.record_index_files import SliceToIndex, write_index_files
 from tests.requests.wide_tables import FILES, ROWS, wide_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -44,7 +44,7 @@ def records(paths: list[Path]) -> dict[str, bytes]:
 def test_tasks_write_the_records_that_the_driver_writes(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_index_tasks, "_KEYS_SENT_TOGETHER", 2 * ROWS)
+    monkeypatch.setattr(record_index_files, "_KEYS_SENT_TOGETHER", 2 * ROWS)
     arguments = "table_version => 9, indexes => 'record_index'"
     with wide_table(session, "indexed_by_tasks", tmp_path, PARTITIONS, arguments=arguments) as wide:
         table = open_table(Storage(), wide.path)
@@ -53,7 +53,9 @@ def test_tasks_write_the_records_that_the_driver_writes(
         of_driver = records(sorted(directory.glob("record-index-*.hfile")))
         assert len(of_driver) == PARTITIONS * FILES * ROWS
 
-        groups = write_index_in_tasks(session.spark, table, slices, file_ids=FILE_IDS, instant_time=INSTANT)
+        groups = write_index_files(
+            table, slices, file_ids=FILE_IDS, instant_time=INSTANT, spark=session.spark
+        )
         assert sum(group.stat.num_writes for group in groups if group.stat) == len(of_driver)
         written = sorted(directory.glob("by-tasks-*.hfile"))
         assert [path.name for path in written] == [
@@ -66,7 +68,6 @@ def test_no_file_is_written_of_keys_that_no_index_can_have(session: Any, tmp_pat
     with wide_table(session, "repeated_keys", tmp_path, 2) as wide:
         table = open_table(Storage(), wide.path)
         twice = [*slices_to_index(table), *slices_to_index(table)]
-        groups = write_index_in_tasks(
-            session.spark, table, twice, file_ids=FILE_IDS[:1], instant_time=INSTANT
-        )
-        assert [(group.stat, group.repeated) for group in groups] == [(None, 2 * FILES * ROWS)]
+        for spark in (None, session.spark):
+            groups = write_index_files(table, twice, file_ids=FILE_IDS[:1], instant_time=INSTANT, spark=spark)
+            assert [(group.stat, group.repeated) for group in groups] == [(None, 2 * FILES * ROWS)]

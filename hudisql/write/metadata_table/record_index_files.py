@@ -1,11 +1,12 @@
-"""The base files of a record index that is made of many keys, written by Spark tasks.
+"""The base files of a new record index: by Spark tasks if there are many keys, which the driver never holds.
 
 Follows `HoodieBackedTableMetadataWriter.initializeRecordIndexPartition` of Hudi 1.2: tasks read the record
-keys of file slices and send each key to the task of its file group. The driver holds no keys.
+keys of file slices and send each key to the task of its file group.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,26 +53,34 @@ class IndexedGroup:
     has_too_long: bool = False
 
 
-def write_index_in_tasks(
-    spark: Any,
+def write_index_files(
     table: HudiTable,
     slices: Sequence[SliceToIndex],
     *,
     file_ids: Sequence[str],
     instant_time: str,
+    spark: Any = None,
     console: Any = SILENT,
 ) -> list[IndexedGroup]:
     """Write the base files of the file groups `file_ids` that have keys; those without keys are left out.
 
-    A file is written whole or not at all, and alike by each attempt of a task. Memory of a task: the keys of
-    a file group, and its file. Raises CorruptTableError, StorageError, SourceChangedError.
+    In tasks of `spark`, else in this process. A file is written whole or not at all, and alike by each
+    attempt of a task. Memory of a task: the keys of a file group, and its file; without tasks all keys.
+    Raises CorruptTableError, StorageError, SourceChangedError.
     """
     base_path = metadata_table_directory(table.base_path)
+    scatter = partial(_scatter, table.storage, log_merge_config_of(table), len(file_ids))
+    gather = partial(_gather, table.storage, base_path, tuple(file_ids), instant_time)
+    if spark is None:
+        pieces: dict[int, list[bytes]] = defaultdict(list)
+        for number, piece in scatter(slices):
+            pieces[number].append(piece)
+        return [group for _, some in sorted(pieces.items()) if (group := gather(iter(some))) is not None]
     groups: list[IndexedGroup | None] = exchange_between_tasks(
         spark,
         slices,
-        partial(_scatter, table.storage, log_merge_config_of(table), len(file_ids)),
-        partial(_gather, table.storage, base_path, tuple(file_ids), instant_time),
+        scatter,
+        gather,
         buckets=len(file_ids),
         weight=lambda each: each.file_slice.length,
         console=console,
