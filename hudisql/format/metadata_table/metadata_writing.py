@@ -30,6 +30,8 @@ from hudisql.format.metadata_table.value_types import (
 
 _SCHEMA_RECORD: Final = "HoodieMetadata"
 _SCHEMA: Final = b"schema"
+_BLOCK_BYTES: Final = 32 << 10
+"""A look-up of one key reads one block, and the first keys of all blocks of its file."""
 _COMPARATOR: Final = "org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _MODEL: Final = "org.apache.hudi.avro.model"
 _PARTITION_LIST, _FILES, _COLUMN_STATS, _RECORD_INDEX, _PARTITION_STATS = 1, 2, 3, 5, 6
@@ -143,7 +145,7 @@ def encode_metadata_file(records: EncodedCells) -> bytes:
     """An HFile with these records by key, as base files are and data blocks of logs hold."""
     content = io.BytesIO()
     info = {_SCHEMA: load_codec(_SCHEMA_RECORD).schema_text.encode()}
-    write_cells(records, info, content, comparator=_COMPARATOR)
+    write_cells(records, info, content, comparator=_COMPARATOR, block_bytes=_BLOCK_BYTES)
     return content.getvalue()
 
 
