@@ -122,8 +122,8 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
     if state.has_statistics_of_sources:
-        is_newest = state.version == _VERSION_WITH_STATISTICS
-        return Answer(reader, Reads.RIGHT, name, settings, None if is_newest else _WRITERS_OF_VERSION_6)
+        why = _WRITERS_OF_VERSION_6 if state.version == 6 else None
+        return Answer(reader, Reads.RIGHT, name, settings, why)
     if state.has_own_statistics:
         why = (
             "the metadata table has column statistics, which know no data column of skeletons: without the"
@@ -134,7 +134,10 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     if state.version == _VERSION_WITH_STATISTICS:
         why = f"writers need {no_statistics}, or the metadata table of CALL create_metadata_table"
     else:
-        why = f"writers need hoodie.write.table.version=6 and {no_statistics}"
+        why = (
+            f"writers need hoodie.write.table.version=6, and {no_statistics} or the metadata table of CALL "
+            "create_metadata_table"
+        )
     return Answer(reader, Reads.RIGHT, name, settings, why)
 
 

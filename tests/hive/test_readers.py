@@ -165,7 +165,9 @@ def matrix_of(kind: str) -> Mapping[str, Mapping[str, Reads]]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize(
+    ("kind", "indexes"), [("cow", ""), ("mor", ""), ("cow", "column_stats"), ("mor", "column_stats")]
+)
 def test_readers_read_as_the_matrix_and_check_readers_say(
     session: Any,
     spark: Any,
@@ -174,7 +176,9 @@ def test_readers_read_as_the_matrix_and_check_readers_say(
     oracle_120: HudiOracle,
     tmp_path: Path,
     kind: str,
+    indexes: str,
 ) -> None:
+    """With a metadata table and without one."""
     rows = sample_rows(0, 20)
     source = write_source(tmp_path / "source", rows, lambda seq: f"region={seq % 2}")
     name, path = f"lake.read_{kind}", str(tmp_path / "table")
@@ -187,6 +191,7 @@ def test_readers_read_as_the_matrix_and_check_readers_say(
             "precombine": "seq",
             "target_path": path,
             "table_type": kind,
+            "indexes": indexes,
         },
     )
     model = {row["id"]: (row["id"], row["seq"], row["fare"]) for row in rows.to_pylist()}

@@ -152,6 +152,7 @@ def test_hudi_reads_and_writes_by_the_metadata_table_of_a_bootstrap(
 ) -> None:
     readers = (oracle_015, oracle_120)
     table = _bootstrap(session, "partitioned", "short", tmp_path, readers, "column_stats")
+    table.filters = (*MORE_FILTERS[-6:], OF_PARTITIONS[0])
     table.check()
     table.theirs(oracle_015, 30, 31, BY_STATISTICS)
     table.theirs(oracle_120, 31, 32, {})
