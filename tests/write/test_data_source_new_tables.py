@@ -111,8 +111,8 @@ def test_changes_of_a_new_table_with_change_logs_are_logged(spark: Any, tmp_path
         ({**KEYED, f"{WRITE}.keygenerator.class": "org.example.Own"}, "key generator org.example.Own"),
         ({**KEYED, "hoodie.table.cdc.supplemental.logging.mode": "all"}, "'all' is unknown"),
         (
-            {**KEYED, "hoodie.populate.meta.fields": "false", f"{WRITE}.table.type": "MERGE_ON_READ"},
-            "without meta columns .*it is merge-on-read",
+            {**KEYED, "hoodie.populate.meta.fields": "false", "hoodie.table.cdc.enabled": "true"},
+            "without meta columns .*it logs changes",
         ),
         ({**KEYED, "hoodie.datasource.hive_sync.enable": "true"}, "hive_sync.metastore.uris"),
         (

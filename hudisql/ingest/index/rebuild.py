@@ -79,7 +79,7 @@ def read_slice_keys(
             yield batch.column(0)
     if file_slice.has_log_files:
         assert config is not None
-        yield read_log_records(storage, file_slice.log_files, config, _KEY_SCHEMA).keys
+        yield read_log_records(storage, file_slice, config, _KEY_SCHEMA).keys
 
 
 def written_keys(storage: Storage, path: str) -> Iterator[pa.Array]:

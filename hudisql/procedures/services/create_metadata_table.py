@@ -69,7 +69,7 @@ def table_to_index(call: TableCall) -> Iterator[HudiTable]:
     Raises UnsupportedTableError, WriteConflictError, TableLockedError, StorageError.
     """
     from hudisql.services.planned_run import prepare_to_plan
-    from hudisql.write.keygen.virtual_keys import refuse_virtual_keys
+    from hudisql.table.properties.virtual_keys import refuse_virtual_keys
     from hudisql.write.transaction.commit import check_writable
     from hudisql.write.transaction.lock import hold_lock
 

@@ -193,17 +193,30 @@ def _batches(storage: Storage, files: Sequence[LogFile]) -> Iterator[pa.RecordBa
 def _merged_batches(table: HudiTable, files: Sequence[LogFile]) -> Iterator[pa.RecordBatch]:
     """For each file slice the latest committed rows of its log files, without deletes."""
     import numpy as np
+    import pyarrow as pa
 
+    from hudisql.format.schema.meta_columns import META_SCHEMA
     from hudisql.read.merge.merge_mode import log_merge_config_of
     from hudisql.read.merge.merged_log_scanner import read_log_records
+    from hudisql.table.file_slice import FileSlice
 
     config = log_merge_config_of(table)
+    schema = pa.schema([*META_SCHEMA, *table.schema])
     slices: dict[tuple[str, str, str], list[LogFile]] = {}
     for file in files:
         slices.setdefault((parent_of(file.path), file.file_id, file.base_instant_time), []).append(file)
-    for logs in slices.values():
+    for (directory, file_id, base_instant_time), logs in slices.items():
         logs.sort(key=lambda log: (log.version, log.write_token))
-        records = read_log_records(table.storage, logs, config, table.full_schema, table.file_columns)
+        file_slice = FileSlice(
+            partition_path=directory.removeprefix(table.base_path).strip("/"),
+            file_id=file_id,
+            base_instant_time=base_instant_time,
+            base_file=None,
+            log_files=tuple(logs),
+            columns=table.file_columns,
+            computed_meta=table.computed_meta,
+        )
+        records = read_log_records(table.storage, file_slice, config, schema)
         numbers = records.row_of_key[records.row_of_key >= 0]
         yield records.rows.take(np.sort(numbers[~records.is_delete[numbers]]))
 

@@ -25,6 +25,7 @@ from hudisql.format.table_properties import (
 from hudisql.read.files.conform import find_field
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.properties.virtual_keys import unmerged_keys
 
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -110,13 +111,13 @@ def log_merge_config_of(
     """The configuration of a table, for its state as of an instant time; `only` as in `InstantRange`.
 
     Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know, and for
-    tables whose rows carry no record key.
+    tables whose rows carry no record key, if it cannot be computed.
     """
     properties = table.properties
-    if not properties.populate_meta_fields:
+    if not properties.populate_meta_fields and (reason := unmerged_keys(properties, table.schema)):
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} keeps no meta columns (hoodie.populate.meta.fields=false): "
-            "its log files cannot be merged",
+            f"the log files of the Hudi table at {table.base_path} cannot be merged: it keeps no meta "
+            f"columns (hoodie.populate.meta.fields=false), and {reason}",
             hint="compact it with Hudi (run_compaction) and read it again",
         )
     instant_range = InstantRange(

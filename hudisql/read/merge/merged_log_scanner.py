@@ -25,8 +25,7 @@ from hudisql.format.log_file.log_block_content import (
     decode_data_block,
     decode_delete_records,
 )
-from hudisql.format.schema.internal_schema import FileColumns
-from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
+from hudisql.format.schema.meta_columns import IS_DELETED, META_SCHEMA, OPERATION, RECORD_KEY
 from hudisql.read.files.conform import batch_of, conform_array, find_field
 from hudisql.read.files.parquet_rows import ParquetRows
 from hudisql.read.files.promote import promote_batch
@@ -34,7 +33,7 @@ from hudisql.read.merge.merge_mode import DEFAULT_MERGE_MODE, LogMergeConfig, Re
 from hudisql.read.merge.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
 from hudisql.read.merge.precombine import comparable
 from hudisql.storage import Storage
-from hudisql.table.file_slice import LogFile
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.slicing.committed_blocks import committed_blocks
 
 _DELETE_OPERATION = "D"
@@ -82,15 +81,12 @@ class _Events:
 
 
 def read_log_records(
-    storage: Storage,
-    log_files: Sequence[LogFile],
-    config: LogMergeConfig,
-    schema: pa.Schema,
-    columns: FileColumns | None = None,
+    storage: Storage, file_slice: FileSlice, config: LogMergeConfig, schema: pa.Schema
 ) -> LogRecords:
-    """The log files' records, their rows conformed to `schema` (which has the record key).
+    """The records of the slice's log files, their rows conformed to `schema` (which has the record key).
 
-    `columns` finds the columns in blocks of older schemas, as for the slice's base file.
+    As in the base file the slice's `columns` find columns in blocks of older schemas, and its `computed_meta`
+    gives the meta columns of rows without them.
 
     Raises UnsupportedTableError for unknown blocks, CorruptTableError naming a file whose complete blocks
     cannot be decoded, StorageError.
@@ -99,8 +95,8 @@ def read_log_records(
 
     mode = config.merge_mode
     events = [
-        _events_of(storage, log_file.path, block, mode, schema, columns)
-        for log_file, block in committed_blocks(storage, log_files, config.instant_range.includes)
+        _events_of(storage, file_slice, log_file.path, block, mode, schema)
+        for log_file, block in committed_blocks(storage, file_slice.log_files, config.instant_range.includes)
     ]
     if not events:
         none = np.empty(0, np.int64)
@@ -214,23 +210,30 @@ def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
 
 def _events_of(
     storage: Storage,
+    file_slice: FileSlice,
     path: str,
     block: LogBlock,
     mode: RecordMergeMode,
     schema: pa.Schema,
-    columns: FileColumns | None,
 ) -> _Events:
     try:
-        stored = schema if columns is None else columns.in_file(schema, block.instant_time)
+        stored = _in_block(schema, file_slice, block)
+        computed_meta = file_slice.computed_meta
+        key_columns = pa.schema([]) if computed_meta is None else computed_meta.key_columns
+        stored_keys = _in_block(key_columns, file_slice, block)
         match block.block_type:
             case BlockType.DELETE:
                 return _delete_events(decode_delete_records(block.content), mode)
             case BlockType.AVRO_DATA:
-                batch = _avro_rows(block, _names_wanted(mode, stored))
+                batch = _avro_rows(block, _names_wanted(mode, stored, stored_keys))
             case BlockType.PARQUET_DATA:
-                batch = _parquet_rows(storage, path, block, mode, stored)
+                batch = _parquet_rows(storage, path, block, mode, stored, stored_keys)
             case other:
                 raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
+        if computed_meta is not None:
+            keys = _conformed(batch, stored_keys, key_columns)
+            meta = computed_meta.complete(keys, META_SCHEMA, file_slice.partition_path, file_slice.file_id)
+            batch = _with_columns(batch, meta)
         return _row_events(batch, mode, schema, stored, is_partial=block.is_partial)
     except (CorruptTableError, UnsupportedTableError) as error:
         raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
@@ -238,8 +241,21 @@ def _events_of(
         raise CorruptTableError(f"cannot read the log file {path}: {error}") from error
 
 
-def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
-    names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
+def _in_block(schema: pa.Schema, file_slice: FileSlice, block: LogBlock) -> pa.Schema:
+    """The columns with the names and types that they have in the block."""
+    columns = file_slice.columns
+    return schema if columns is None else columns.in_file(schema, block.instant_time)
+
+
+def _with_columns(batch: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with these columns, in place of its own of their names."""
+    others = [field for field in batch.schema if field.name not in columns.schema.names]
+    arrays = [*columns.columns, *(batch.column(field.name) for field in others)]
+    return batch_of(arrays, pa.schema([*columns.schema, *others]), batch.num_rows)
+
+
+def _names_wanted(mode: RecordMergeMode, *schemas: pa.Schema) -> frozenset[str]:
+    names = [*(name for schema in schemas for name in schema.names), RECORD_KEY, IS_DELETED, OPERATION]
     names += [ordering_field.name for ordering_field in mode.ordering_fields]
     if mode.delete_field:
         names.append(mode.delete_field)
@@ -253,13 +269,14 @@ def _avro_rows(block: LogBlock, wanted: frozenset[str]) -> pa.RecordBatch:
 
 
 def _parquet_rows(
-    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
+    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, *schemas: pa.Schema
 ) -> pa.RecordBatch:
     content = pa.py_buffer(block.content)
-    wanted = _names_wanted(mode, schema)
+    wanted = _names_wanted(mode, *schemas)
     with ParquetRows(storage, path, pa.schema([]), content=content) as file:
         physical = [field for field in file.physical_schema if field.name.lower() in wanted]
-    types = {field.name.lower(): field.type for field in (*mode.ordering_fields, *schema)}
+    fields = (*mode.ordering_fields, *(field for schema in schemas for field in schema))
+    types = {field.name.lower(): field.type for field in fields}
     found = pa.schema([pa.field(each.name, types.get(each.name.lower(), each.type)) for each in physical])
     with ParquetRows(storage, path, found, content=content) as file:
         batches = list(file.read(file.choose_ranges(None, None)))
@@ -269,8 +286,7 @@ def _parquet_rows(
 def _row_events(
     batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema, stored: pa.Schema, *, is_partial: bool
 ) -> _Events:
-    found = batch_of([_column(batch, field) for field in stored], stored, batch.num_rows)
-    rows = promote_batch(found, schema)
+    rows = _conformed(batch, stored, schema)
     ordering = tuple(_column(batch, field) for field in mode.ordering_fields)
     keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
     if keys.null_count:
@@ -280,6 +296,12 @@ def _row_events(
     else:
         lacks = lacking_columns(rows, mode)
     return _Events(keys, ordering, rows, deleted_rows(batch, mode), lacks=lacks)
+
+
+def _conformed(batch: pa.RecordBatch, stored: pa.Schema, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns `stored` of the batch as those of `schema`."""
+    found = batch_of([_column(batch, field) for field in stored], stored, batch.num_rows)
+    return promote_batch(found, schema)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

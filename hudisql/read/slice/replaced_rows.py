@@ -103,10 +103,7 @@ def separate_rows(storage: Storage, read: SliceRead) -> SeparatedRows:
 def _records_of(storage: Storage, read: SliceRead, schema: pa.Schema) -> LogRecords:
     config = read.log_merge_config
     assert config is not None  # the plan has one if a slice has log files
-    merged_schema = merge_schema(schema, config.merge_mode)
-    return read_log_records(
-        storage, read.file_slice.log_files, config, merged_schema, read.file_slice.columns
-    )
+    return read_log_records(storage, read.file_slice, config, merge_schema(schema, config.merge_mode))
 
 
 def _mode_of(read: SliceRead) -> RecordMergeMode:

@@ -98,9 +98,7 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
             hint="compact the table with Hudi (run_compaction) and try again",
         )
     merged_schema = merge_schema(schema, config.merge_mode)
-    records = read_log_records(
-        storage, read.file_slice.log_files, config, merged_schema, read.file_slice.columns
-    )
+    records = read_log_records(storage, read.file_slice, config, merged_schema)
     # The predicate may skip a base row: it is not in the result, or its log row, which then comes last,
     # replaces it. A base row that may win over its log row, or gives it columns, must be read.
     mode = config.merge_mode

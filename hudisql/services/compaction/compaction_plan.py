@@ -159,6 +159,7 @@ def slice_of(table: HudiTable, operation: CompactionOperation, external: Externa
         log_files=_log_files(table.storage, directory, operation.log_files),
         external_file=external,
         columns=table.file_columns,
+        computed_meta=table.computed_meta,
     )
 
 

@@ -42,12 +42,12 @@ from hudisql.table.properties.version_properties import (
     changes_to_version_9,
     key_pairs_error,
 )
+from hudisql.table.properties.virtual_keys import refuse_virtual_keys
 from hudisql.table.properties.written_versions import ANY_CHANGE, check_written
 from hudisql.table.timeline.archived_timeline import list_archive_files
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
-from hudisql.write.keygen.virtual_keys import refuse_virtual_keys
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock

@@ -25,7 +25,7 @@ from hudisql.table.properties.new_table import (
     publish_properties,
     remove_partition_markers,
 )
-from hudisql.write.keygen.virtual_keys import unwritten_virtual_keys
+from hudisql.table.properties.virtual_keys import unwritten_virtual_keys
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def plan_empty_table(definition: TableDefinition, database: str, name: str, tabl
         others[keys.COLUMN_LENGTHS] = render_column_lengths(definition.lengths)
     described = new_table(definition, database, name, others)
     values = new_table_properties(described)
-    refused = unwritten_virtual_keys(keys.TableProperties(values))
+    refused = unwritten_virtual_keys(keys.TableProperties(values), definition.columns)
     if refused is not None:
         raise UnsupportedTableError(
             f"hudisql does not make {table_label} without meta columns "

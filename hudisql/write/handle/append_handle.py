@@ -203,16 +203,23 @@ def _files(blocks: Iterable[_EncodedBlock], max_bytes: int) -> Iterator[list[_En
 
 
 def _log_rows(task: MergeTask, changes: pa.Table) -> pa.RecordBatch:
-    """The rows with their meta columns; a log row's file name is the file id."""
+    """The rows with their meta columns, which are null in a table without them."""
+    columns = _meta_columns(task, changes.column(RECORD_KEY).combine_chunks())
+    rows = changes.drop_columns(list(CHANGE_COLUMNS)).combine_chunks()
+    columns += [rows.column(field.name).combine_chunks() for field in task.schema]
+    return batch_of(columns, pa.schema([*meta_columns.META_SCHEMA, *task.schema]), rows.num_rows)
+
+
+def _meta_columns(task: MergeTask, keys: pa.StringArray) -> list[pa.Array]:
+    if not task.base_file_config.populates_meta:
+        return [pa.nulls(len(keys), pa.string())] * len(meta_columns.META_COLUMNS)
+    # A log row's file name is the file id.
     meta = meta_arrays_of_new_rows(
-        changes.column(RECORD_KEY).combine_chunks(),
+        keys,
         instant_time=task.file_naming.instant_time,
         partition_path=task.file_naming.partition_path,
         file_name=task.file_slice.file_id,
         task=task.file_naming.task_partition_id,
         first_row=0,
     )
-    columns = [pc.cast(array, pa.string()) for array in meta]
-    rows = changes.drop_columns(list(CHANGE_COLUMNS)).combine_chunks()
-    columns += [rows.column(field.name).combine_chunks() for field in task.schema]
-    return batch_of(columns, pa.schema([*meta_columns.META_SCHEMA, *task.schema]), rows.num_rows)
+    return [pc.cast(array, pa.string()) for array in meta]

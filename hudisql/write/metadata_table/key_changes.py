@@ -150,7 +150,8 @@ def _changes_of_group(
     logs = sorted(
         (log_file for each in write.written for log_file in each.log_files), key=lambda each: each.version
     )
-    records = read_log_records(table.storage, logs, replace(config, instant_range=only), _KEYS)
+    file_slice = replace(write.written[0], log_files=tuple(logs))
+    records = read_log_records(table.storage, file_slice, replace(config, instant_range=only), _KEYS)
     keys = records.keys.cast(pa.large_string())
     has_row = records.row_of_key >= 0
     is_present = has_row.copy()

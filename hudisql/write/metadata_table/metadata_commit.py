@@ -342,7 +342,8 @@ def slice_of_file(table: HudiTable, path: str, name: str, length: int) -> FileSl
     log = parse_log_file_name(name)
     assert log is not None  # a commit writes base files and log files
     log_file = LogFile(whole, length, log.file_id, log.base_instant_time, log.version, log.write_token or "")
-    return FileSlice(path, log.file_id, log.base_instant_time, None, (log_file,))
+    computed_meta = table.computed_meta
+    return FileSlice(path, log.file_id, log.base_instant_time, None, (log_file,), computed_meta=computed_meta)
 
 
 def statistics_updates(

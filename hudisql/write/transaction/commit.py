@@ -46,10 +46,10 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.registered_partitions import refuse_registered
 from hudisql.table.properties.table_configuration import names_metadata_table, reopened_with_entries
 from hudisql.table.properties.timeline_clock import now_on_timeline
+from hudisql.table.properties.virtual_keys import unwritten_rows
 from hudisql.table.properties.written_versions import check_written, unwritten_rule
 from hudisql.table.timeline.requested_plans import is_clustering
 from hudisql.write.keygen.timestamp_directories import unwritten_timestamps
-from hudisql.write.keygen.virtual_keys import unwritten_virtual_keys
 from hudisql.write.metadata_table.metadata_commit import prepare_commit, write_commit
 from hudisql.write.metadata_table.metadata_compaction import prepare_metadata_table
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
@@ -393,8 +393,8 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
     reason = unwritten_rule(table)
     if reason is not None:
         pass
-    elif (lacking := unwritten_virtual_keys(properties)) is not None:
-        reason = f"its rows carry no meta columns (hoodie.populate.meta.fields=false), and {lacking}"
+    elif (lacking := unwritten_rows(table)) is not None:
+        reason = lacking
     elif properties.change_log_mode is not None and table.is_bootstrapped:
         reason = "it is bootstrapped and logs changes (hoodie.table.cdc.enabled=true)"
     elif properties.drop_partition_columns and (

@@ -455,8 +455,11 @@ def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
         log_merge_config_of(_with_properties(trips, hoodie_compaction_payload_class=payload))
     with pytest.raises(UnsupportedTableError, match="0c1d2e3f"):
         log_merge_config_of(_with_properties(trips, hoodie_compaction_record_merger_strategy="0c1d2e3f"))
-    with pytest.raises(UnsupportedTableError, match="no meta columns"):
-        log_merge_config_of(_with_properties(trips, hoodie_populate_meta_fields="false"))
+    unkeyed = {"hoodie_populate_meta_fields": "false", "hoodie_table_keygenerator_class": "a.OwnKeyGenerator"}
+    with pytest.raises(
+        UnsupportedTableError, match=r"no meta columns .* its key generator is OwnKeyGenerator"
+    ):
+        log_merge_config_of(_with_properties(trips, **unkeyed))
 
 
 def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None:
