@@ -98,38 +98,42 @@ def test_both_write_in_turn(
 
 def _overwrite_and_move(table: TableInTurn) -> None:
     table.ours("INSERT OVERWRITE {t} PARTITION (dt = 'd2') VALUES (12, 7, 'over')")
-    table.check(k5=None, k8=None, k11=None, k12="over")
+    table.check(k2=None, k5=None, k8=None, k11=None, k12="over")
     table.theirs((12, 8, "theirs", "d2"), (13, 8, "theirs", "d2"))
     table.check(k12="theirs", k13="theirs")
     table.ours("UPDATE {t} SET dt = 'd1', note = 'moved' WHERE id = 13")
     table.check(k13="moved")
 
 
-@pytest.mark.parametrize(
-    ("hudi", "version", "keys"),
-    parameters(
-        [
-            ("015", 6, "simple"),
-            ("015", 6, "non_partitioned"),
-            ("120", 6, "simple"),
-            ("120", 6, "non_partitioned"),
-            ("120", 6, "several"),
-            ("120", 9, "simple"),
-            ("120", 9, "non_partitioned"),
-            ("120", 9, "several"),
-        ],
-        in_ci=[("120", 9, "simple")],
-    ),
-)
-def test_both_write_log_files_in_turn(
-    request: pytest.FixtureRequest, session: Any, tmp_path: Path, hudi: str, version: int, keys: str
-) -> None:
+LOGGED = [
+    ("015", 6, "simple"),
+    ("015", 6, "non_partitioned"),
+    ("120", 6, "simple"),
+    ("120", 6, "non_partitioned"),
+    ("120", 6, "several"),
+    ("120", 9, "simple"),
+    ("120", 9, "non_partitioned"),
+    ("120", 9, "several"),
+]
+
+
+def _logged_table(
+    request: pytest.FixtureRequest, session: Any, path: str, hudi: str, version: int, keys: str, name: str
+) -> TableInTurn:
     oracle = request.getfixturevalue(f"oracle_{hudi}")
     # 0.15 writes and compacts such log files, but cannot read them.
     reader = request.getfixturevalue("oracle_120")
-    name, path = f"virtual_logs_{hudi}_{version}_{keys}", str(tmp_path / "table")
     others = {**MERGE_ON_READ, "hoodie.metadata.enable": str(version == 9).lower()}
-    table = new_table_in_turn(oracle, session, path, name, _options(version, keys, others), reader)
+    options = _options(version, keys, others)
+    return new_table_in_turn(oracle, session, path, f"{name}_{hudi}_{version}_{keys}", options, reader)
+
+
+@pytest.mark.parametrize(("hudi", "version", "keys"), parameters(LOGGED, in_ci=[("120", 9, "simple")]))
+def test_both_write_log_files_in_turn(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, hudi: str, version: int, keys: str
+) -> None:
+    path = str(tmp_path / "table")
+    table = _logged_table(request, session, path, hudi, version, keys, "virtual_logs")
     table.theirs((0, 2, "theirs", "d0"), (1, 2, "theirs", "d1"))
     table.theirs((3, 2, "gone", "d0"), options={f"{WRITE}.operation": "delete"})
     table.check(k0="theirs", k1="theirs", k3=None)
@@ -146,17 +150,27 @@ def test_both_write_log_files_in_turn(
     table.ours(COMPACT)
     table.check()
     _assert_no_meta_values(path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("hudi", "version", "keys"), LOGGED)
+def test_services_merge_log_files_of_both(
+    request: pytest.FixtureRequest, session: Any, tmp_path: Path, hudi: str, version: int, keys: str
+) -> None:
+    path = str(tmp_path / "table")
+    table = _logged_table(request, session, path, hudi, version, keys, "virtual_services")
     table.theirs((5, 5, "theirs", "d2"), (11, 5, "theirs", "d2"))
     table.ours("UPDATE {t} SET seq = 6, note = 'ours' WHERE id IN (6, 11)")
     table.ours("DELETE FROM {t} WHERE id = 7")
     table.check(k5="theirs", k6="ours", k7=None, k11="ours")
     table.theirs((0, 6, "compacted", "d0"), options={"hoodie.compact.inline": "true", AFTER: "1"})
-    table.reader = None
+    reader, table.reader = table.reader, None
     table.check(k0="compacted")
     table.reader = reader
     table.theirs((5, 7, "clustered", "d2"))
     table.ours("CALL run_clustering(table => '{t}')")
     table.check(k5="clustered")
+    _assert_no_meta_values(path)
     table.theirs((4, 8, "theirs", "d1"))
     table.check(k4="theirs")
     if keys == "simple":
