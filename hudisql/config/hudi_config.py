@@ -184,7 +184,15 @@ BUCKET_ENGINE: Final = choice_key(
     "clustering split and merge them",
 )
 BUCKET_EXPRESSIONS: Final = text_key(
-    "hoodie.bucket.index.partition.expressions", "numbers of buckets by partition: not supported"
+    "hoodie.bucket.index.partition.expressions",
+    "numbers of buckets by partition as pattern,number;pattern,number: of the patterns that are found in the "
+    "partition's path the first counts; what the table stores goes before",
+)
+BUCKET_RULE: Final = choice_key(
+    "hoodie.bucket.index.partition.rule.type",
+    "regex",
+    ("regex",),
+    "what the patterns are: regular expressions",
 )
 CONCURRENCY_MODE: Final = text_key(
     "hoodie.write.concurrency.mode", "SINGLE_WRITER or OPTIMISTIC_CONCURRENCY_CONTROL", "SINGLE_WRITER"

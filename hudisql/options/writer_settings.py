@@ -23,6 +23,7 @@ from hudisql.config.hudi_config import (
     BUCKET_ENGINE,
     BUCKET_EXPRESSIONS,
     BUCKET_FIELDS,
+    BUCKET_RULE,
     CODEC,
     COMBINE_BEFORE_INSERT,
     CONSISTENT_HASHING,
@@ -41,6 +42,7 @@ from hudisql.config.hudi_config import (
     SORT_MODE,
 )
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.keys.bucket_rules import BucketRules, bucket_rules
 from hudisql.format.metadata_table.metadata_records import RECORD_INDEX
 from hudisql.options.unserved_settings import refuse_unserved_writes
 from hudisql.table.hudi_table import HudiTable
@@ -49,8 +51,8 @@ from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
 from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import BlockFormat, LogFileConfig
-from hudisql.write.index.hash_rings import has_partition_buckets
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
+from hudisql.write.index.partition_buckets import stored_bucket_rules
 from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
 from hudisql.write.keygen.key_generator import key_generator_of
 from hudisql.write.transaction.concurrency import Concurrency, LockFactory, read_concurrency
@@ -221,7 +223,7 @@ def hash_buckets(config: HudiConfig, table: HudiTable) -> HashBuckets:
     """The buckets of a table, by its settings.
 
     Raises SettingsError for invalid values, UnsupportedTableError for consistent hashing of a copy-on-write
-    table and for numbers of buckets by partition.
+    table and for numbers of buckets by partition beside it, CorruptTableError, StorageError.
     """
     record_key_fields = table.properties.record_key_fields
     is_consistent = config.get(BUCKET_ENGINE) == CONSISTENT_HASHING
@@ -231,15 +233,10 @@ def hash_buckets(config: HudiConfig, table: HudiTable) -> HashBuckets:
             f"{table.base_path} is copy-on-write",
             hint=f"SET {BUCKET_ENGINE} = SIMPLE, or make a table with TBLPROPERTIES (type = 'mor')",
         )
-    if config.get(BUCKET_EXPRESSIONS) or has_partition_buckets(table):
-        raise UnsupportedTableError(
-            f"{table.base_path} has numbers of buckets by partition ({BUCKET_EXPRESSIONS}), and hudisql "
-            "writes with one number for all",
-            hint="write to such a table with Apache Hudi 1.2",
-        )
-    count = config.get(BUCKET_COUNT)
-    if not count.isdigit() or not 0 < int(count) < _MOST_BUCKETS:
-        raise SettingsError(f"{BUCKET_COUNT} must be a whole number above 0, not '{count}'")
+    rules = stored_bucket_rules(table) or declared_bucket_rules(config)
+    if is_consistent and rules is not None:
+        raise _rules_of_rings(table.base_path)
+    count = _bucket_count(config) if rules is None else rules.default
     fields = config.get(BUCKET_FIELDS)
     strangers = [name for name in fields if name not in record_key_fields]
     if strangers:
@@ -247,7 +244,50 @@ def hash_buckets(config: HudiConfig, table: HudiTable) -> HashBuckets:
             f"{BUCKET_FIELDS} names '{strangers[0]}', which is not a column of the record key "
             f"({', '.join(record_key_fields)})"
         )
-    return HashBuckets(int(count), fields or record_key_fields, is_consistent)
+    return HashBuckets(count, fields or record_key_fields, is_consistent, rules)
+
+
+def declared_bucket_rules(config: HudiConfig) -> BucketRules | None:
+    """The numbers of buckets by partition of the settings, None without. Raises SettingsError."""
+    expressions = config.get(BUCKET_EXPRESSIONS)
+    if not expressions:
+        return None
+    try:
+        return bucket_rules(expressions, _bucket_count(config), config.get(BUCKET_RULE))
+    except ValueError as error:
+        raise SettingsError(
+            f"{BUCKET_EXPRESSIONS} = {expressions} cannot be followed: {error}",
+            hint="write pattern,number;pattern,number with patterns of digits, letters, . * + ? | ( ) [ ]",
+        ) from None
+
+
+def bucket_rules_of_new_table(properties: Mapping[str, str]) -> BucketRules | None:
+    """The numbers of buckets by partition that a table with these TBLPROPERTIES stores, None without.
+
+    Raises SettingsError, UnsupportedTableError for a consistent hashing index.
+    """
+    config = HudiConfig(lambda name, default: properties.get(name) or default)
+    if config.get(INDEX_TYPE) != IndexKind.BUCKET:
+        return None
+    rules = declared_bucket_rules(config)
+    if rules is not None and config.get(BUCKET_ENGINE) == CONSISTENT_HASHING:
+        raise _rules_of_rings("the new table")
+    return rules
+
+
+def _rules_of_rings(table_label: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"{table_label} has numbers of buckets by partition ({BUCKET_EXPRESSIONS}), and with "
+        f"{BUCKET_ENGINE} = {CONSISTENT_HASHING} each partition has its own ring of buckets",
+        hint=f"set {BUCKET_ENGINE} to SIMPLE, or leave {BUCKET_EXPRESSIONS} out",
+    )
+
+
+def _bucket_count(config: HudiConfig) -> int:
+    count = config.get(BUCKET_COUNT)
+    if not count.isdigit() or not 0 < int(count) < _MOST_BUCKETS:
+        raise SettingsError(f"{BUCKET_COUNT} must be a whole number above 0, not '{count}'")
+    return int(count)
 
 
 def _kind(config: HudiConfig, table: HudiTable) -> IndexKind:

@@ -25,10 +25,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "show_audit_lock_status": _AUDIT,
         "validate_audit_lock": _AUDIT,
         "cleanup_audit_lock": _AUDIT,
-        "partition_bucket_index_manager": (
-            "hudisql supports only bucket indexes with one number of buckets for all partitions",
-            "CALL it in Apache Hudi",
-        ),
         "sync_validate": (
             "Hudi's own asks HiveServer2 to count the rows, with a password in the statement",
             "CALL commits_compare compares the commits of two tables, SELECT count(*) their rows; "

@@ -76,9 +76,15 @@ def hashing_metadata_directory(base_path: str) -> str:
     return join(base_path, METADATA_DIRECTORY, ".bucket_index", "consistent_hashing_metadata")
 
 
-def partition_buckets_directory(base_path: str) -> str:
-    """The numbers of buckets by partition of a bucket index of Hudi 1.2, if the table has them."""
-    return join(base_path, METADATA_DIRECTORY, ".bucket_index", "partition_bucket_index_meta")
+def bucket_rules_directory(base_path: str, *, archived: bool = False) -> str:
+    """The numbers of buckets by partition of a bucket index, a file for each time they were set."""
+    return join(
+        base_path,
+        METADATA_DIRECTORY,
+        ".bucket_index",
+        "partition_bucket_index_meta",
+        "archive" if archived else "configs",
+    )
 
 
 def iceberg_directory(base_path: str) -> str:

@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from hudisql.bootstrap.rollback.table_removal import complete_removal
 from hudisql.errors import PathExistsError, TableExistsError, UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.keys.bucket_rules import FIRST_RULES, BucketRules
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.schema.sized_text import render_column_lengths
 from hudisql.format.timeline.timeline_layout import METADATA_DIRECTORY
+from hudisql.options.writer_settings import bucket_rules_of_new_table
 from hudisql.sql.ddl.generator_options import check_generator
 from hudisql.sql.ddl.table_options import new_table
 from hudisql.sql.schema.table_definition import TableDefinition
@@ -26,24 +28,28 @@ from hudisql.table.properties.new_table import (
     remove_partition_markers,
 )
 from hudisql.table.properties.virtual_keys import unwritten_virtual_keys
+from hudisql.write.index.partition_buckets import remove_bucket_rules, store_bucket_rules
 
 
 @dataclass(frozen=True)
 class EmptyTable:
     """A table without commits: its `hoodie.properties`, and the table version of its timeline.
 
-    `date_columns` are the columns other than texts of which its key generator makes dates.
+    `date_columns` are the columns other than texts of which its key generator makes dates. `rules` are the
+    numbers of buckets by partition that it stores, if any.
     """
 
     values: Mapping[str, str]
     version: int
     date_columns: tuple[str, ...]
+    rules: BucketRules | None = None
 
 
 def plan_empty_table(definition: TableDefinition, database: str, name: str, table_label: str) -> EmptyTable:
     """The table by its definition; `table_label` names it in errors.
 
-    Raises InvalidArgumentError and UnsupportedTableError for properties that don't fit the definition.
+    Raises InvalidArgumentError and UnsupportedTableError for properties that don't fit the definition,
+    SettingsError for numbers of buckets that cannot be followed.
     """
     others = {keys.CREATE_SCHEMA: avro_from_arrow(definition.columns, name)}
     if definition.lengths:
@@ -58,7 +64,8 @@ def plan_empty_table(definition: TableDefinition, database: str, name: str, tabl
             hint=f"leave {keys.POPULATE_META_FIELDS} out",
         )
     date_columns = check_generator(definition, values, table_label)
-    return EmptyTable(values, described.version, tuple(date_columns))
+    rules = bucket_rules_of_new_table(definition.properties)
+    return EmptyTable(values, described.version, tuple(date_columns), rules)
 
 
 def check_free(storage: Storage, path: str) -> None:
@@ -74,6 +81,7 @@ def check_free(storage: Storage, path: str) -> None:
     entries = storage.list_directory(path) if info.is_directory else [info]
     others = [entry.path for entry in entries if entry.path != timeline]
     if not others and entries:
+        remove_bucket_rules(storage, path, FIRST_RULES)
         others = [file.path for file in storage.list_files(timeline)]
     if others:
         raise TableExistsError(
@@ -89,6 +97,8 @@ def publish_empty_table(storage: Storage, path: str, empty: EmptyTable) -> None:
     """
     make_timeline_directories(storage, path, empty.version)
     try:
+        if empty.rules is not None:
+            store_bucket_rules(storage, path, empty.rules)
         publish_properties(storage, path, empty.values, datetime.now(UTC))
     except PathExistsError as error:
         raise TableExistsError(f"another table was created at {path} meanwhile") from error

@@ -38,7 +38,7 @@ from hudisql.write.execution.write_context import (
 )
 from hudisql.write.execution.write_tasks import split_by
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.index.bucket_index import HASH_BUCKET, check_bucket_index_declared, simple_bucket_column
+from hudisql.write.index.bucket_index import HASH_BUCKET, bucket_column, check_bucket_index_declared
 from hudisql.write.keygen.generated_paths import GENERATED_PATH, path_column
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
 from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
@@ -173,9 +173,9 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
         rows = rows.withColumn(GENERATED_PATH, path_column(table, options.key_generator))
         partition = [quote_name(GENERATED_PATH)]
     if options.index.buckets is not None:
-        rows = rows.withColumn(
-            HASH_BUCKET, simple_bucket_column(table, options.index.buckets, complex_keys=options.complex_keys)
-        )
+        buckets, generator = options.index.buckets, options.key_generator
+        bucket = bucket_column(table, buckets, generator, complex_keys=options.complex_keys)
+        rows = rows.withColumn(HASH_BUCKET, bucket)
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.sort_columns:
         return rows.orderBy(*partition, *(quote_name(name) for name in options.sort_columns))

@@ -51,36 +51,48 @@ def with_hash_buckets(
     """The changes with the bucket of each new row. `generator` generates its partition path, if any does."""
     from pyspark.sql import functions as sf
 
-    if buckets.is_consistent:
-        bucket = _ring_bucket_column(table, buckets, generator, complex_keys=complex_keys)
-    else:
-        bucket = simple_bucket_column(table, buckets, complex_keys=complex_keys)
+    bucket = bucket_column(table, buckets, generator, complex_keys=complex_keys, of_changes=True)
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     return changes.withColumn(HASH_BUCKET, sf.when(is_new, bucket))
 
 
-def _ring_bucket_column(
-    table: HudiTable, buckets: HashBuckets, generator: KeyGenerator | None, *, complex_keys: bool
+def bucket_column(
+    table: HudiTable,
+    buckets: HashBuckets,
+    generator: KeyGenerator | None,
+    *,
+    complex_keys: bool,
+    of_changes: bool = False,
 ) -> Column:
-    """The bucket of a new row in the ring of its partition, as a column; NULL for changes of stored rows."""
+    """The bucket of each row, as a column; with `of_changes` the rows have OPERATION.
+
+    Of changes only new rows have buckets. `generator` generates the partition path, if any does. With a
+    consistent hashing index the ring of a new partition is stored.
+    """
+    if not buckets.differ_by_partition:
+        return _simple_bucket_column(table, buckets, complex_keys=complex_keys)
     paths = PartitionPaths(table, generator)
-    rings = hash_rings(table, buckets)
+    rings = _rings(table, buckets)
     fields = table.properties.record_key_fields
     sources = paths.names if generator is None else tuple(name for name, _ in generator.fields)
     names = {name.split(".")[0].lower() for name in (*fields, *sources)}
 
     def bucket_of(batch: pa.RecordBatch) -> pa.Array:
-        is_new = pc.is_in(batch.column(OPERATION), value_set=pa.array(NEW_ROWS, pa.int8()))
-        rows = batch.filter(is_new)
         try:
-            keys = render_record_keys(rows, fields, complex_keys=complex_keys).keys
-            numbers = _in_rings(rings, buckets, keys, paths.of(rows))
+            keys = render_record_keys(batch, fields, complex_keys=complex_keys).keys
+            return pa.array(_by_partition(rings, buckets, keys, paths.of(batch)))
         except HudisqlError as error:
             raise encode_error(error) from None
-        return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.int32()), is_new, pa.array(numbers))
+
+    def bucket_of_new(batch: pa.RecordBatch) -> pa.Array:
+        is_new = pc.is_in(batch.column(OPERATION), value_set=pa.array(NEW_ROWS, pa.int8()))
+        numbers = bucket_of(batch.filter(is_new))
+        return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.int32()), is_new, numbers)
 
     columns = [field for field in table.schema if field.name.lower() in names]
-    return arrow_column(bucket_of, "int", [pa.field(OPERATION, pa.int8()), *columns])
+    if not of_changes:
+        return arrow_column(bucket_of, "int", columns)
+    return arrow_column(bucket_of_new, "int", [pa.field(OPERATION, pa.int8()), *columns])
 
 
 def buckets_of_new_rows(
@@ -91,21 +103,28 @@ def buckets_of_new_rows(
     With a consistent hashing index the ring of a new partition is stored. Raises UnsupportedTableError,
     CorruptTableError, StorageError.
     """
-    if not buckets.is_consistent:
+    if not buckets.differ_by_partition:
         return bucket_ids(keys, buckets.fields, buckets.count)
-    return _in_rings(hash_rings(table, buckets), buckets, keys, paths)
+    return _by_partition(_rings(table, buckets), buckets, keys, paths)
 
 
-def _in_rings(
-    rings: HashRings, buckets: HashBuckets, keys: pa.Array, paths: pa.Array
+def _rings(table: HudiTable, buckets: HashBuckets) -> HashRings | None:
+    return hash_rings(table, buckets) if buckets.is_consistent else None
+
+
+def _by_partition(
+    rings: HashRings | None, buckets: HashBuckets, keys: pa.Array, paths: pa.Array
 ) -> npt.NDArray[np.int32]:
-    hashes = ring_hashes(keys, buckets.fields)
-    numbers = np.zeros(len(hashes), np.int32)
+    numbers = np.zeros(len(keys), np.int32)
     encoded = paths.dictionary_encode()
     places = encoded.indices.to_numpy()
     for place, path in enumerate(encoded.dictionary.to_pylist()):
         at = np.flatnonzero(places == place)
-        numbers[at] = rings.create(path).buckets_of(hashes[at])
+        of_path = keys.take(pa.array(at))
+        if rings is None:
+            numbers[at] = bucket_ids(of_path, buckets.fields, buckets.count_of(path))
+        else:
+            numbers[at] = rings.create(path).buckets_of(ring_hashes(of_path, buckets.fields))
     return numbers
 
 
@@ -117,7 +136,7 @@ def keys_by_bucket(
         ring = hash_rings(table, buckets).of(path)
         numbers = pa.array(ring.buckets_of(ring_hashes(keys, buckets.fields)))
     else:
-        numbers = pa.array(bucket_ids(keys, buckets.fields, buckets.count))
+        numbers = pa.array(bucket_ids(keys, buckets.fields, buckets.count_of(path)))
     for bucket in numbers.unique().to_pylist():
         name = ring.file_id(bucket) if buckets.is_consistent else bucket
         yield name, keys.filter(pc.equal(numbers, bucket))
@@ -128,8 +147,7 @@ def lookup_name(buckets: HashBuckets, file_id: str) -> int | str | None:
     return file_id if buckets.is_consistent else bucket_of_file_id(file_id)
 
 
-def simple_bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
-    """The bucket of a row of a table with a fixed number of buckets, as a column."""
+def _simple_bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
     fields = table.properties.record_key_fields
     names = dict.fromkeys(name.split(".")[0] for name in fields)
 
@@ -149,7 +167,7 @@ def groups_of_buckets(
     number of buckets.
     """
     file_slices: dict[tuple[str, int], FileSlice] = {}
-    rings = hash_rings(table, buckets) if buckets.is_consistent else None
+    rings = _rings(table, buckets)
     for file_slice in slices:
         if rings is None:
             bucket = bucket_of_file_id(file_slice.file_id)
@@ -164,15 +182,25 @@ def groups_of_buckets(
                 + (": it was bootstrapped" if table.is_bootstrapped else ""),
                 hint="set hoodie.index.type to BLOOM or SIMPLE",
             )
-        if rings is None and bucket >= buckets.count:
-            raise UnsupportedTableError(
-                f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
-                hint="set it to the number that the table was written with",
-            )
+        if rings is None and bucket >= buckets.count_of(file_slice.partition_path):
+            raise _no_such_bucket(where, bucket, buckets, file_slice.partition_path)
         if (file_slice.partition_path, bucket) in file_slices:
             raise UnsupportedTableError(f"{where} is the second one of its bucket")
         file_slices[file_slice.partition_path, bucket] = file_slice
     return file_slices
+
+
+def _no_such_bucket(where: str, bucket: int, buckets: HashBuckets, path: str) -> UnsupportedTableError:
+    if buckets.rules is None:
+        return UnsupportedTableError(
+            f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
+            hint="set it to the number that the table was written with",
+        )
+    return UnsupportedTableError(
+        f"{where} is bucket {bucket}, but the partition has {buckets.count_of(path)} by "
+        f"'{buckets.rules.expressions}'",
+        hint="set hoodie.bucket.index.partition.expressions to those that the table was written with",
+    )
 
 
 def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from hudisql.errors import NoSuchPathError, PathExistsError, UnsupportedTableError
 from hudisql.format.keys.hash_ring import INITIAL_INSTANT, HashRing, initial_ring, ring_from_json
-from hudisql.format.timeline.timeline_layout import hashing_metadata_directory, partition_buckets_directory
+from hudisql.format.timeline.timeline_layout import hashing_metadata_directory
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.replaced_groups import replaced_file_groups
@@ -109,11 +109,6 @@ def hash_rings(table: HudiTable, buckets: HashBuckets) -> HashRings:
 def has_rings(table: HudiTable) -> bool:
     """True if a partition has a ring; copy-on-write tables have none. Raises StorageError."""
     return table.is_merge_on_read and table.storage.exists(hashing_metadata_directory(table.base_path))
-
-
-def has_partition_buckets(table: HudiTable) -> bool:
-    """True if Hudi 1.2 has chosen a number of buckets for each partition. Raises StorageError."""
-    return table.storage.exists(partition_buckets_directory(table.base_path))
 
 
 def check_rings_writable(table: HudiTable, groups: Collection[tuple[str, str]]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hudisql.format.keys.bucket_rules import BucketRules
+
 
 class IndexKind(StrEnum):
     """The values of Hudi's `hoodie.index.type` that hudisql supports."""
@@ -30,12 +32,22 @@ class HashBuckets:
     """Hudi's bucket index: `count` file groups in each partition, chosen by a hash of `fields`.
 
     The fields are record key columns. With a consistent hashing index `count` is for new partitions: each has
-    a ring of buckets, which clustering splits and merges.
+    a ring of buckets, which clustering splits and merges. `rules` give some partitions other numbers.
     """
 
     count: int
     fields: tuple[str, ...]
     is_consistent: bool = False
+    rules: BucketRules | None = None
+
+    @property
+    def differ_by_partition(self) -> bool:
+        """True if the bucket of a key depends on the partition of its row."""
+        return self.is_consistent or self.rules is not None
+
+    def count_of(self, path: str) -> int:
+        """The number of buckets of the partition at this path; not for consistent hashing indexes."""
+        return self.count if self.rules is None else self.rules.count(path)
 
 
 @dataclass(frozen=True, slots=True)

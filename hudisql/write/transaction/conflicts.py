@@ -21,6 +21,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline.archived_timeline import archived_commits
 from hudisql.table.timeline.instant_files import read_commit
 from hudisql.table.timeline.requested_plans import planned_file_groups
+from hudisql.write.index.partition_buckets import has_bucket_rules
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""
@@ -69,6 +70,12 @@ def check_no_conflict(
         if metadata.schema and _shape(arrow_from_avro(metadata.schema)) != _shape(known.schema):
             raise WriteConflictError(
                 f"the commit {other.timestamp} of another writer has changed the schema of {known.base_path}",
+                hint=_AGAIN,
+            )
+        if other.action == REPLACE_COMMIT and has_bucket_rules(known, other.timestamp):
+            raise WriteConflictError(
+                f"the commit {other.timestamp} of another writer has changed the numbers of buckets of "
+                f"{known.base_path}",
                 hint=_AGAIN,
             )
         # A writer that began while a compaction was pending has appended to the compaction's new slices.

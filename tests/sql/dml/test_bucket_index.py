@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hudisql.config.hudi_config import DRIVER_MAX_BYTES
 from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.keys.hash_ring import ring_hashes
+from hudisql.format.timeline.timeline_layout import bucket_rules_directory
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
@@ -42,13 +43,18 @@ def bucketed(request: pytest.FixtureRequest, session: Session, tmp_path: Path) -
     session.sql("DROP DATABASE buckets")
 
 
-def _check_buckets(table: ChangedTable) -> int:
-    """Every row lies in its own bucket's only file group; gives how many groups there are."""
+def _check_buckets(table: ChangedTable, counts: Mapping[str, int] = {}) -> int:
+    """Every row lies in its own bucket's only file group; gives how many groups there are.
+
+    A partition has as many buckets as `counts` says, or three.
+    """
     rows = table.session.sql(
-        f"SELECT _hoodie_record_key, substring_index(_hoodie_file_name, '_', 1) FROM {table.name}"
+        "SELECT _hoodie_record_key, substring_index(_hoodie_file_name, '_', 1), _hoodie_partition_path "
+        f"FROM {table.name}"
     ).rows
-    expected = bucket_ids(pa.array([row[0] for row in rows], pa.string()), ["id"], 3).tolist()
-    assert [bucket_of_file_id(row[1]) for row in rows] == expected
+    for key, file_id, path in rows:
+        [expected] = bucket_ids(pa.array([key], pa.string()), ["id"], counts.get(path, 3)).tolist()
+        assert bucket_of_file_id(file_id.lstrip(".")) == expected
     slices = load_file_slices(open_table(Storage(), table.path))
     places = [(each.partition_path, bucket_of_file_id(each.file_id)) for each in slices]
     assert len(set(places)) == len(places)
@@ -58,11 +64,11 @@ def _check_buckets(table: ChangedTable) -> int:
 NUMBERS = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
 
 
-def _change_rows(table: ChangedTable, count_groups: Callable[[ChangedTable], int]) -> None:
+def _change_rows(table: ChangedTable, count_groups: Callable[[ChangedTable], int], first: int = 6) -> None:
     """Change rows by each statement; `count_groups` also checks the bucket of each row."""
     session = table.session
     assert table.run(f"INSERT INTO {{t}} {NUMBERS}")["inserted"] == 40
-    assert count_groups(table) == 6
+    assert count_groups(table) == first
     merge = (
         "MERGE INTO {t} t USING (SELECT concat('k', id) AS id, id + 100 AS seq, 'b' AS note, "
         "concat('d', id % 2) AS dt FROM range(30, 50)) s ON t.id = s.id AND t.dt = s.dt "
@@ -77,7 +83,7 @@ def _change_rows(table: ChangedTable, count_groups: Callable[[ChangedTable], int
     assert table.run("DELETE FROM {t} WHERE id = 'k3'")["deleted"] == 1
     with setting(session, "hoodie.spark.sql.insert.into.operation", "bulk_insert"):
         assert table.run("INSERT INTO {t} VALUES ('k80', 1, 'd', 'd0')")["inserted"] == 1
-    assert count_groups(table) == 7
+    assert count_groups(table) == first + 1
 
 
 def test_all_statements_keep_rows_in_their_buckets(bucketed: ChangedTable) -> None:
@@ -93,6 +99,106 @@ def test_all_statements_keep_rows_in_their_buckets(bucketed: ChangedTable) -> No
     table.run(f"INSERT OVERWRITE {{t}} PARTITION (dt = 'd1') SELECT id, seq, note FROM ({NUMBERS})")
     assert _check_buckets(table) == 7
     assert len(table.rows("id", "dt = 'd1'")) == 40
+
+
+RULES = "d[02]$,2;dt=d1,5"
+COUNTS = {"dt=d0": 2, "dt=d1": 5, "dt=d2": 2}
+
+
+@pytest.fixture
+def numbered(session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
+    """An empty table whose partitions have different numbers of buckets."""
+    path = tmp_path / "table"
+    session.sql("CREATE DATABASE IF NOT EXISTS buckets")
+    session.sql(
+        f"CREATE TABLE buckets.n ({COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq', hoodie.index.type = 'BUCKET', "
+        f"hoodie.bucket.index.num.buckets = '3', hoodie.bucket.index.partition.expressions = '{RULES}')"
+    )
+    yield ChangedTable(session, "buckets.n", str(path))
+    for name in "nc":
+        session.sql(f"DROP TABLE IF EXISTS buckets.{name}")
+    session.sql("DROP DATABASE buckets")
+
+
+@pytest.mark.parametrize("driver_bytes", parameters(["default", "0"], in_ci=["0"]))
+def test_partitions_have_their_own_numbers_of_buckets(
+    session: Session, numbered: ChangedTable, driver_bytes: str, tmp_path: Path
+) -> None:
+    table = numbered
+    with ExitStack() as settings:
+        if driver_bytes != "default":
+            settings.enter_context(setting(session, DRIVER_MAX_BYTES.name, driver_bytes))
+        # What the table stores counts, not the settings.
+        settings.enter_context(setting(session, "hoodie.bucket.index.partition.expressions", "d,7"))
+        _change_rows(table, lambda changed: _check_buckets(changed, COUNTS), first=7)
+        table.run(f"INSERT OVERWRITE {{t}} PARTITION (dt = 'd1') SELECT id, seq, note FROM ({NUMBERS})")
+    assert _check_buckets(table, COUNTS) == 8
+    assert len(table.rows("id", "dt = 'd1'")) == 40
+    session.sql(
+        f"CREATE TABLE buckets.c USING hudi PARTITIONED BY (dt) LOCATION '{tmp_path / 'c'}' TBLPROPERTIES "
+        "(primaryKey = 'id', hoodie.index.type = 'BUCKET', hoodie.bucket.index.num.buckets = '3', "
+        f"hoodie.bucket.index.partition.expressions = '{RULES}') AS {NUMBERS}"
+    )
+    assert _check_buckets(ChangedTable(session, "buckets.c", str(tmp_path / "c")), COUNTS) == 7
+
+
+def test_what_other_rules_would_change_is_shown(session: Session, numbered: ChangedTable) -> None:
+    numbered.run(f"INSERT INTO {{t}} {NUMBERS}")
+
+    def call(arguments: str) -> list[tuple[Any, ...]]:
+        text = f"CALL partition_bucket_index_manager(table => 'buckets.n', {arguments})"
+        return [tuple(row) for row in session.sql(text).rows]
+
+    shown = (
+        f"PartitionBucketIndexHashingConfig(expressions={RULES}, defaultBucketNumber=3, rule=regex, "
+        "version=1, instant=00000000000000)"
+    )
+    assert call("show_config => true") == [("SUCCESS", "SHOW_CONFIG", shown)]
+    changed = ("SUCCESS", "DRY_RUN_OVERWRITE", "\ndt=d0 => 4\n;\ndt=d1 => 4\n")
+    assert call("overwrite => 'd2,2', bucket_number => 4") == [changed]
+    assert call("add => 'd1,6'") == [("SUCCESS", "DRY_RUN_OVERWRITE", "\ndt=d1 => 6\n")]
+    assert call("overwrite => 'd0,2;d1,5'") == [("SUCCESS", "DRY_RUN_OVERWRITE", "")]
+    for arguments, said in (
+        ("add => 'd1,6', dry_run => false", "does not move the rows"),
+        ("rollback => '20261122000001000'", "rollback_to_instant"),
+        ("overwrite => '(?i)d,6'", "cannot be followed"),
+        ("bucket_number => 6", "needs one of"),
+    ):
+        with pytest.raises(HudisqlError, match=said):
+            call(arguments)
+
+
+def test_rules_that_cannot_be_followed_are_refused(session: Session, tmp_path: Path) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS buckets")
+    path = tmp_path / "table"
+    for more, said in (
+        ("hoodie.bucket.index.partition.expressions = 'd{1,2},5'", "not of the form pattern,number"),
+        (
+            "hoodie.bucket.index.partition.expressions = 'd,5', hoodie.index.bucket.engine = "
+            "'CONSISTENT_HASHING'",
+            "its own ring of buckets",
+        ),
+    ):
+        with pytest.raises(HudisqlError, match=said):
+            session.sql(
+                f"CREATE TABLE buckets.x ({COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+                f"TBLPROPERTIES (primaryKey = 'id', type = 'mor', hoodie.index.type = 'BUCKET', {more})"
+            )
+    assert not path.exists()
+    # What a killed CREATE TABLE has left is not taken for the new table's.
+    rules = Path(bucket_rules_directory(str(path)))
+    rules.mkdir(parents=True)
+    (rules / "00000000000000.hashing_config").write_text("{}")
+    session.sql(
+        f"CREATE TABLE buckets.x ({COLUMNS}) USING hudi PARTITIONED BY (dt) LOCATION '{path}' "
+        "TBLPROPERTIES (primaryKey = 'id', hoodie.index.type = 'BUCKET', "
+        "hoodie.bucket.index.num.buckets = '3')"
+    )
+    session.sql(f"INSERT INTO buckets.x {NUMBERS}")
+    assert _check_buckets(ChangedTable(session, "buckets.x", str(path))) == 6
+    session.sql("DROP TABLE buckets.x")
+    session.sql("DROP DATABASE buckets")
 
 
 @pytest.fixture
