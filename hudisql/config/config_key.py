@@ -7,6 +7,7 @@ session, TBLPROPERTIES, a data source's options). Invalid values are errors that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -118,6 +119,17 @@ def parse_fraction(name: str, text: str) -> float:
     return value
 
 
+def parse_ratio(name: str, text: str) -> float:
+    """A number above 0. Raises SettingsError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < math.inf:
+        raise SettingsError(f"{name} must be a number above 0, not '{text}'")
+    return value
+
+
 def parse_text(_: str, text: str) -> str:
     """The text itself."""
     return text
@@ -151,6 +163,11 @@ def flag_key(
 def number_key(name: str, default: int, meaning: str, *alternatives: str) -> ConfigKey[int]:
     """A setting that is a whole number."""
     return ConfigKey(name, "number", str(default), meaning, parse_number, alternatives=alternatives)
+
+
+def ratio_key(name: str, default: str, meaning: str) -> ConfigKey[float]:
+    """A setting that is a number above 0."""
+    return ConfigKey(name, "number", default, meaning, parse_ratio)
 
 
 def choice_key(

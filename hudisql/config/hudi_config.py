@@ -22,6 +22,7 @@ from hudisql.config.config_key import (
     one_of,
     parse_fraction,
     parse_number,
+    ratio_key,
     text_key,
 )
 
@@ -180,8 +181,28 @@ BUCKET_ENGINE: Final = choice_key(
     "hoodie.index.bucket.engine",
     "SIMPLE",
     ("SIMPLE", CONSISTENT_HASHING),
-    "SIMPLE is a fixed number of buckets; CONSISTENT_HASHING, for merge-on-read tables, lets Apache Hudi's "
-    "clustering split and merge them",
+    "SIMPLE is a fixed number of buckets; CONSISTENT_HASHING, for merge-on-read tables, lets clustering "
+    "split and merge them",
+)
+MIN_BUCKETS: Final = number_key(
+    "hoodie.bucket.index.min.num.buckets",
+    0,
+    "buckets of a partition that clustering leaves; 0: hoodie.bucket.index.num.buckets",
+)
+MAX_BUCKETS: Final = number_key(
+    "hoodie.bucket.index.max.num.buckets",
+    0,
+    "most buckets that clustering makes of a partition; 0: hoodie.bucket.index.num.buckets",
+)
+SPLIT_THRESHOLD: Final = ratio_key(
+    "hoodie.bucket.index.split.threshold",
+    "2.0",
+    "clustering splits buckets larger than so many times hoodie.parquet.max.file.size",
+)
+MERGE_THRESHOLD: Final = ratio_key(
+    "hoodie.bucket.index.merge.threshold",
+    "0.2",
+    "clustering merges neighbouring buckets up to so many times hoodie.parquet.max.file.size",
 )
 BUCKET_EXPRESSIONS: Final = text_key(
     "hoodie.bucket.index.partition.expressions",

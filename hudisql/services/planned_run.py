@@ -21,6 +21,7 @@ from hudisql.format.timeline.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.properties.written_versions import check_written
 from hudisql.table.timeline.requested_plans import is_clustering, planned_file_groups
+from hudisql.write.index.hash_rings import remove_rings
 from hudisql.write.metadata_table.metadata_commit import undo_deltacommit
 from hudisql.write.metadata_table.unkept_metadata_table import drop_unless_kept, has_unkept
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
@@ -192,4 +193,6 @@ def _reset(table: HudiTable, inflight: Instant) -> None:
     delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, inflight.timestamp)
     undo_deltacommit(table, inflight.timestamp)
+    if inflight.action != COMPACTION:
+        remove_rings(table, inflight.timestamp)
     table.storage.delete_file(table.instant_path(inflight))

@@ -11,7 +11,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -26,6 +26,17 @@ from hudisql.format.keys.bucket_id import PLACEHOLDERS
 INITIAL_INSTANT: Final = "00000000000000"
 """The instant of the metadata that the first write into a partition makes."""
 HASH_MASK: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class RingNode:
+    """A change of a ring: the bucket up to `value` gets a new file group.
+
+    Without `file_id_prefix` the bucket goes, and the next one takes its keys.
+    """
+
+    value: int
+    file_id_prefix: str | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,30 @@ class HashRing:
         """The id of the bucket's file group."""
         return f"{self.file_id_prefixes[bucket]}-0"
 
+    def middle(self, bucket: int) -> int | None:
+        """The value that halves the bucket; None if it is too narrow."""
+        before, value = self.values[bucket - 1], self.values[bucket]
+        total = before + value + (0 if before < value else HASH_MASK + 1)
+        middle = (total >> 1) & HASH_MASK
+        return None if middle in (before, value) else middle
+
+    def resized(self, instant_time: str, nodes: Sequence[RingNode]) -> HashRing:
+        """The ring that a resizing makes of this one."""
+        prefixes = dict(zip(self.values, self.file_id_prefixes, strict=True))
+        for node in nodes:
+            if node.file_id_prefix is None:
+                prefixes.pop(node.value, None)
+            else:
+                prefixes[node.value] = node.file_id_prefix
+        values, file_id_prefixes = zip(*sorted(prefixes.items()), strict=True)
+        return replace(
+            self,
+            instant_time=instant_time,
+            number=self.number + 1,
+            values=values,
+            file_id_prefixes=file_id_prefixes,
+        )
+
     @cached_property
     def _by_file_id(self) -> dict[str, int]:
         return {self.file_id(bucket): bucket for bucket in range(len(self.values))}
@@ -75,6 +110,31 @@ class HashRing:
             "nodes": nodes,
         }
         return json.dumps(content, indent=2, ensure_ascii=False).encode()
+
+
+def nodes_to_json(nodes: Sequence[RingNode]) -> str:
+    """The form of nodes in the plan of a resizing."""
+    return json.dumps(
+        [
+            {
+                "value": node.value,
+                "fileIdPrefix": node.file_id_prefix,
+                "tag": "DELETE" if node.file_id_prefix is None else "REPLACE",
+            }
+            for node in nodes
+        ]
+    )
+
+
+def nodes_from_json(text: str, path: str) -> tuple[RingNode, ...]:
+    """The nodes of a plan; `path` is for errors. Raises CorruptTableError."""
+    try:
+        return tuple(
+            RingNode(int(node["value"]), str(node["fileIdPrefix"]) if node["tag"] == "REPLACE" else None)
+            for node in json.loads(text)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptTableError(f"{path} has no valid nodes of a ring: {error}") from error
 
 
 def initial_ring(partition_path: str, count: int) -> HashRing:

@@ -11,14 +11,24 @@ leaves its plan pending; the next run starts again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
 from hudisql.config.config_key import ConfigKey, HudiConfig
-from hudisql.config.hudi_config import MAX_FILE_SIZE
+from hudisql.config.hudi_config import (
+    BUCKET_ENGINE,
+    CONSISTENT_HASHING,
+    INDEX_TYPE,
+    MAX_BUCKETS,
+    MAX_FILE_SIZE,
+    MERGE_THRESHOLD,
+    MIN_BUCKETS,
+    SPLIT_THRESHOLD,
+)
 from hudisql.config.table_service_keys import (
     CLUSTERING_EXECUTION_STRATEGY,
     CLUSTERING_FIRST_PARTITION,
@@ -41,24 +51,28 @@ from hudisql.config.table_service_keys import (
 from hudisql.errors import (
     InvalidArgumentError,
     SettingsError,
+    StorageError,
     UnknownColumnError,
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.keys.hash_ring import HashRing, RingNode
 from hudisql.format.paths.split_file_id import split_bucket_of
 from hudisql.format.schema.avro_schema import avro_from_arrow
 from hudisql.format.timeline.commit_metadata import CommitMetadata, new_commit_metadata
-from hudisql.format.timeline.instant import CLUSTERING, REPLACE_COMMIT, Instant
+from hudisql.format.timeline.instant import CLUSTERING, DELTA_COMMIT, REPLACE_COMMIT, Instant
 from hudisql.services.clustering.clustering_plan import (
     OPERATION_TYPE,
     ClusteringOptions,
     ClusteringPlan,
     Layout,
     PartitionFilter,
+    RingLimits,
     choose_partitions,
     plan_clustering,
     read_clustering_plan,
 )
+from hudisql.services.clustering.ring_resizing import plan_resizing
 from hudisql.services.planned_run import (
     at_planned_schema,
     begin_run,
@@ -70,18 +84,21 @@ from hudisql.services.planned_run import (
     prepare_to_plan,
     put_plan,
 )
+from hudisql.storage import join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions.listed_partitions import list_partitions, partitions_at
 from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.timeline.requested_plans import is_clustering
-from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
+from hudisql.write.execution.cluster_slices import RingBucket, RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.space_filling_curves import has_position
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
+from hudisql.write.index.hash_rings import HashRings, store_ring
+from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
 from hudisql.write.transaction.commit import (
     OpenCommit,
     check_writable,
@@ -95,16 +112,18 @@ if TYPE_CHECKING:
 
 _PLAN_PACKAGE: Final = "org.apache.hudi.client.clustering.plan.strategy."
 _RUN_PACKAGE: Final = "org.apache.hudi.client.clustering.run.strategy."
-_RESIZE: Final = (
-    "resize buckets with Apache Hudi: an upsert with hoodie.clustering.inline=true and its strategies of "
-    "consistent buckets"
-)
 _UPDATE_PACKAGE: Final = "org.apache.hudi.client.clustering.update.strategy."
 # Each plan strategy with its partition filter; None: the configured filter.
 _STRATEGIES: Final[dict[str, PartitionFilter | None]] = {
     "SparkSizeBasedClusteringPlanStrategy": None,
     "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
     "SparkSelectedPartitionsClusteringPlanStrategy": "SELECTED_PARTITIONS",
+}
+# Hudi's strategies for consistent hashing indexes, whose buckets every clustering resizes.
+_OF_RINGS: Final[Mapping[ConfigKey[str], tuple[str, ...]]] = {
+    CLUSTERING_PLAN_STRATEGY: ("SparkConsistentBucketClusteringPlanStrategy",),
+    CLUSTERING_EXECUTION_STRATEGY: ("SparkConsistentBucketClusteringExecutionStrategy",),
+    CLUSTERING_UPDATES: ("SparkConsistentBucketDuplicateUpdateStrategy",),
 }
 
 
@@ -120,12 +139,16 @@ class ClusteringResult:
 
 def clustering_options(config: HudiConfig) -> ClusteringOptions:
     """The options of Hudi's settings. Raises SettingsError."""
-    strategy = config.get_class(CLUSTERING_PLAN_STRATEGY, _PLAN_PACKAGE, _STRATEGIES)
+    is_bucket = config.get(INDEX_TYPE) == IndexKind.BUCKET
+    is_of_rings = is_bucket and config.get(BUCKET_ENGINE) == CONSISTENT_HASHING
+    of_rings = _OF_RINGS if is_of_rings else {}
+    plans = [*_STRATEGIES, *of_rings.get(CLUSTERING_PLAN_STRATEGY, ())]
+    strategy = config.get_class(CLUSTERING_PLAN_STRATEGY, _PLAN_PACKAGE, plans)
     for key, package in (
         (CLUSTERING_EXECUTION_STRATEGY, _RUN_PACKAGE),
         (CLUSTERING_UPDATES, _UPDATE_PACKAGE),
     ):
-        config.get_class(key, package, (key.default,))
+        config.get_class(key, package, (key.default, *of_rings.get(key, ())))
     return ClusteringOptions(
         small_file_limit=config.get(CLUSTERING_SMALL_FILE_LIMIT),
         target_file_bytes=_positive(config, CLUSTERING_TARGET_FILE_BYTES),
@@ -134,7 +157,7 @@ def clustering_options(config: HudiConfig) -> ClusteringOptions:
         takes_single_files=config.get(CLUSTERING_SINGLE_GROUP),
         sort_columns=config.get(CLUSTERING_SORT_COLUMNS),
         layout=cast("Layout", config.get(LAYOUT_STRATEGY)),
-        partition_filter=_STRATEGIES[strategy]
+        partition_filter=_STRATEGIES.get(strategy)
         or cast("PartitionFilter", config.get(CLUSTERING_PARTITION_FILTER)),
         selected=config.get(CLUSTERING_PARTITIONS) or None,
         pattern=config.get(CLUSTERING_PARTITION_PATTERN),
@@ -143,6 +166,12 @@ def clustering_options(config: HudiConfig) -> ClusteringOptions:
         lookback=config.get(CLUSTERING_LOOKBACK),
         skip_latest=config.get(CLUSTERING_SKIP_LATEST),
         max_base_file_bytes=config.get(MAX_FILE_SIZE),
+        ring_limits=RingLimits(
+            min_buckets=config.get(MIN_BUCKETS),
+            max_buckets=config.get(MAX_BUCKETS),
+            split_bytes=int(config.get(MAX_FILE_SIZE) * config.get(SPLIT_THRESHOLD)),
+            merge_bytes=int(config.get(MAX_FILE_SIZE) * config.get(MERGE_THRESHOLD)),
+        ),
     )
 
 
@@ -151,17 +180,24 @@ def schedule_clustering(
 ) -> Instant | None:
     """Put a clustering plan on the timeline; None if there is nothing to cluster.
 
-    Failed writes are rolled back first, and a metadata table is dropped. Raises InvalidArgumentError for sort
-    columns that the table lacks or that cannot be sorted by, UnsupportedTableError (also for tables with a
-    bucket index, whose file groups are fixed), WriteRefusedError, WriteConflictError, TableLockedError,
+    Buckets of a consistent hashing index are split and merged. Failed writes are rolled back first, and a
+    metadata table is dropped. Raises InvalidArgumentError for sort columns that the table lacks or that
+    cannot be sorted by, UnsupportedTableError (also for tables with a simple bucket index, whose file groups
+    are fixed), WriteRefusedError, WriteConflictError, TableLockedError,
     StorageError.
     """
     check_writable(table, CLUSTERING)
     concurrency = write_options.concurrency
-    if write_options.index.buckets is not None:
+    buckets = write_options.index.buckets
+    if buckets is not None and not buckets.is_consistent:
         raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered",
-            hint=_RESIZE if write_options.index.has_rings else None,
+            f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered"
+        )
+    if buckets is not None and options.sort_columns:
+        raise InvalidArgumentError(
+            f"a clustering of {table.base_path} splits and merges the buckets of its consistent hashing "
+            "index, and does not sort their rows",
+            hint=f"leave the order out ({CLUSTERING_SORT_COLUMNS})",
         )
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = prepare_to_plan(table, concurrency)
@@ -169,10 +205,13 @@ def schedule_clustering(
         partitions = {partition.path: partition for partition in list_partitions(table)}
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
-        check_bucket_index_declared(table, slices)
-        # The hash buckets of an ingest worker are not clustered.
-        slices = [file_slice for file_slice in slices if split_bucket_of(file_slice.file_id) is None]
-        plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
+        if buckets is not None:
+            plan = _plan_of_rings(table, slices, options.ring_limits, buckets)
+        else:
+            check_bucket_index_declared(table, slices)
+            # The hash buckets of an ingest worker are not clustered.
+            slices = [file_slice for file_slice in slices if split_bucket_of(file_slice.file_id) is None]
+            plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
             return None
         action = CLUSTERING if table.timeline.layout.has_completion_times else REPLACE_COMMIT
@@ -198,23 +237,27 @@ def run_clustering(
         table = table.reopened()
         check_not_restored(table, table.timeline)
         planned, plan = _planned(table, instant_time)
+        rings = _resized_rings(table, plan, instant_time, options.index)
         inflight, heartbeat = begin_run(table, planned, concurrency)
     try:
         table = at_planned_schema(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
-        groups = _groups_of(table, plan, instant_time)
-        sized = replace(
-            options, base_file_config=replace(options.base_file_config, max_file_bytes=target_file_bytes)
-        )
+        groups = _of_buckets(_groups_of(table, plan, instant_time), plan, rings, options.index)
+        # A bucket is one file of any size.
+        most = options.base_file_config.max_file_bytes if rings else target_file_bytes
+        sized = replace(options, base_file_config=replace(options.base_file_config, max_file_bytes=most))
         order = RowOrder(plan.sort_columns, plan.layout)
         files = cluster_slices(spark, commit, groups, order, sized, first_attempt=first_attempt())
 
         def check(now: HudiTable) -> None:
             check_still_planned(now, inflight)
-            if _groups_of(now, plan, instant_time) != groups:
+            if _of_buckets(_groups_of(now, plan, instant_time), plan, rings, options.index) != groups:
                 raise _changed(now, instant_time)
 
+        for ring in rings.values():
+            store_ring(table, ring)
         publish_commit(commit, _metadata(commit, plan, files), check)
+        _mark(table, rings)
     except BaseException:
         give_up_run(table, inflight, heartbeat)
         raise
@@ -278,12 +321,6 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
     for instant in table.timeline.pending:
         if instant.timestamp == instant_time and instant.completed_action == REPLACE_COMMIT:
             plan = read_clustering_plan(table, instant_time)
-            if plan is not None and plan.resizes_buckets:
-                raise UnsupportedTableError(
-                    f"the clustering {instant_time} of {table.base_path} resizes the buckets of its "
-                    "consistent hashing index, which hudisql does not do",
-                    hint=_RESIZE,
-                )
             if plan is not None:
                 return instant, plan
     raise not_pending(table, "clustering", instant_time)
@@ -308,6 +345,84 @@ def _groups_of(table: HudiTable, plan: ClusteringPlan, instant_time: str) -> lis
             chosen.append(replace(current, columns=table.file_columns))
         groups.append(SliceGroup(group.partition_path, tuple(chosen), group.output_files))
     return groups
+
+
+def _plan_of_rings(
+    table: HudiTable, slices: Sequence[FileSlice], limits: RingLimits, buckets: HashBuckets
+) -> ClusteringPlan:
+    """The resizing of the table's rings; without groups while another writer writes, as in Hudi."""
+    if any(instant.action == DELTA_COMMIT for instant in table.timeline.pending):
+        return ClusteringPlan(())
+    bounds = replace(
+        limits,
+        min_buckets=limits.min_buckets or buckets.count,
+        max_buckets=limits.max_buckets or buckets.count,
+    )
+    rings = HashRings(table, buckets.count)
+    return plan_resizing(table.storage, slices, pending_file_groups(table), rings, bounds)
+
+
+def _resized_rings(
+    table: HudiTable, plan: ClusteringPlan, instant_time: str, index: RecordIndex
+) -> dict[str, HashRing]:
+    """The new ring of each partition; empty for a clustering that does not resize buckets."""
+    if not plan.resizes_buckets:
+        return {}
+    if index.buckets is None or not index.has_rings:
+        raise UnsupportedTableError(
+            f"the clustering {instant_time} of {table.base_path} resizes the buckets of a consistent hashing "
+            "index, and none is configured",
+            hint="SET hoodie.index.type = BUCKET and hoodie.index.bucket.engine = CONSISTENT_HASHING",
+        )
+    rings = HashRings(table, index.buckets.count)
+    resized = {}
+    for path in plan.partitions:
+        groups = [group for group in plan.groups if group.partition_path == path]
+        ring = rings.of(path)
+        _check_not_written(table, path, [node for group in groups for node in group.nodes], instant_time)
+        if any(not group.nodes or group.ring_number != ring.number for group in groups):
+            raise _changed(table, instant_time)
+        resized[path] = ring.resized(instant_time, [node for group in groups for node in group.nodes])
+    return resized
+
+
+def _check_not_written(table: HudiTable, path: str, nodes: Sequence[RingNode], instant_time: str) -> None:
+    """Raise UnsupportedTableError if Hudi's writers have appended rows to the new buckets meanwhile.
+
+    Hudi numbers these log files all alike, and does not keep the order of their rows.
+    """
+    prefixes = tuple(f".{node.file_id_prefix}-" for node in nodes if node.file_id_prefix)
+    names = table.storage.list_file_names(join(table.base_path, path))
+    if any(name.startswith(prefixes) for name in names):
+        raise UnsupportedTableError(
+            f"Apache Hudi has written to the buckets of partition '{path}' of {table.base_path} that the "
+            f"clustering {instant_time} is going to make",
+            hint="let Apache Hudi run it: an upsert with hoodie.clustering.inline=true",
+        )
+
+
+def _mark(table: HudiTable, rings: Mapping[str, HashRing]) -> None:
+    """Let the rings be known as those of a completed resizing; else the next writer does so."""
+    if rings:
+        with suppress(StorageError):
+            now = HashRings(table.reopened(), 1)
+            for path in rings:
+                now.of(path)
+
+
+def _of_buckets(
+    groups: list[SliceGroup], plan: ClusteringPlan, rings: Mapping[str, HashRing], index: RecordIndex
+) -> list[SliceGroup]:
+    """The groups; of a resizing one for each new bucket, which takes its own rows of the slices."""
+    if not rings:
+        return groups
+    assert index.buckets is not None  # `_resized_rings` has checked it
+    return [
+        replace(group, output_files=1, bucket=RingBucket(ring, number, index.buckets.fields))
+        for group, planned in zip(groups, plan.groups, strict=True)
+        for ring in [rings[group.partition_path]]
+        for number in (ring.values.index(node.value) for node in planned.nodes if node.file_id_prefix)
+    ]
 
 
 def _changed(table: HudiTable, instant_time: str) -> WriteConflictError:

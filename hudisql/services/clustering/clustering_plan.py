@@ -25,6 +25,7 @@ from hudisql.config.table_service_keys import (
 )
 from hudisql.errors import CorruptTableError, InvalidArgumentError
 from hudisql.format.avro.avro_container import load_codec
+from hudisql.format.keys.hash_ring import RingNode, nodes_from_json, nodes_to_json
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -35,9 +36,14 @@ Layout = Literal["linear", "z-order", "hilbert"]
 
 OPERATION_TYPE: Final = "CLUSTER"
 EXECUTION_STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
+RESIZING_STRATEGY: Final = (
+    "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+)
 _VERSION: Final = 1
-# Key of a group's extra metadata: the new nodes of the ring.
+# Keys of a group's extra metadata.
+_PARTITION: Final = "clustering.group.partition"
 _CHILD_NODES: Final = "clustering.group.child.node"
+_SEQUENCE_NUMBER: Final = "clustering.group.sequence.no"
 _MEGABYTE: Final = 1 << 20
 _HOURS_A_DAY: Final = 24
 
@@ -55,11 +61,17 @@ class ClusteringSlice:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringGroup:
-    """The slices of one partition that are written together, into about `output_files` new file groups."""
+    """The slices of one partition that are written together, into about `output_files` new file groups.
+
+    Slices of buckets of a consistent hashing index go into those of `nodes`, which change the partition's
+    ring of the number `ring_number`.
+    """
 
     slices: tuple[ClusteringSlice, ...]
     output_files: int
     metrics: dict[str, float]
+    nodes: tuple[RingNode, ...] = ()
+    ring_number: int = 0
 
     @property
     def partition_path(self) -> str:
@@ -69,15 +81,16 @@ class ClusteringGroup:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
-    """The groups of one clustering; its rows are sorted by `sort_columns`, in the order of `layout`.
-
-    With `resizes_buckets` it splits and merges buckets of a consistent hashing index.
-    """
+    """The groups of one clustering; its rows are sorted by `sort_columns`, in the order of `layout`."""
 
     groups: tuple[ClusteringGroup, ...]
     sort_columns: tuple[str, ...] = ()
     layout: Layout = "linear"
-    resizes_buckets: bool = False
+
+    @property
+    def resizes_buckets(self) -> bool:
+        """True if it splits and merges buckets of a consistent hashing index."""
+        return any(group.nodes for group in self.groups)
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -96,7 +109,7 @@ class ClusteringPlan:
         plan = {
             "inputGroups": [_group_record(group) for group in self.groups],
             "strategy": {
-                "strategyClassName": EXECUTION_STRATEGY,
+                "strategyClassName": RESIZING_STRATEGY if self.resizes_buckets else EXECUTION_STRATEGY,
                 "strategyParams": parameters,
                 "version": _VERSION,
             },
@@ -114,11 +127,25 @@ class ClusteringPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RingLimits:
+    """When buckets of a consistent hashing index are split and merged, and the bounds of their number.
+
+    Buckets of more than `split_bytes` are split; neighbours that have `merge_bytes` together are merged.
+    """
+
+    min_buckets: int = 1
+    max_buckets: int = 1
+    split_bytes: int = 0
+    merge_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ClusteringOptions:
     """Which slices a plan includes and how their rows are sorted; the defaults are Hudi's.
 
     Sizes in bytes. `selected` are partition paths, None for all; `first` and `last` bound them in the mode
-    SELECTED_PARTITIONS. `lookback` and `skip_latest` count partitions in the mode RECENT_DAYS.
+    SELECTED_PARTITIONS. `lookback` and `skip_latest` count partitions in the mode RECENT_DAYS. `ring_limits`
+    are for consistent hashing indexes.
     """
 
     small_file_limit: int = CLUSTERING_SMALL_FILE_LIMIT.default_value
@@ -136,6 +163,7 @@ class ClusteringOptions:
     lookback: int = CLUSTERING_LOOKBACK.default_value
     skip_latest: int = CLUSTERING_SKIP_LATEST.default_value
     max_base_file_bytes: int = field(default=120 * _MEGABYTE)
+    ring_limits: RingLimits = RingLimits()
 
 
 def choose_partitions(paths: Sequence[str], options: ClusteringOptions, now: datetime) -> list[str]:
@@ -210,11 +238,9 @@ def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:
     columns = str(parameters.get(CLUSTERING_SORT_COLUMNS.name) or "")
     chosen = str(parameters.get(LAYOUT_STRATEGY.name) or LAYOUT_STRATEGY.default)
     layout = cast("Layout", LAYOUT_STRATEGY.parse(LAYOUT_STRATEGY.name, chosen))
-    found_groups = plan.get("inputGroups") or ()
-    groups = tuple(_parse_group(each, path) for each in found_groups)
-    resizes = any(_CHILD_NODES in (each.get("extraMetadata") or {}) for each in found_groups)
+    groups = tuple(_parse_group(each, path) for each in plan.get("inputGroups") or ())
     names = tuple(name.strip() for name in columns.split(",") if name.strip())
-    return ClusteringPlan(groups, names, layout, resizes)
+    return ClusteringPlan(groups, names, layout)
 
 
 def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:
@@ -230,7 +256,14 @@ def _parse_group(found: dict[str, Any], path: str) -> ClusteringGroup:
     )
     if not slices or len({file_slice.partition_path for file_slice in slices}) > 1:
         raise CorruptTableError(f"{path} is a clustering plan with a group that is not of one partition")
-    return ClusteringGroup(slices, int(found["numOutputFileGroups"] or 1), dict(found["metrics"] or {}))
+    extra = found.get("extraMetadata") or {}
+    return ClusteringGroup(
+        slices,
+        int(found["numOutputFileGroups"] or 1),
+        dict(found["metrics"] or {}),
+        nodes_from_json(extra.get(_CHILD_NODES) or "[]", path),
+        int(extra.get(_SEQUENCE_NUMBER) or 0),
+    )
 
 
 def _groups_of_partition(
@@ -262,7 +295,11 @@ def _base_bytes(file_slice: FileSlice, options: ClusteringOptions) -> int:
 def _group(
     storage: Storage, slices: Sequence[FileSlice], total: int, options: ClusteringOptions
 ) -> ClusteringGroup:
-    outputs = max(1, -(-total // options.target_file_bytes))
+    return group_of(storage, slices, total, max(1, -(-total // options.target_file_bytes)))
+
+
+def group_of(storage: Storage, slices: Sequence[FileSlice], total: int, outputs: int) -> ClusteringGroup:
+    """The group of the slices, whose base files have `total` bytes, with Hudi's metrics."""
     log_bytes = sum(log.length for file_slice in slices for log in file_slice.log_files)
     read_megabytes = (total + log_bytes) // _MEGABYTE
     metrics = {
@@ -286,6 +323,16 @@ def _slice(storage: Storage, file_slice: FileSlice) -> ClusteringSlice:
     )
 
 
+def _extra_metadata(group: ClusteringGroup) -> dict[str, str] | None:
+    if not group.nodes:
+        return None
+    return {
+        _PARTITION: group.partition_path,
+        _CHILD_NODES: nodes_to_json(group.nodes),
+        _SEQUENCE_NUMBER: str(group.ring_number),
+    }
+
+
 def _group_record(group: ClusteringGroup) -> dict[str, Any]:
     return {
         "slices": [
@@ -301,6 +348,6 @@ def _group_record(group: ClusteringGroup) -> dict[str, Any]:
         ],
         "metrics": group.metrics,
         "numOutputFileGroups": group.output_files,
-        "extraMetadata": None,
+        "extraMetadata": _extra_metadata(group),
         "version": _VERSION,
     }

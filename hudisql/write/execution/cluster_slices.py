@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from hudisql.format.keys.hash_ring import HashRing, ring_hashes
 from hudisql.format.schema.internal_columns import internal_column
 from hudisql.format.schema.meta_columns import FILE_NAME, META_SCHEMA, RECORD_KEY
 from hudisql.format.schema.spark_schema import quote_name
@@ -58,12 +60,36 @@ _MOST_SORTED_BYTES: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class RingBucket:
+    """One bucket of a consistent hashing index, whose keys are hashed by `fields`."""
+
+    ring: HashRing
+    number: int
+    fields: tuple[str, ...]
+
+    @property
+    def file_id_prefix(self) -> str:
+        """The file id of its file group, without the `-0` that its writer adds."""
+        return self.ring.file_id_prefixes[self.number]
+
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that belong to the bucket."""
+        keys = pc.cast(batch.column(RECORD_KEY), pa.string())
+        numbers = self.ring.buckets_of(ring_hashes(keys, self.fields))
+        return batch.filter(pa.array(numbers == self.number))
+
+
+@dataclass(frozen=True, slots=True)
 class SliceGroup:
-    """Slices of one partition that become about `output_files` new file groups."""
+    """Slices of one partition that become about `output_files` new file groups.
+
+    With `bucket` only the rows of this bucket are written, into its file group.
+    """
 
     partition_path: str
     slices: tuple[FileSlice, ...]
     output_files: int
+    bucket: RingBucket | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +165,10 @@ class _Job:
             log_merge_config=self.context.log_merge_config,
         )
         place = self.schema.get_field_index(FILE_NAME)
+        bucket = self.groups[number].bucket
         for batch in read_file_slice(self.context.storage, read):
+            if bucket is not None:
+                batch = bucket.rows_of(batch)
             # Each writer sets its own file name, so the old names are not sorted with the rows.
             batch = batch.set_column(place, FILE_NAME, pa.nulls(batch.num_rows, pa.string()))
             yield batch.append_column(_GROUP, pa.array(np.full(batch.num_rows, number, np.int32)))
@@ -216,8 +245,15 @@ class _Job:
                 handle.abandon()
 
     def _task(self, number: int, group: int) -> WriteTask:
-        path = self.groups[group].partition_path
-        return make_write_task(self.context, number, path, self.values[group], is_new_partition=False)
+        path, bucket = self.groups[group].partition_path, self.groups[group].bucket
+        return make_write_task(
+            self.context,
+            number,
+            path,
+            self.values[group],
+            is_new_partition=False,
+            file_id_prefix=None if bucket is None else bucket.file_id_prefix,
+        )
 
 
 class _ClusteringHandle:

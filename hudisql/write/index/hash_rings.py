@@ -31,6 +31,7 @@ class HashRings:
         self._base_path = table.base_path
         self._completed = frozenset(commit.timestamp for commit in table.timeline.commits)
         self._pending = frozenset(instant.timestamp for instant in table.timeline.pending)
+        self._is_of_1x = table.timeline.layout.has_completion_times
         self._count = count
         self._stored: dict[str, HashRing] = {}
 
@@ -94,11 +95,32 @@ class HashRings:
         return self._storage.exists(join(self._base_path, path, instant_time + _COMMITTED))
 
     def _mark(self, path: str, instant_time: str) -> None:
-        """Record, as Hudi does, that the resizing is completed: its instant is archived some day."""
+        """Record, as Hudi does, that the resizing is completed: its instant is archived some day.
+
+        Hudi 0.15 looks for it where 1.x puts it, and then finds no ring at all while the next resizing is
+        pending.
+        """
+        name = instant_time + _COMMITTED
+        beside_data = join(self._base_path, path, name)
         try:
-            self._storage.create(self._file(path, instant_time + _COMMITTED), b"")
+            self._storage.create(self._file(path, name) if self._is_of_1x else beside_data, b"")
         except PathExistsError:
             return
+
+
+def store_ring(table: HudiTable, ring: HashRing) -> None:
+    """Store the ring of a resizing, which counts once its instant is completed. Raises StorageError."""
+    directory = hashing_metadata_directory(table.base_path)
+    table.storage.write(join(directory, ring.partition_path, ring.instant_time + _METADATA), ring.to_json())
+
+
+def remove_rings(table: HudiTable, instant_time: str) -> None:
+    """Delete the rings of a resizing that is going to be undone, if there are any. Raises StorageError."""
+    if not has_rings(table):
+        return
+    files = table.storage.list_files(hashing_metadata_directory(table.base_path))
+    names = (instant_time + _METADATA, instant_time + _COMMITTED)
+    table.storage.delete_files([file.path for file in files if file.path.rpartition("/")[2] in names])
 
 
 def hash_rings(table: HudiTable, buckets: HashBuckets) -> HashRings:

@@ -32,6 +32,7 @@ from hudisql.table.properties.timeline_clock import now_on_timeline
 from hudisql.table.properties.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
+from hudisql.write.index.hash_rings import remove_rings
 from hudisql.write.index.partition_buckets import remove_bucket_rules
 from hudisql.write.metadata_table.metadata_commit import undo_deltacommit, write_rollback
 from hudisql.write.transaction.concurrency import Concurrency
@@ -95,8 +96,9 @@ def roll_back_instant(
             storage.create(table.instant_path(pending), b"")
         storage.delete_file(completed)
     if pending.action == REPLACE_COMMIT:
-        # First, as in Hudi: without the instant the numbers of buckets would count.
+        # First: without the instant its numbers of buckets, or its rings, would count.
         remove_bucket_rules(storage, base_path, pending.timestamp)
+        remove_rings(table, pending.timestamp)
     blocks = _delete_files(table, rollback, pending, files)
     undo_deltacommit(table, instant.timestamp)
     remove_pending(table, pending)

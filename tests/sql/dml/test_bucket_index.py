@@ -11,15 +11,21 @@ import pyarrow as pa
 import pytest
 
 from hudisql.config.hudi_config import DRIVER_MAX_BYTES
-from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
+from hudisql.errors import (
+    HudisqlError,
+    InvalidArgumentError,
+    SettingsError,
+    UnsupportedTableError,
+    WriteRefusedError,
+)
 from hudisql.format.keys.bucket_id import bucket_ids, bucket_of_file_id
-from hudisql.format.keys.hash_ring import ring_hashes
+from hudisql.format.keys.hash_ring import RingNode, ring_hashes
 from hudisql.format.timeline.timeline_layout import bucket_rules_directory
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.files.snapshot import load_file_slices
 from hudisql.table.hudi_table import open_table
-from hudisql.write.index.hash_rings import HashRings
+from hudisql.write.index.hash_rings import HashRings, store_ring
 from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable, setting
 
@@ -253,6 +259,63 @@ def test_all_statements_keep_rows_in_their_rings(
         ("k35", "b", "d1"),
         ("k49", "b", "d1"),
     ]
+
+
+def _resize(table: ChangedTable, more: str = "") -> list[str]:
+    """Split each bucket, up to six; gives the instant of the clustering, if there is one."""
+    options = (
+        "hoodie.bucket.index.max.num.buckets=6,hoodie.bucket.index.split.threshold=0.00001,"
+        "hoodie.bucket.index.merge.threshold=0.0000001"
+    )
+    call = f"CALL run_clustering(table => '{table.name}', options => '{options}'{more})"
+    return [str(row.timestamp) for row in table.session.sql(call).rows]
+
+
+def test_clustering_resizes_the_buckets(session: Session, ringed: ChangedTable) -> None:
+    ringed.run(f"INSERT INTO {{t}} {NUMBERS}")
+    before = ringed.rows("id, seq, note, dt, _hoodie_commit_time")
+    [instant_time] = _resize(ringed)
+    assert ringed.rows("id, seq, note, dt, _hoodie_commit_time") == before
+    rings = HashRings(open_table(Storage(), ringed.path), 3)
+    assert [(rings.of(path).number, len(rings.of(path).values)) for path in ("dt=d0", "dt=d1")] == [
+        (1, 6)
+    ] * 2
+    groups = _check_rings(ringed)
+    assert groups > 6
+    rows = session.spark.createDataFrame([("k1", 500, "c", "d1"), ("k77", 1, "c", "d1")], COLUMNS)
+    result = session.write(rows, ringed.name, "upsert")
+    assert (result.updated, result.inserted) == (1, 1)
+    assert _check_rings(ringed) in (groups, groups + 1)
+    # There is room for no more buckets.
+    assert _resize(ringed) == []
+    for each in (str(result.instant_time), instant_time):
+        session.sql(f"CALL rollback_to_instant(table => '{ringed.name}', instant_time => '{each}')")
+    assert ringed.rows("id, seq, note, dt, _hoodie_commit_time") == before
+    assert _check_rings(ringed) == 6
+    with pytest.raises(InvalidArgumentError, match="does not sort"):
+        _resize(ringed, ", order => 'seq'")
+
+
+def test_a_planned_resizing_is_undone_or_run(session: Session, ringed: ChangedTable) -> None:
+    ringed.run(f"INSERT INTO {{t}} {NUMBERS}")
+    [planned] = _resize(ringed, ", op => 'schedule'")
+    with pytest.raises(UnsupportedTableError, match="is pending"):
+        ringed.run("DELETE FROM {t} WHERE id = 'k1'")
+    session.sql(
+        f"CALL run_rollback_inflight_tableservice(table => '{ringed.name}', pending_instant => '{planned}', "
+        "delete_request_instant_file => true)"
+    )
+    assert ringed.run("DELETE FROM {t} WHERE id = 'k1'")["deleted"] == 1
+    assert _check_rings(ringed) == 6
+    [planned] = _resize(ringed, ", op => 'schedule'")
+    # A run that was killed before its commit has left its rings.
+    table = open_table(Storage(), ringed.path)
+    old = HashRings(table, 3).of("dt=d0")
+    store_ring(table, old.resized(planned, [RingNode(1, "x")]))
+    session.sql(f"CALL run_clustering(table => '{ringed.name}', op => 'execute')")
+    assert _check_rings(ringed) > 6
+    assert len(ringed.rows("id")) == 39
+    assert HashRings(open_table(Storage(), ringed.path), 3).of("dt=d0").number == 1
 
 
 def test_what_would_end_the_rings_is_refused(session: Session, ringed: ChangedTable, tmp_path: Path) -> None:

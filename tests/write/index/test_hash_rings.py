@@ -81,7 +81,8 @@ def test_the_last_completed_resizing_counts(tmp_path: Path) -> None:
     assert _rings(tmp_path).of("p") == resized
     again = _resized(tmp_path, SECOND, 2)
     assert _rings(tmp_path, _instant(SECOND, InstantState.REQUESTED)).of("p") == resized
-    (tmp_path / "p").mkdir()
+    # Not where Hudi 1.x does it: 0.15 would find no ring while the next resizing is pending.
+    assert [file.name for file in (tmp_path / "p").iterdir()] == [f"{FIRST}.commit"]
     (tmp_path / "p" / f"{SECOND}.commit").touch()
     assert _rings(tmp_path).of("p") == again
 
