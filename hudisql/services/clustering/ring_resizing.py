@@ -59,29 +59,35 @@ def _groups_of_ring(
             split.add(bucket)
             nodes = (RingNode(middle, _new_prefix()), RingNode(ring.values[bucket], _new_prefix()))
             yield _group(storage, ring, [file_slice], nodes)
-    spare = len(ring.values) + len(split) - limits.min_buckets
-    for run in _runs(slices, split, spare, limits.merge_bytes):
+    most_removed = len(ring.values) + len(split) - limits.min_buckets
+    for run in _runs(slices, split, most_removed, limits.merge_bytes):
         gone = [RingNode(ring.values[bucket], None) for bucket in run[:-1]]
         last = RingNode(ring.values[run[-1]], _new_prefix())
         yield _group(storage, ring, [slices[bucket] for bucket in run], (*gone, last))
 
 
 def _runs(
-    slices: dict[int, FileSlice], split: Collection[int], spare: int, merge_bytes: int
+    slices: dict[int, FileSlice], split: Collection[int], most_removed: int, merge_bytes: int
 ) -> Iterator[list[int]]:
-    """Neighbouring buckets to merge, at most `spare` buckets less."""
+    """Neighbouring buckets to merge, at most `most_removed` buckets less."""
     run: list[int] = []
     total = 0
     for bucket in [*sorted(slices), -1]:
         size = slices[bucket].length if bucket >= 0 else merge_bytes
         fits = bucket >= 0 and bucket not in split and size <= merge_bytes
-        if run and fits and bucket == run[-1] + 1 and total + size <= merge_bytes and len(run) <= spare:
+        if (
+            run
+            and fits
+            and bucket == run[-1] + 1
+            and total + size <= merge_bytes
+            and len(run) <= most_removed
+        ):
             run.append(bucket)
             total += size
             continue
         if len(run) > 1:
             yield run
-            spare -= len(run) - 1
+            most_removed -= len(run) - 1
         run, total = ([bucket], size) if fits else ([], 0)
 
 
