@@ -191,7 +191,11 @@ def connect(
     if session.has_joined_spark:
         from hudisql.pyspark_names.served_session import serve_names
 
-        serve_names(session, (metastore, warehouse, settings))
+        try:
+            serve_names(session, (metastore, warehouse, settings))
+        except BaseException:
+            session.close()
+            raise
     return session
 
 

@@ -26,7 +26,7 @@ from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError, SettingsError, UnsupportedStatementError
 from hudisql.pyspark_names.named_writers import ServedStreamWriter, ServedWriter, ServedWriterV2
 from hudisql.pyspark_names.served_catalog import ServedCatalog
-from hudisql.pyspark_names.serving import Arguments, Serving, context_of, note_options, serving_of
+from hudisql.pyspark_names.serving import Arguments, Serving, context_of, note_options, older, serving_of
 from hudisql.session import Session, open_session
 from hudisql.spark.versions import dataframe_class, sql_of_column
 from hudisql.sql.concerned_tables import concerns_hudi, find_named_table
@@ -62,7 +62,7 @@ def install(
         serving = serving_of(spark)
         if serving is None:
             session = open_session(metastore, warehouse, spark=spark, settings=settings, console=console)
-            return serve_names(session, arguments)
+            return serve_names(session, arguments, is_installed=True)
         if arguments not in ((None, None, None), serving.arguments):
             raise SettingsError(
                 "hudisql is installed in this SparkSession with other arguments",
@@ -71,13 +71,13 @@ def install(
         return serving.session
 
 
-def serve_names(session: Session, arguments: Arguments) -> Session:
+def serve_names(session: Session, arguments: Arguments, *, is_installed: bool = False) -> Session:
     """Let the SparkSession of a hudisql session know the names of Hudi tables until the latter is closed."""
     spark = session.spark
     with _lock:
-        before = serving_of(spark)
-        plain = type(spark) if before is None else before.plain
-        return _serve(spark, Serving(session, plain, arguments, before))
+        before: Serving | None = vars(spark).get("_hudisql_serving")
+        plain = before.plain if before is not None and isinstance(spark, ServedSession) else type(spark)
+        return _serve(spark, Serving(session, plain, arguments, is_installed, older(before)))
 
 
 class ServedSession(SparkSession):
@@ -220,7 +220,7 @@ def _servings(newest: Serving) -> Iterator[Serving]:
     serving: Serving | None = newest
     while serving is not None:
         yield serving
-        serving = serving.before
+        serving = serving.before()
 
 
 def _end_serving(spark: SparkSession, serving: Serving) -> None:
@@ -231,10 +231,10 @@ def _end_serving(spark: SparkSession, serving: Serving) -> None:
     with _lock:
         if vars(spark)["_hudisql_serving"] is not serving:
             return
-        for before in _servings(serving):
-            if before is not serving and not before.session.is_closed:
-                vars(spark)["_hudisql_serving"] = before
-                return
+        before = older(serving.before())()
+        if before is not None:
+            vars(spark)["_hudisql_serving"] = before
+            return
         spark.__class__ = serving.plain
         serving.sessions.discard(spark)
         _served_sessions.discard(spark)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from hudisql.context import Context
 from hudisql.session import Session
@@ -20,19 +20,33 @@ Arguments = tuple[str | None, str | None, "Settings | None"]
 """`metastore`, `warehouse` and `settings` of an `install` or `connect`."""
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(eq=False)
 class Serving:
     """`plain` is the class that the SparkSession had; `sessions` are all of one `install` or `connect`.
 
-    These are the session that was given to it, and those that `newSession` made of it. `before` is what
-    served the SparkSession's names until then.
+    These are the session that was given to it, and those that `newSession` made of it. `before` gives what
+    served the SparkSession's names until then, unless it is gone: of `connect` the user holds the session.
     """
 
     session: Session
     plain: Any
     arguments: Arguments
-    before: Serving | None = None
+    is_installed: bool = False
+    before: Callable[[], Serving | None] = _nothing
     sessions: WeakSet[SparkSession] = field(default_factory=WeakSet)
+
+
+def older(serving: Serving | None) -> Callable[[], Serving | None]:
+    """What `before` is for a session after this one, which is passed over once it is closed."""
+    while serving is not None and serving.session.is_closed:
+        serving = serving.before()
+    if serving is None:
+        return _nothing
+    return (lambda: serving) if serving.is_installed else ref(serving)
 
 
 def serving_of(spark: SparkSession) -> Serving | None:

@@ -24,7 +24,7 @@ _frozen_modules = 0
 
 
 def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
-    """Pass on the batches of a `mapInArrow` task; to be called in the task itself.
+    """Pass on the batches of a `mapInArrow` task, or the items of an RDD's; to be called in the task itself.
 
     Raises StorageError if the rows were cut short. Before PySpark 4.0 truncated batches of another Python
     function end as if they were complete; the files of that attempt are then found as those of a discarded

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from hudisql.console import Console, SilentConsole
 from hudisql.errors import HudisqlError, QueryError, StorageError
-from hudisql.spark.python_worker import freeze_loaded_modules
+from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -92,7 +92,7 @@ def exchange_between_tasks(
 
     Spark moves the pieces, on disk if memory is short, so they should be large: whole columns instead of
     rows. Progress counts the items scattered. Returns the buckets' outcomes, in their order; raises the first
-    HudisqlError of `scatter`.
+    HudisqlError of `scatter` and `gather`. An attempt of a task whose pieces are cut short does not end.
     """
     if not items:
         return []
@@ -120,13 +120,18 @@ def exchange_between_tasks(
         failures: list[_Failure] = []
 
         def contents() -> Iterator[bytes]:
-            for _, piece in pieces:
+            for _, piece in complete_input(pieces):
                 if isinstance(piece, _Failure):
                     failures.append(piece)
                 else:
                     yield piece
 
-        outcome = gather(contents())
+        try:
+            outcome = gather(contents())
+        except HudisqlError as error:
+            failures.append(_Failure(error))
+        except OSError as error:
+            failures.append(_Failure(StorageError(f"a task failed to read or write: {error}")))
         yield failures[0] if failures else [outcome]
 
     scattered = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(scatter_groups)

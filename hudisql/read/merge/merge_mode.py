@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.payload_classes import EVENT_TIME_PAYLOAD, PAYLOAD_RULES, payload_rule
+from hudisql.format.schema.meta_columns import IS_DELETED, OPERATION
 from hudisql.format.table_properties import (
     DELETE_FIELD,
     DELETE_MARKER,
@@ -135,6 +136,12 @@ def merge_mode_of(table: HudiTable) -> RecordMergeMode:
     Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know.
     """
     return _mode_of_version_6(table) if table.version <= 6 else _record_merge_mode(table)
+
+
+def has_delete_marks(table: HudiTable) -> bool:
+    """True if the table has a column by which rows stand for deletes. Raises UnsupportedTableError."""
+    names = (IS_DELETED, OPERATION, merge_mode_of(table).delete_field)
+    return any(find_field(table.schema, name) >= 0 for name in names if name is not None)
 
 
 def log_merge_config_for(table: HudiTable, slices: Iterable[FileSlice]) -> LogMergeConfig | None:

@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
 from hudisql.format.schema.internal_columns import internal_column, internal_prefix
 from hudisql.read.files.conform import batch_of, conform_array
-from hudisql.read.merge.merge_mode import log_merge_config_for
+from hudisql.read.merge.merge_mode import has_delete_marks, log_merge_config_for
 from hudisql.read.scan.arrow_scan import spark_struct
 from hudisql.read.scan.record_skipping import look_up_keys, record_index_of
 from hudisql.spark.cached_rows import CachedRows
-from hudisql.spark.few_rows import arrow_frame, local_frame
+from hudisql.spark.few_rows import MOST_ROWS, arrow_frame, local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.spark.versions import to_arrow
@@ -137,8 +138,9 @@ def _located_by_record_index(
 ) -> DataFrame | None:
     """The locations by the table's record index; None if it cannot be used.
 
-    A stored row is read only if `columns` decide whether it moves to another partition; the other ones have
-    null there.
+    In merge-on-read tables without marks of deletes the place of a key is enough: its row is read only if
+    `columns` decide whether it moves to another partition, other rows have null there. An index keeps the
+    keys of rows that were marked as deletes, and copy-on-write changes read the rows anyway.
     """
     metadata = record_index_of(table)
     if metadata is None:
@@ -152,23 +154,33 @@ def _located_by_record_index(
     # The last one stands for keys that are not found.
     slices = [*(of_group.get(group) for group in locations.groups), None]
     is_known = np.array([each is not None for each in slices])[locations.numbers]
-    is_read = np.zeros(len(keys), np.bool_)
-    if index.moves_rows and len(columns):
-        stored_paths = pa.array([*(path for path, _ in locations.groups), None], pa.string())
-        stays = pc.equal(stored_paths.take(pa.array(locations.numbers)), paths)
-        is_read = is_known & ~stays.to_numpy(zero_copy_only=False).astype(np.bool_)
+    is_read = is_known
+    if table.is_merge_on_read and not has_delete_marks(table):
+        is_read = np.zeros(len(keys), np.bool_)
+        if index.moves_rows and len(columns):
+            is_read = is_known & ~_stays(locations, paths)
     output = _location_schema(columns)
     known = np.flatnonzero(is_known & ~is_read)
     rows = _locations(keys.take(pa.array(known)), locations.numbers[known], slices, output)
-    from pyspark.sql import functions as sf
-
-    located = sf.broadcast(arrow_frame(spark, rows, spark_struct(output)))
+    located = arrow_frame(spark, rows, spark_struct(output))
     if not is_read.any():
-        return located
+        from pyspark.sql import functions as sf
+
+        return sf.broadcast(located) if len(known) <= MOST_ROWS else located
     numbers = np.unique(locations.numbers[is_read]).tolist()
     moved = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
     sent = _SentKeys({(_ANYWHERE, None): keys.filter(pa.array(is_read))})
     return located.union(_stored_rows(spark, table.storage, moved, columns, index, sent))
+
+
+def _stays(locations: RecordLocations, paths: pa.Array) -> npt.NDArray[np.bool_]:
+    """True for keys that are found in the partition with their path."""
+    names = {path: number for number, path in enumerate(sorted({path for path, _ in locations.groups}))}
+    # The last one stands for keys that are not found.
+    of_groups = np.array([*(names[path] for path, _ in locations.groups), NOT_FOUND])
+    incoming = pc.fill_null(pc.index_in(paths, pa.array(list(names), pa.string())), NOT_FOUND - 1)
+    stays: npt.NDArray[np.bool_] = of_groups[locations.numbers] == incoming.to_numpy(zero_copy_only=False)
+    return stays
 
 
 def _locations(

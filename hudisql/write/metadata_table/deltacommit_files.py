@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from hudisql.errors import PathExistsError, StorageError
 from hudisql.format.hfile.hfile_cells import EncodedCells, cells_of
 from hudisql.format.metadata_table.metadata_keys import file_groups_of
 from hudisql.format.metadata_table.metadata_writing import encode_metadata_file, metadata_blocks
@@ -203,10 +204,22 @@ def write_base_file(
     instant_time: str,
     records: EncodedCells,
 ) -> WriteStat:
-    """Write the base file of a file group of the metadata table at `base_path`. Raises StorageError."""
+    """Write the base file of a file group of the metadata table at `base_path`, in one atomic step.
+
+    The file may be there already if it is the same: another attempt of a task has written it. Raises
+    StorageError, also if it is another one.
+    """
     content = encode_metadata_file(records)
     name = f"{file_id}_{_WRITE_TOKEN}_{instant_time}.{HFILE}"
-    storage.write(join(base_path, index, name), content)
+    path = join(base_path, index, name)
+    try:
+        storage.create(path, content)
+    except PathExistsError:
+        if storage.read(path) != content:
+            raise StorageError(
+                f"{path} is there already, with other records",
+                hint="another process makes this metadata table, or was killed: run the statement again",
+            ) from None
     return WriteStat(
         file_id=file_id,
         path=f"{index}/{name}",

@@ -105,7 +105,7 @@ them for many records.
 _KEYS_OF_A_GROUP: Final = 2_000_000
 """A task holds the file of a group: 250 MB."""
 _MOST_KEYS_IN_PROCESS: Final = 1_000_000
-_LEAST_BYTES_OF_A_ROW: Final = 8
+_MOST_SLICES_IN_PROCESS: Final = 100
 _MOST_GROUPS: Final = 10_000
 ALWAYS_MADE: Final = (FILES, COLUMN_STATS, PARTITION_STATS)
 """The indexes that every metadata table gets, the last one if the table has partitions."""
@@ -172,10 +172,13 @@ def create_metadata_table(
     stats: dict[str, tuple[WriteStat, ...]] = {}
     refusal = None
     if with_record_index:
-        try:
-            stats[RECORD_INDEX] = _write_record_index(table, measured, spark, console)
-        except UnsupportedTableError as error:
-            refusal = error
+        if not measured:
+            measured = measure(table, _measured_files(table, _KEY), spark, console)
+        made = _write_record_index(table, _count_of_keys(measured), spark, console)
+        if isinstance(made, UnsupportedTableError):
+            refusal = made
+        else:
+            stats[RECORD_INDEX] = made
     stats |= {index: tuple(_write_index(table, index, records)) for index, records in updates.items()}
     written = _write(table, stats, tuple(field.name for field in fields))
     files = sum(map(len, sizes.values()))
@@ -183,6 +186,7 @@ def create_metadata_table(
     return NewMetadataTable(tuple(sorted(stats)), files, statistics, written, refusal)
 
 
+_KEY: Final = (META_SCHEMA.field(RECORD_KEY),)
 _META: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 
 
@@ -274,16 +278,18 @@ def _files_of(found: FileSlice) -> list[FileSlice]:
 
 
 def _write_record_index(
-    table: HudiTable, measured: Measured, spark: Callable[[], Any] | None, console: Any
-) -> tuple[WriteStat, ...]:
-    """Write the files of the index `record_index`; many keys are read in tasks.
+    table: HudiTable, keys: int, spark: Callable[[], Any] | None, console: Any
+) -> tuple[WriteStat, ...] | UnsupportedTableError:
+    """Write the files of the index `record_index` of about so many keys; many are read in tasks.
 
-    Raises UnsupportedTableError if the keys are such that there is no index of them.
+    The result may be why no index can be made of them.
     """
     slices = load_file_slices(table)
-    keys = _count_of_keys(measured, slices)
-    instant_time = _first_instant(table)
+    directory = join(metadata_table_directory(table.base_path), RECORD_INDEX)
+    # A killed run may have left files.
+    table.storage.delete_directory(directory)
     file_ids = _file_ids(RECORD_INDEX, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
+    is_large = keys > _MOST_KEYS_IN_PROCESS or len(slices) > _MOST_SLICES_IN_PROCESS
     groups = write_index_files(
         table,
         [
@@ -292,15 +298,14 @@ def _write_record_index(
             for group in ((each.partition_path, each.file_id),)
         ],
         file_ids=file_ids,
-        instant_time=instant_time,
-        spark=spark() if spark is not None and keys > _MOST_KEYS_IN_PROCESS else None,
+        instant_time=_first_instant(table),
+        spark=spark() if spark is not None and is_large else None,
         console=console,
     )
     refusal = _refusal(table, groups)
     if refusal is not None:
-        directory = join(metadata_table_directory(table.base_path), RECORD_INDEX)
         table.storage.delete_directory(directory)
-        raise refusal
+        return refusal
     stats = {group.number: group.stat for group in groups if group.stat is not None}
     _write_marker(table, RECORD_INDEX)
     return tuple(
@@ -309,10 +314,8 @@ def _write_record_index(
     )
 
 
-def _count_of_keys(measured: Measured, slices: Sequence[FileSlice]) -> int:
+def _count_of_keys(measured: Measured) -> int:
     """How many keys there are, about: those of log files count again."""
-    if not measured:
-        return sum(each.length for each in slices) // _LEAST_BYTES_OF_A_ROW
     ranges = (each for files in measured.values() for _, found in files for each in found)
     return sum(each.values for each in ranges if each.column == RECORD_KEY)
 

@@ -7,10 +7,11 @@ keys of file slices and send each key to the task of its file group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +31,14 @@ from hudisql.write.metadata_table.deltacommit_files import write_base_file
 from hudisql.write.metadata_table.key_changes import has_too_long_keys, keys_of_slice, repeated_keys
 
 _KEYS_SENT_TOGETHER: Final = 1_000_000
+_THREADS: Final = 8
 _GROUP: Final = b"group"
 _KEYS_TYPE: Final = pa.large_string()
 _VALUES_TYPE: Final = pa.dictionary(pa.int32(), pa.large_binary())
+
+KeysOfSlice = tuple[pa.Array, bytes]
+"""The keys of a slice, and the index's record of each."""
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,14 @@ def write_index_files(
     Raises CorruptTableError, StorageError, SourceChangedError.
     """
     base_path = metadata_table_directory(table.base_path)
-    scatter = partial(_scatter, table.storage, log_merge_config_of(table), len(file_ids))
+    read_keys = partial(_keys_of, table.storage, log_merge_config_of(table))
+    scatter = partial(_scatter, read_keys, len(file_ids))
     gather = partial(_gather, table.storage, base_path, tuple(file_ids), instant_time)
     if spark is None:
         pieces: dict[int, list[bytes]] = defaultdict(list)
-        for number, piece in scatter(slices):
-            pieces[number].append(piece)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for number, piece in _scatter(_same, len(file_ids), pool.map(read_keys, slices)):
+                pieces[number].append(piece)
         return [group for _, some in sorted(pieces.items()) if (group := gather(iter(some))) is not None]
     groups: list[IndexedGroup | None] = exchange_between_tasks(
         spark,
@@ -89,20 +97,30 @@ def write_index_files(
     return [group for group in groups if group is not None]
 
 
+def _keys_of(storage: Storage, config: LogMergeConfig, each: SliceToIndex) -> KeysOfSlice:
+    return keys_of_slice(storage, each.file_slice, config), each.value
+
+
+def _same(read: KeysOfSlice) -> KeysOfSlice:
+    return read
+
+
 def _scatter(
-    storage: Storage, config: LogMergeConfig, groups: int, slices: Iterable[SliceToIndex]
+    read_keys: Callable[[Item], KeysOfSlice], groups: int, slices: Iterable[Item]
 ) -> Iterator[tuple[int, bytes]]:
     """The keys of the slices by file group, many at once."""
-    read: list[tuple[pa.Array, bytes]] = []
+    read: list[KeysOfSlice] = []
+    count = 0
     for each in slices:
-        read.append((keys_of_slice(storage, each.file_slice, config), each.value))
-        if sum(len(keys) for keys, _ in read) >= _KEYS_SENT_TOGETHER:
+        read.append(read_keys(each))
+        count += len(read[-1][0])
+        if count >= _KEYS_SENT_TOGETHER:
             yield from _by_group(read, groups)
-            read = []
+            read, count = [], 0
     yield from _by_group(read, groups)
 
 
-def _by_group(read: Sequence[tuple[pa.Array, bytes]], groups: int) -> Iterator[tuple[int, bytes]]:
+def _by_group(read: Sequence[KeysOfSlice], groups: int) -> Iterator[tuple[int, bytes]]:
     keys = pa.concat_arrays([pa.nulls(0, _KEYS_TYPE), *(some for some, _ in read)])
     sources = np.repeat(np.arange(len(read), dtype=np.int32), [len(some) for some, _ in read])
     distinct = pa.array([value for _, value in read], pa.large_binary())

@@ -184,7 +184,10 @@ def test_the_form_of_the_keys_is_looked_for_once_a_statement(
 @pytest.mark.soak
 @pytest.mark.parametrize("any_table", ["table", "merge_on_read_table"], indirect=True)
 def test_a_record_index_tells_where_keys_are(
-    session: Session, any_table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+    session: Session,
+    any_table: ChangedTable,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     table = any_table
     session.sql(f"CALL upgrade_table(table => '{table.name}', to_version => 'NINE')")
@@ -202,7 +205,8 @@ def test_a_record_index_tells_where_keys_are(
         ("k01", 100, "2024-03-01"),
         ("n", 1, "2024-03-04"),
     ]
-    assert len(searched) == 1
+    # In a merge-on-read table the place of a key is enough.
+    assert len(searched) == (0 if "merge_on_read" in request.node.callspec.id else 1)
     moves = {
         "hoodie_index_type": "GLOBAL_RECORD_LEVEL_INDEX",
         "hoodie.record.index.update.partition.path": "true",
@@ -222,3 +226,24 @@ def test_a_record_index_tells_where_keys_are(
     session.sql("RESET hoodie.spark.sql.insert.into.operation")
     assert [text for text in said if "dropped record_index of its metadata table" in text] == said
     assert len(said) == 1
+
+
+def test_the_key_of_a_row_that_was_marked_as_a_delete_is_new_again(
+    session: Session, table: ChangedTable
+) -> None:
+    marked = table.name.rpartition(".")[0] + ".marked"
+    session.sql(
+        f"CREATE TABLE {marked} (id STRING, seq BIGINT, _hoodie_is_deleted BOOLEAN, dt STRING) USING hudi"
+        " PARTITIONED BY (dt) TBLPROPERTIES (type = 'mor', primaryKey = 'id', preCombineField = 'seq',"
+        " 'hoodie.write.table.version' = '9')"
+    )
+    session.sql(f"INSERT INTO {marked} VALUES ('a', 1, false, 'x'), ('b', 1, false, 'x')")
+    session.sql(f"CALL create_metadata_table(table => '{marked}', indexes => 'record_index')")
+    for row in (("a", 2, True, "x"), ("a", 3, False, "y")):
+        frame = session.spark.createDataFrame(
+            [row], "id string, seq bigint, _hoodie_is_deleted boolean, dt string"
+        )
+        session.write(frame, marked, "upsert", **{"hoodie.index.type": "RECORD_INDEX"})
+    rows = session.sql(f"SELECT id, seq, dt FROM {marked} ORDER BY id").rows
+    assert [tuple(row) for row in rows] == [("a", 3, "y"), ("b", 1, "x")]
+    session.sql(f"DROP TABLE {marked}")
