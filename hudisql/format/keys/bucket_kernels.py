@@ -73,30 +73,90 @@ def index_of(data, start, stop, byte):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def list_hashes(offsets, data, fields, names, none, nones, hashes):  # type: ignore[no-untyped-def]
-    """For each key the `List.hashCode` of the parts that Hudi hashes.
+def last_index_of(data, start, stop, byte):  # type: ignore[no-untyped-def]
+    """The place of the last such byte; `start - 1` without one."""
+    at = stop - 1
+    while at >= start and data[at] != byte:
+        at -= 1
+    return at
+
+
+@compiled
+def parts_of(  # type: ignore[no-untyped-def]
+    data, start, stop, fields, names, starts, stops, is_whole
+):
+    """The parts of a key that Hudi 0.15 hashes: how many, and where each begins and ends.
 
     A key without a colon is hashed as a whole. In other keys the parts between commas are hashed: of
-    `name:value` the value if the name is one of `names` (at `fields`), and parts without a colon;
-    placeholders (`nones` at `none`) have the hash 0 of null and of the empty text.
+    `name:value` the value if the name is one of `names` (at `fields`), and parts without a colon. `is_whole`
+    parts may be no placeholder.
+    """
+    count = 0
+    if index_of(data, start, stop, COLON) == stop:
+        starts[0], stops[0], is_whole[0] = start, stop, True
+        return 1
+    # Java leaves out empty parts at the end.
+    while stop > start and data[stop - 1] == COMMA:
+        stop -= 1
+    while start <= stop:
+        end = index_of(data, start, stop, COMMA)
+        colon = index_of(data, start, end, COLON)
+        if colon == end or is_one_of(data, start, colon, fields, names):
+            starts[count] = start if colon == end else colon + 1
+            stops[count], is_whole[count] = end, colon == end
+            count += 1
+        start = end + 1
+    return count
+
+
+@compiled
+def parts_of_1x(  # type: ignore[no-untyped-def]
+    data, start, stop, fields, names, starts, stops, is_whole
+):
+    """`parts_of` as Hudi 1.x takes them: a value ends at the last comma before the colon of the next name.
+
+    A key without a comma or without a colon, or without one of the names, is hashed as a whole.
+    """
+    count, at = 0, start
+    has_comma = index_of(data, start, stop, COMMA) < stop
+    while has_comma and at < stop:
+        colon = index_of(data, at, stop, COLON)
+        if colon == stop:
+            break
+        end, following = stop, index_of(data, colon + 1, stop, COLON)
+        while following < stop:
+            comma = last_index_of(data, colon + 1, following, COMMA)
+            if comma > colon:
+                end = comma
+                break
+            following = index_of(data, following + 1, stop, COLON)
+        if is_one_of(data, at, colon, fields, names):
+            starts[count], stops[count], is_whole[count] = colon + 1, end, False
+            count += 1
+        at = end + 1
+    if count == 0:
+        starts[0], stops[0], is_whole[0] = start, stop, True
+        return 1
+    return count
+
+
+@compiled
+def list_hashes(  # type: ignore[no-untyped-def]
+    offsets, data, fields, names, none, nones, is_1x, places, is_whole, hashes
+):
+    """For each key the `List.hashCode` of the parts that Hudi hashes.
+
+    Placeholders (`nones` at `none`) have the hash 0 of null and of the empty text. `places` (two rows) and
+    `is_whole` have room for the parts of a key.
     """
     for key in range(len(offsets) - 1):
-        start, stop = offsets[key], offsets[key + 1]
+        found = (data, offsets[key], offsets[key + 1], fields, names, places[0], places[1], is_whole)
+        count = parts_of_1x(*found) if is_1x else parts_of(*found)
         hashed = np.uint32(1)
-        if index_of(data, start, stop, COLON) == stop:
-            hashes[key] = np.uint32(np.uint32(31) + _java_hash(data, start, stop))
-            continue
-        # Java leaves out empty parts at the end.
-        while stop > start and data[stop - 1] == COMMA:
-            stop -= 1
-        while start <= stop:
-            end = index_of(data, start, stop, COMMA)
-            colon = index_of(data, start, end, COLON)
-            first = start if colon == end else colon + 1
-            if colon == end or is_one_of(data, start, colon, fields, names):
-                part = np.uint32(0)
-                if colon == end or not is_one_of(data, first, end, none, nones):
-                    part = _java_hash(data, first, end)
-                hashed = np.uint32(np.uint32(hashed * np.uint32(31)) + part)
-            start = end + 1
+        for number in range(count):
+            first, end = places[0][number], places[1][number]
+            part = np.uint32(0)
+            if is_whole[number] or not is_one_of(data, first, end, none, nones):
+                part = _java_hash(data, first, end)
+            hashed = np.uint32(np.uint32(hashed * np.uint32(31)) + part)
         hashes[key] = hashed

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.keys.bloom_filter import string_buffers
-from hudisql.format.keys.bucket_id import PLACEHOLDERS
+from hudisql.format.keys.bucket_id import FIRST_VERSION_OF_1X, PLACEHOLDERS, key_parts_room
 
 INITIAL_INSTANT: Final = "00000000000000"
 """The instant of the metadata that the first write into a partition makes."""
@@ -172,10 +172,11 @@ def ring_from_json(content: bytes, path: str) -> HashRing:
         ) from error
 
 
-def ring_hashes(keys: pa.Array, fields: Sequence[str]) -> npt.NDArray[np.uint32]:
+def ring_hashes(keys: pa.Array, fields: Sequence[str], *, version: int = 6) -> npt.NDArray[np.uint32]:
     """The hash of each record key; complex keys are hashed by their parts of `fields`, joined.
 
-    Null keys have the hash of the empty text; writers refuse them.
+    `version` is the table's, as for `bucket_ids`. Null keys have the hash of the empty text; writers refuse
+    them.
     """
     from hudisql.format.keys import ring_kernels
 
@@ -184,9 +185,9 @@ def ring_hashes(keys: pa.Array, fields: Sequence[str]) -> npt.NDArray[np.uint32]
     names = string_buffers(pa.array(list(fields), pa.string()))
     placeholders = string_buffers(pa.array(list(PLACEHOLDERS), pa.string()))
     longest = int(np.diff(offsets).max()) if len(keys) else 0
-    ring_kernels.joined_hashes(
-        offsets, data, *names, *placeholders, np.empty(max(longest, 4), np.uint8), hashes
-    )
+    room, is_1x = key_parts_room(offsets), version >= FIRST_VERSION_OF_1X
+    joined = np.empty(max(longest, 4), np.uint8)
+    ring_kernels.joined_hashes(offsets, data, *names, *placeholders, is_1x, *room, joined, hashes)
     return hashes & np.uint32(HASH_MASK)
 
 

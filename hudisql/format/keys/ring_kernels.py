@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from hudisql.format.encoding.numba_compiled import compiled
-from hudisql.format.keys.bucket_kernels import COLON, COMMA, index_of, is_one_of
+from hudisql.format.keys.bucket_kernels import is_one_of, parts_of, parts_of_1x
 
 _P1, _P2, _P3 = np.uint32(2654435761), np.uint32(2246822519), np.uint32(3266489917)
 _P4, _P5 = np.uint32(668265263), np.uint32(374761393)
@@ -74,31 +74,21 @@ def _copy(data, start, stop, joined, to):  # type: ignore[no-untyped-def]
 
 @compiled
 def joined_hashes(  # type: ignore[no-untyped-def]
-    offsets, data, fields, names, none, nones, joined, hashes
+    offsets, data, fields, names, none, nones, is_1x, places, is_whole, joined, hashes
 ):
     """For each key the hash of the parts that Hudi hashes, joined without a separator.
 
-    The parts are those of `bucket_kernels.list_hashes`; the placeholder of null is hashed as `null`, that of
-    the empty text as nothing. `joined` has room for the longest key.
+    As `bucket_kernels.list_hashes`, but the placeholder of null is hashed as `null`, that of the empty text
+    as nothing. `joined` has room for the longest key.
     """
     for key in range(len(offsets) - 1):
-        start, stop = offsets[key], offsets[key + 1]
-        if index_of(data, start, stop, COLON) == stop:
-            hashes[key] = xxhash32(data, start, stop)
-            continue
-        while stop > start and data[stop - 1] == COMMA:
-            stop -= 1
+        found = (data, offsets[key], offsets[key + 1], fields, names, places[0], places[1], is_whole)
+        count = parts_of_1x(*found) if is_1x else parts_of(*found)
         length = 0
-        while start <= stop:
-            end = index_of(data, start, stop, COMMA)
-            colon = index_of(data, start, end, COLON)
-            first = start if colon == end else colon + 1
-            if colon == end:
+        for number in range(count):
+            first, end = places[0][number], places[1][number]
+            if is_whole[number] or not is_one_of(data, first, end, none, nones):
                 length = _copy(data, first, end, joined, length)
-            elif is_one_of(data, start, colon, fields, names):
-                if is_one_of(data, first, end, none[:2], nones):
-                    length = _copy(nones, none[0] + 2, none[0] + 6, joined, length)
-                elif not is_one_of(data, first, end, none, nones):
-                    length = _copy(data, first, end, joined, length)
-            start = end + 1
+            elif is_one_of(data, first, end, none[:2], nones):
+                length = _copy(nones, none[0] + 2, none[0] + 6, joined, length)
         hashes[key] = xxhash32(joined, 0, length)

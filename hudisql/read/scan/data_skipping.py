@@ -124,11 +124,18 @@ class DataSkipping:
     @cached_property
     def groups_with_keys(self) -> frozenset[FileGroup] | None:
         """The file groups with the record keys of the predicate; None if they are not known."""
-        keys = (
-            None if self.is_past or self.is_read_optimized else keys_of_predicate(self.table, self.predicate)
-        )
-        metadata = None if keys is None else record_index_of(self.table)
-        return None if metadata is None else look_up_groups(metadata, keys)
+        metadata = None if self._keys is None else record_index_of(self.table)
+        return None if metadata is None else look_up_groups(metadata, self._keys)
+
+    @property
+    def names_keys(self) -> bool:
+        """True if the predicate names all record keys that its rows may have. Sends no request."""
+        return self._keys is not None
+
+    @cached_property
+    def _keys(self) -> pa.Array | None:
+        is_latest = not self.is_past and not self.is_read_optimized
+        return keys_of_predicate(self.table, self.predicate) if is_latest else None
 
     @cached_property
     def _fields(self) -> dict[str, pa.Field]:

@@ -225,7 +225,9 @@ def _data_skipping(
 
 def _with_looked_up_keys(request: ScanRequest, skipping: DataSkipping | None) -> ScanRequest:
     """Without filters of partitions the record index tells which partitions have to be listed."""
-    groups = None if skipping is None or _is_small(request.table) else skipping.groups_with_keys
+    if skipping is None or not skipping.names_keys or _is_small(request.table):
+        return request
+    groups = skipping.groups_with_keys
     return request if groups is None else replace(request, looked_up=LookedUpGroups(only=groups))
 
 

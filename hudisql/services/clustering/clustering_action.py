@@ -242,7 +242,7 @@ def run_clustering(
     try:
         table = at_planned_schema(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
-        groups = _of_buckets(_groups_of(table, plan, instant_time), plan, rings, options.index)
+        groups = _of_buckets(_groups_of(table, plan, instant_time), plan, rings, options.index, table.version)
         # A bucket is one file of any size.
         most = options.base_file_config.max_file_bytes if rings else target_file_bytes
         sized = replace(options, base_file_config=replace(options.base_file_config, max_file_bytes=most))
@@ -251,7 +251,10 @@ def run_clustering(
 
         def check(now: HudiTable) -> None:
             check_still_planned(now, inflight)
-            if _of_buckets(_groups_of(now, plan, instant_time), plan, rings, options.index) != groups:
+            if (
+                _of_buckets(_groups_of(now, plan, instant_time), plan, rings, options.index, now.version)
+                != groups
+            ):
                 raise _changed(now, instant_time)
 
         for ring in rings.values():
@@ -411,14 +414,18 @@ def _mark(table: HudiTable, rings: Mapping[str, HashRing]) -> None:
 
 
 def _of_buckets(
-    groups: list[SliceGroup], plan: ClusteringPlan, rings: Mapping[str, HashRing], index: RecordIndex
+    groups: list[SliceGroup],
+    plan: ClusteringPlan,
+    rings: Mapping[str, HashRing],
+    index: RecordIndex,
+    version: int,
 ) -> list[SliceGroup]:
     """The groups; of a resizing one for each new bucket, which takes its own rows of the slices."""
     if not rings:
         return groups
     assert index.buckets is not None  # `_resized_rings` has checked it
     return [
-        replace(group, output_files=1, bucket=RingBucket(ring, number, index.buckets.fields))
+        replace(group, output_files=1, bucket=RingBucket(ring, number, index.buckets.fields, version))
         for group, planned in zip(groups, plan.groups, strict=True)
         for ring in [rings[group.partition_path]]
         for number in (ring.values.index(node.value) for node in planned.nodes if node.file_id_prefix)

@@ -61,11 +61,12 @@ _MOST_SORTED_BYTES: Final = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class RingBucket:
-    """One bucket of a consistent hashing index, whose keys are hashed by `fields`."""
+    """One bucket of a consistent hashing index, whose keys are hashed by `fields` as in a version."""
 
     ring: HashRing
     number: int
     fields: tuple[str, ...]
+    version: int
 
     @property
     def file_id_prefix(self) -> str:
@@ -75,7 +76,7 @@ class RingBucket:
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that belong to the bucket."""
         keys = pc.cast(batch.column(RECORD_KEY), pa.string())
-        numbers = self.ring.buckets_of(ring_hashes(keys, self.fields))
+        numbers = self.ring.buckets_of(ring_hashes(keys, self.fields, version=self.version))
         return batch.filter(pa.array(numbers == self.number))
 
 

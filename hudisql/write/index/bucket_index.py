@@ -72,7 +72,7 @@ def bucket_column(
     if not buckets.differ_by_partition:
         return _simple_bucket_column(table, buckets, complex_keys=complex_keys)
     paths = PartitionPaths(table, generator)
-    rings = _rings(table, buckets)
+    rings, version = _rings(table, buckets), table.version
     fields = table.properties.record_key_fields
     sources = paths.names if generator is None else tuple(name for name, _ in generator.fields)
     names = {name.split(".")[0].lower() for name in (*fields, *sources)}
@@ -80,7 +80,7 @@ def bucket_column(
     def bucket_of(batch: pa.RecordBatch) -> pa.Array:
         try:
             keys = render_record_keys(batch, fields, complex_keys=complex_keys).keys
-            return pa.array(_by_partition(rings, buckets, keys, paths.of(batch)))
+            return pa.array(_by_partition(rings, buckets, keys, paths.of(batch), version))
         except HudisqlError as error:
             raise encode_error(error) from None
 
@@ -104,8 +104,8 @@ def buckets_of_new_rows(
     CorruptTableError, StorageError.
     """
     if not buckets.differ_by_partition:
-        return bucket_ids(keys, buckets.fields, buckets.count)
-    return _by_partition(_rings(table, buckets), buckets, keys, paths)
+        return bucket_ids(keys, buckets.fields, buckets.count, version=table.version)
+    return _by_partition(_rings(table, buckets), buckets, keys, paths, table.version)
 
 
 def _rings(table: HudiTable, buckets: HashBuckets) -> HashRings | None:
@@ -113,7 +113,7 @@ def _rings(table: HudiTable, buckets: HashBuckets) -> HashRings | None:
 
 
 def _by_partition(
-    rings: HashRings | None, buckets: HashBuckets, keys: pa.Array, paths: pa.Array
+    rings: HashRings | None, buckets: HashBuckets, keys: pa.Array, paths: pa.Array, version: int
 ) -> npt.NDArray[np.int32]:
     numbers = np.zeros(len(keys), np.int32)
     encoded = paths.dictionary_encode()
@@ -122,9 +122,9 @@ def _by_partition(
         at = np.flatnonzero(places == place)
         of_path = keys.take(pa.array(at))
         if rings is None:
-            numbers[at] = bucket_ids(of_path, buckets.fields, buckets.count_of(path))
+            numbers[at] = bucket_ids(of_path, buckets.fields, buckets.count_of(path), version=version)
         else:
-            numbers[at] = rings.create(path).buckets_of(ring_hashes(of_path, buckets.fields))
+            numbers[at] = rings.create(path).buckets_of(ring_hashes(of_path, buckets.fields, version=version))
     return numbers
 
 
@@ -134,9 +134,9 @@ def keys_by_bucket(
     """The keys of a partition that are stored, if at all, in each bucket, with its `lookup_name`."""
     if buckets.is_consistent:
         ring = hash_rings(table, buckets).of(path)
-        numbers = pa.array(ring.buckets_of(ring_hashes(keys, buckets.fields)))
+        numbers = pa.array(ring.buckets_of(ring_hashes(keys, buckets.fields, version=table.version)))
     else:
-        numbers = pa.array(bucket_ids(keys, buckets.fields, buckets.count_of(path)))
+        numbers = pa.array(bucket_ids(keys, buckets.fields, buckets.count_of(path), version=table.version))
     for bucket in numbers.unique().to_pylist():
         name = ring.file_id(bucket) if buckets.is_consistent else bucket
         yield name, keys.filter(pc.equal(numbers, bucket))
@@ -148,12 +148,12 @@ def lookup_name(buckets: HashBuckets, file_id: str) -> int | str | None:
 
 
 def _simple_bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
-    fields = table.properties.record_key_fields
+    fields, version = table.properties.record_key_fields, table.version
     names = dict.fromkeys(name.split(".")[0] for name in fields)
 
     def bucket_of(batch: pa.RecordBatch) -> pa.Array:
         keys = render_record_keys(batch, fields, complex_keys=complex_keys).keys
-        return pc.cast(pa.array(bucket_ids(keys, buckets.fields, buckets.count)), pa.int32())
+        return pc.cast(pa.array(bucket_ids(keys, buckets.fields, buckets.count, version=version)), pa.int32())
 
     return arrow_column(bucket_of, "int", [table.schema.field(name) for name in names])
 

@@ -27,6 +27,38 @@ HUDI_BUCKETS = [
     (",,:", "id", 961, 2),
 ]
 
+# What that of Hudi 1.2 gives: other places for some of them.
+HUDI_1X_BUCKETS = [
+    *(each for each in HUDI_BUCKETS if ":" not in each[0] or each[0] in ("id:a,seq:7", "id:,seq:7")),
+    ("a:b", "id", 95144, 0),
+    ("id:__null__,seq:__empty__", "id,seq", 961, 2),
+    ("id:a,b,seq:7", "id,seq", 2936065, 6),
+    ("id:a:b,seq:7,,", "id,seq", 3003727, 6),
+    (",id:x", "id", 43861028, 1),
+    ("id:1", "id", 3226033, 6),
+    ("id:__null__", "id", 106354469, 4),
+    ("2024-03-01 10:00:00", "at", 90353568, 4),
+    (",,:", "id", 43737, 1),
+    ("id1:1,1,1,id2:,2,2,,id3:3", "id2", 42168383, 5),
+    (
+        "id1:1,,,id2:2024-10-22 14:11:53.023,id3:,,3,id4:::1:2::4::",
+        "id1,id2,id3,id4",
+        935595403,
+        1,
+    ),
+    ("id:a,other:b", "none", 774312109, 5),
+    ("a,b:c", "id", 90988447, 4),
+    ("id:x,y:z,w", "id", 151, 4),
+]
+
+
+@pytest.mark.parametrize(("key", "fields", "of_many", "of_seven"), HUDI_1X_BUCKETS)
+def test_tables_of_hudi_1x_have_its_buckets(key: str, fields: str, of_many: int, of_seven: int) -> None:
+    keys = pa.array(["before", key])
+    for version in (8, 9):
+        assert bucket_ids(keys, fields.split(","), 1 << 30, version=version)[1] == of_many
+        assert bucket_ids(keys, fields.split(","), 7, version=version)[1] == of_seven
+
 
 @pytest.mark.parametrize(("key", "fields", "of_many", "of_seven"), HUDI_BUCKETS)
 def test_a_key_has_the_bucket_that_hudi_gives_it(key: str, fields: str, of_many: int, of_seven: int) -> None:
