@@ -233,7 +233,7 @@ class Endless(LocalResult):
     def __init__(self):
         pass
 
-session.connect = lambda **_: contextlib.nullcontext(Session())
+session.open_session = lambda **_: contextlib.nullcontext(Session())
 from hudisql.cli.main import main
 sys.argv = ["hudisql", "-S", "--format", "tsv", "-e", "select 1; insert 2; select 3"]
 main()
