@@ -398,7 +398,7 @@ def _check_not_written(table: HudiTable, path: str, nodes: Sequence[RingNode], i
     names = table.storage.list_file_names(join(table.base_path, path))
     if any(name.startswith(prefixes) for name in names):
         raise UnsupportedTableError(
-            f"Apache Hudi has written to the buckets of partition '{path}' of {table.base_path} that the "
+            f"another writer has written to the buckets of partition '{path}' of {table.base_path} that the "
             f"clustering {instant_time} is going to make",
             hint="let Apache Hudi run it: an upsert with hoodie.clustering.inline=true",
         )
