@@ -257,6 +257,9 @@ def test_complex_keys_are_hashed_as_hudi_hashes_them(
     rows = rows.set_column(rows.schema.get_field_index("note"), "note", pa.array(notes, pa.string()))
     path = str(tmp_path / "t")
     options = {**shape.write_options(), **INDEX, "hoodie.bucket.index.hash.field": fields}
+    if who == "120":
+        # In version 6 it hashes some of these keys otherwise than 0.15.
+        options["hoodie.write.table.version"] = "9"
     oracle.upsert(rows, path, options)
     stored = oracle.read(path)
     assert stored.num_rows == rows.num_rows
