@@ -9,6 +9,7 @@ format page. This module knows nothing of what the keys and values mean, and of 
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,8 @@ _MVCC = b"\x00"
 DATA_BLOCK_BYTES = 65536
 _TAIL_BYTES = 131072
 _FEW_CHUNKS = 3
+# Loading compiled code takes longer than few checksums without it.
+_KERNELS = "hudisql.format.hfile.hfile_kernels"
 _MOST_BLOCKS_AT_ONCE = 64
 
 
@@ -217,7 +220,7 @@ class _BlockWriter:
 
 
 def _checksums(content: bytes) -> bytes:
-    if len(content) > _FEW_CHUNKS * BYTES_PER_CHECKSUM:
+    if len(content) > _FEW_CHUNKS * BYTES_PER_CHECKSUM or _KERNELS in sys.modules:
         return checksums_of_chunks(content)
     view = memoryview(content)
     starts = range(0, len(content), BYTES_PER_CHECKSUM)
