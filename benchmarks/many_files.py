@@ -24,6 +24,7 @@ from benchmarks.engines import (
     HudisqlEngine,
     RealHudiEngine,
     Rows,
+    compared,
     measured,
     start_hudisql,
     start_real_hudi,
@@ -175,9 +176,7 @@ def render(
     ]
     for opponent, ours, theirs in results:
         lines += [
-            f"| {opponent.description} (Hudi {opponent.version}) | {step} | {own.cpu:.2f} |"
-            f" {theirs[step].cpu:.2f} | {own.cpu / theirs[step].cpu:.2f} | {own.wall:.1f} |"
-            f" {theirs[step].wall:.1f} |"
+            f"| {opponent.description} (Hudi {opponent.version}) | {step} | {compared(own, theirs[step])} |"
             for step, own in ours.items()
         ]
     return "\n".join(lines) + "\n"

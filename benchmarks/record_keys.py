@@ -23,6 +23,7 @@ from benchmarks.engines import (
     HudisqlEngine,
     RealHudiEngine,
     Rows,
+    compared,
     measured,
     start_hudisql,
     start_real_hudi,
@@ -144,11 +145,7 @@ def render(ours: dict[str, Cost], theirs: dict[str, Cost], keys: int, cores: int
         "| upsert | hudisql, CPU s | Apache Hudi, CPU s | hudisql : Hudi | hudisql, s | Hudi, s |",
         "|--|--:|--:|--:|--:|--:|",
     ]
-    lines += [
-        f"| {step} | {own.cpu:.2f} | {theirs[step].cpu:.2f} | {own.cpu / theirs[step].cpu:.2f} |"
-        f" {own.wall:.1f} | {theirs[step].wall:.1f} |"
-        for step, own in ours.items()
-    ]
+    lines += [f"| {step} | {compared(own, theirs[step])} |" for step, own in ours.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -202,7 +202,7 @@ def data_skipping(
 
 
 def _asks_first_form(table: HudiTable) -> bool:
-    """True if statistics in the form V1 are asked; hudisql makes none of version 6."""
+    """True if statistics in the form V1 are asked; those of version 6 are not."""
     return table.version >= _FIRST_WITH_STATISTICS and not table.is_merge_on_read
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.metadata_table.record_locations import NOT_FOUND, RecordLocations
+from hudisql.format.metadata_table.record_locations import RecordLocations
 from hudisql.format.schema.internal_columns import internal_column, internal_prefix
 from hudisql.read.files.conform import batch_of, conform_array
 from hudisql.read.merge.merge_mode import has_delete_marks, log_merge_config_for
@@ -159,27 +159,32 @@ def _located_by_record_index(
         is_read = np.zeros(len(keys), np.bool_)
         if index.moves_rows and len(columns):
             is_read = is_known & ~_stays(locations, paths)
-    output = _location_schema(columns)
+    numbers = np.unique(locations.numbers[is_read]).tolist()
+    searched = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
     known = np.flatnonzero(is_known & ~is_read)
+    if searched:
+        sent = _SentKeys({(_ANYWHERE, None): keys.filter(pa.array(is_read))})
+        stored = _stored_rows(spark, table.storage, searched, columns, index, sent)
+        if not len(known):
+            return stored
+    output = _location_schema(columns)
     rows = _locations(keys.take(pa.array(known)), locations.numbers[known], slices, output)
     located = arrow_frame(spark, rows, spark_struct(output))
-    if not is_read.any():
-        from pyspark.sql import functions as sf
+    if searched:
+        return located.union(stored)
+    from pyspark.sql import functions as sf
 
-        return sf.broadcast(located) if len(known) <= MOST_ROWS else located
-    numbers = np.unique(locations.numbers[is_read]).tolist()
-    moved = [lookup for lookup in (slices[number] for number in numbers) if lookup is not None]
-    sent = _SentKeys({(_ANYWHERE, None): keys.filter(pa.array(is_read))})
-    return located.union(_stored_rows(spark, table.storage, moved, columns, index, sent))
+    return sf.broadcast(located) if len(known) <= MOST_ROWS else located
 
 
 def _stays(locations: RecordLocations, paths: pa.Array) -> npt.NDArray[np.bool_]:
     """True for keys that are found in the partition with their path."""
-    names = {path: number for number, path in enumerate(sorted({path for path, _ in locations.groups}))}
-    # The last one stands for keys that are not found.
-    of_groups = np.array([*(names[path] for path, _ in locations.groups), NOT_FOUND])
-    incoming = pc.fill_null(pc.index_in(paths, pa.array(list(names), pa.string())), NOT_FOUND - 1)
-    stays: npt.NDArray[np.bool_] = of_groups[locations.numbers] == incoming.to_numpy(zero_copy_only=False)
+    stored = pa.array([*(path for path, _ in locations.groups), None], pa.string())
+    # NOT_FOUND is -1 and becomes the place of the last one.
+    places = pa.array(locations.numbers % len(stored))
+    stays: npt.NDArray[np.bool_] = pc.fill_null(pc.equal(stored.take(places), paths), False).to_numpy(
+        zero_copy_only=False
+    )
     return stays
 
 

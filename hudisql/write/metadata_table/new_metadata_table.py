@@ -285,17 +285,16 @@ def _write_record_index(
     The result may be why no index can be made of them.
     """
     slices = load_file_slices(table)
-    directory = join(metadata_table_directory(table.base_path), RECORD_INDEX)
-    # A killed run may have left files.
-    table.storage.delete_directory(directory)
     file_ids = _file_ids(RECORD_INDEX, min(keys // _KEYS_OF_A_GROUP, _MOST_GROUPS))
     is_large = keys > _MOST_KEYS_IN_PROCESS or len(slices) > _MOST_SLICES_IN_PROCESS
     groups = write_index_files(
         table,
         [
-            SliceToIndex(each, encode_location(group, milliseconds_of(each.base_instant_time)))
+            SliceToIndex(
+                each,
+                encode_location((each.partition_path, each.file_id), milliseconds_of(each.base_instant_time)),
+            )
             for each in slices
-            for group in ((each.partition_path, each.file_id),)
         ],
         file_ids=file_ids,
         instant_time=_first_instant(table),
@@ -304,7 +303,7 @@ def _write_record_index(
     )
     refusal = _refusal(table, groups)
     if refusal is not None:
-        table.storage.delete_directory(directory)
+        table.storage.delete_directory(join(metadata_table_directory(table.base_path), RECORD_INDEX))
         return refusal
     stats = {group.number: group.stat for group in groups if group.stat is not None}
     _write_marker(table, RECORD_INDEX)

@@ -7,11 +7,11 @@ keys of file slices and send each key to the task of its file group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,6 @@ _VALUES_TYPE: Final = pa.dictionary(pa.int32(), pa.large_binary())
 
 KeysOfSlice = tuple[pa.Array, bytes]
 """The keys of a slice, and the index's record of each."""
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +73,21 @@ def write_index_files(
     attempt of a task. Memory of a task: the keys of a file group, and its file; without tasks all keys.
     Raises CorruptTableError, StorageError, SourceChangedError.
     """
-    base_path = metadata_table_directory(table.base_path)
+    base_path, buckets = metadata_table_directory(table.base_path), len(file_ids)
     read_keys = partial(_keys_of, table.storage, log_merge_config_of(table))
-    scatter = partial(_scatter, read_keys, len(file_ids))
     gather = partial(_gather, table.storage, base_path, tuple(file_ids), instant_time)
     if spark is None:
         pieces: dict[int, list[bytes]] = defaultdict(list)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for number, piece in _scatter(_same, len(file_ids), pool.map(read_keys, slices)):
+            for number, piece in _scatter(buckets, pool.map(read_keys, slices)):
                 pieces[number].append(piece)
         return [group for _, some in sorted(pieces.items()) if (group := gather(iter(some))) is not None]
     groups: list[IndexedGroup | None] = exchange_between_tasks(
         spark,
         slices,
-        scatter,
+        lambda some: _scatter(buckets, map(read_keys, some)),
         gather,
-        buckets=len(file_ids),
+        buckets=buckets,
         weight=lambda each: each.file_slice.length,
         console=console,
         label="Indexing record keys",
@@ -101,19 +99,13 @@ def _keys_of(storage: Storage, config: LogMergeConfig, each: SliceToIndex) -> Ke
     return keys_of_slice(storage, each.file_slice, config), each.value
 
 
-def _same(read: KeysOfSlice) -> KeysOfSlice:
-    return read
-
-
-def _scatter(
-    read_keys: Callable[[Item], KeysOfSlice], groups: int, slices: Iterable[Item]
-) -> Iterator[tuple[int, bytes]]:
-    """The keys of the slices by file group, many at once."""
+def _scatter(groups: int, keys_of_slices: Iterable[KeysOfSlice]) -> Iterator[tuple[int, bytes]]:
+    """The keys by file group, those of many slices at once."""
     read: list[KeysOfSlice] = []
     count = 0
-    for each in slices:
-        read.append(read_keys(each))
-        count += len(read[-1][0])
+    for keys, value in keys_of_slices:
+        read.append((keys, value))
+        count += len(keys)
         if count >= _KEYS_SENT_TOGETHER:
             yield from _by_group(read, groups)
             read, count = [], 0
